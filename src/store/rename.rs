@@ -1,4 +1,4 @@
-//! Another id for an agent, everywhere in the database but in the audit, in one change.
+//! Renaming of an agent: replaces its id everywhere in the database in one transaction. The audit keeps the old id.
 
 use rusqlite::Transaction;
 
@@ -6,7 +6,7 @@ use super::audit::{self, AuditEntry};
 use super::{Store, StoreError};
 use crate::id::AgentId;
 
-/// Columns that hold an agent's id, or a party, which an agent's id is as well.
+/// Columns that contain an agent id, or a party, which can be an agent id.
 const IDS: [(&str, &str); 17] = [
     ("session", "agent"),
     ("member", "member"),
@@ -27,7 +27,7 @@ const IDS: [(&str, &str); 17] = [
     ("bridge", "created_by"),
 ];
 
-/// Columns that hold the key of a session: of the agent's own, or another agent's with it.
+/// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
 const KEYS: [(&str, &str); 9] = [
     ("session", "key"),
     ("turn", "session"),
@@ -40,7 +40,7 @@ const KEYS: [(&str, &str); 9] = [
     ("charge", "id"),
 ];
 
-/// What is neither; `?1` is the old id and `?2` the new one.
+/// Statements for everything else; `?1` is the old id and `?2` the new one.
 const OTHERS: [&str; 5] = [
     "UPDATE exchange SET pair = min(sender, receiver) || ' ' || max(sender, receiver)
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
@@ -48,7 +48,7 @@ const OTHERS: [&str; 5] = [
      WHERE instr(',' || agents || ',', ',' || ?1 || ',') > 0 AND ?1 <> ?2",
     "UPDATE message SET mentions = replace(mentions, ' ' || ?1 || ' ', ' ' || ?2 || ' ')
      WHERE instr(mentions, ' ' || ?1 || ' ') > 0",
-    // An agent that had the new id before may have used something on the same day.
+    // An earlier agent may have used the new id on the same day, so the sums of both are added up.
     "INSERT INTO usage_sum (day, agent, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost)
      SELECT day, ?2, channel, model, calls, unpriced, input, output, cache_read, cache_write, cost
      FROM usage_sum WHERE agent = ?1
@@ -61,15 +61,17 @@ const OTHERS: [&str; 5] = [
 
 fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> rusqlite::Result<()> {
     let ids = (old.as_str(), new.as_str());
-    // A turn is of its session all the time: both get the new key before the change is over.
+    // A turn refers to its session by key. Both get the new key, one after the other, so the check has to wait until
+    // the end of the transaction.
     transaction.execute_batch("PRAGMA defer_foreign_keys = ON")?;
-    // A program's conversation was begun in the old one's place, and by its name. It is begun anew, and told what was
-    // said last.
+    // A program began its conversation in the old agent's place and under its name. The program has to begin a new one,
+    // and is then told what was said last.
     transaction.execute(
         "DELETE FROM program_conversation WHERE session GLOB 'agent:' || ?1 || ':*'
          OR session GLOB 'agent:*:flock:dm:' || ?1",
         [old.as_str()],
     )?;
+    // First the agent's own keys, then those of other agents' direct messages with it, which end with its id.
     for (table, column) in KEYS {
         transaction.execute(
             &format!(
@@ -96,11 +98,12 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> rusqli
 }
 
 impl Store {
-    /// Gives an agent another id in everything but the audit, which gets a row of it. To do it again changes nothing.
+    /// Gives an agent a new id everywhere except in the audit, which gets a row about it. Repeating the call changes
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says; also where there is something of the new id already.
+    /// Returns [`StoreError::Query`] if rows of the new id exist already, and any other [`StoreError`] of a write.
     pub async fn rename_agent(
         &self,
         old: AgentId,
@@ -109,6 +112,7 @@ impl Store {
         now: i64,
     ) -> Result<(), StoreError> {
         self.write("give an agent another id", move |transaction| {
+            // An interrupted rename is run again. Its audit row must not appear twice.
             let is_there: bool = transaction.query_row(
                 "SELECT EXISTS (SELECT 1 FROM audit WHERE action = ?1 AND subject = ?2 AND detail = ?3)",
                 (entry.action, &entry.subject, &entry.detail),
@@ -120,12 +124,8 @@ impl Store {
         .await
     }
 
-    /// Whether the database holds anything of an agent that another one of its id would have: sessions, memberships,
-    /// grants, or something that waits for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
+    /// memberships, grants, or something that waits for it.
     pub fn knows_agent(&self, agent: &AgentId) -> Result<bool, StoreError> {
         self.read("look for an agent", |connection| {
             connection.query_row(
@@ -144,11 +144,7 @@ impl Store {
         })
     }
 
-    /// The length of the longest key of an agent's sessions, in bytes; 0 without any.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the length in bytes of the longest key among the sessions that name an agent; 0 without any.
     pub fn longest_key(&self, agent: &AgentId) -> Result<usize, StoreError> {
         self.read("look for an agent's sessions", |connection| {
             let longest: i64 = connection.query_row(

@@ -1,5 +1,6 @@
-//! What agents asked for that is not theirs to do: one row from the question to what came of it. A row moves
-//! only as [`next`] says, each move with its row of the audit in one transaction.
+//! Requests of agents for things that need permission. One row holds a request from the question to its result.
+//!
+//! A row changes its state only as [`next`] allows. Each change is one transaction with its audit row.
 
 use std::sync::atomic::Ordering;
 
@@ -15,29 +16,29 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError, token};
 use crate::id::{AgentId, ChannelId, SessionKey};
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestState {
-    /// Nobody has to be asked so far.
+    /// No person has to decide so far.
     Triage,
-    /// A person decides.
+    /// Waits for a person's decision.
     Waiting,
-    /// A person agreed, and it has not begun.
+    /// A person approved it, and it has not begun.
     Approved,
     /// It has begun.
     Running,
-    /// It is done.
+    /// It was carried out or answered.
     Done,
-    /// It failed, or nobody knows.
+    /// It failed, or its outcome is unknown.
     Failed,
-    /// A person refused.
+    /// A person denied it.
     Denied,
-    /// Nobody decided in time, or what was approved did not begin in time.
+    /// No decision was made in time, or it was approved and did not begin in time.
     Expired,
 }
 
 impl RequestState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 8] = [
         Self::Triage,
         Self::Waiting,
@@ -49,7 +50,7 @@ impl RequestState {
         Self::Expired,
     ];
 
-    /// The word in the database.
+    /// Returns the name that the database stores.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -64,7 +65,7 @@ impl RequestState {
         }
     }
 
-    /// Whether something can still become of it.
+    /// Returns `true` if the request can still change its state.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Triage | Self::Waiting | Self::Approved | Self::Running)
@@ -84,29 +85,29 @@ impl ToSql for RequestState {
     }
 }
 
-/// What may happen to a request.
+/// An event that may change the state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Its level was raised to the one that a person decides.
+    /// Its level was raised, so that a person has to decide.
     Hold,
-    /// A person agrees.
+    /// A person approves it.
     Approve,
-    /// A person refuses, or takes back what was agreed.
+    /// A person denies it, or withdraws an approval.
     Deny,
     /// Its time is over.
     Expire,
     /// It begins.
     Begin,
-    /// It was answered in words; nothing is done.
+    /// It is answered with text; nothing is carried out.
     Answer,
-    /// It is done.
+    /// It has been carried out.
     Finish,
-    /// It failed.
+    /// Carrying it out failed.
     Fail,
 }
 
 impl Step {
-    /// All of them.
+    /// All steps.
     pub const ALL: [Self; 8] = [
         Self::Hold,
         Self::Approve,
@@ -119,8 +120,9 @@ impl Step {
     ];
 }
 
-/// The state after a step; `None` where the step can't be taken. What a person has to decide begins only
-/// from [`RequestState::Approved`], and nothing begins twice.
+/// Returns the state after a step, or `None` if the step is not allowed.
+///
+/// A request whose level needs a person begins only from [`RequestState::Approved`]. No request begins twice.
 #[must_use]
 pub const fn next(state: RequestState, level: Level, step: Step) -> Option<RequestState> {
     use RequestState::{Approved, Denied, Done, Expired, Failed, Running, Triage, Waiting};
@@ -137,17 +139,17 @@ pub const fn next(state: RequestState, level: Level, step: Step) -> Option<Reque
     }
 }
 
-/// How long a permission holds.
+/// The duration of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// For this one time.
+    /// For one time only.
     Once,
-    /// As long as the agent is there, or until it is revoked.
+    /// Until it is revoked or the agent is removed.
     Agent,
 }
 
 impl Scope {
-    /// The word in the database.
+    /// Returns the name that the database stores.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -157,107 +159,97 @@ impl Scope {
     }
 }
 
-/// A request that is to be.
+/// A request to be added.
 #[derive(Clone, Debug)]
 pub struct NewRequest {
-    /// Its id.
     pub id: String,
-    /// The kind of what is asked for.
+    /// The kind of action that is asked for.
     pub kind: &'static str,
-    /// Who asks.
     pub agent: AgentId,
-    /// From which session; what comes of it goes there.
+    /// The session that asks, which also receives the result.
     pub session: SessionKey,
-    /// The channel of that session, if it is one's.
+    /// The channel of that session; `None` if it does not belong to a channel.
     pub channel: Option<ChannelId>,
-    /// What exactly would be done, as canonical JSON.
+    /// The exact action, as canonical JSON.
     pub body: String,
-    /// Why, in the agent's words.
+    /// The agent's own explanation.
     pub reason: String,
-    /// The least level it can have.
+    /// The lowest level that it can have.
     pub floor: Level,
-    /// Why it has that level.
+    /// The reasons for that level.
     pub why: Vec<String>,
-    /// Where it stands.
     pub state: RequestState,
-    /// How long a permission holds.
     pub scope: Scope,
-    /// Whether it waits for the sysadmin's word.
+    /// Set if it waits for the sysadmin agent.
     pub asks_sysadmin: bool,
-    /// When it is over by itself, in Unix milliseconds.
+    /// Unix milliseconds at which it expires.
     pub expires_at: i64,
-    /// What counts for the brakes, where another agent is to answer it.
+    /// A row for the brakes on agents that talk to each other; set if another agent is to answer it.
     pub exchange: Option<NewExchange>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// A request as the database knows it.
+/// A stored request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRow {
-    /// Its id.
     pub id: String,
-    /// The kind of what is asked for.
+    /// The kind of action that is asked for.
     pub kind: String,
-    /// Who asks.
     pub agent: AgentId,
-    /// From which session.
     pub session: SessionKey,
-    /// From which channel.
+    /// The channel of that session; `None` if it does not belong to a channel.
     pub channel: Option<ChannelId>,
-    /// What exactly would be done.
+    /// The exact action, as canonical JSON.
     pub body: String,
-    /// The digest of the body when it was asked for.
+    /// The digest of the body at the time of the request.
     pub sha256: String,
-    /// Why, in the agent's words.
+    /// The agent's own explanation.
     pub reason: String,
-    /// The least level it can have.
+    /// The lowest level that it can have.
     pub floor: Level,
-    /// The level it has.
+    /// The current level, at least `floor`.
     pub level: Level,
-    /// Why it has that level.
+    /// The reasons for that level.
     pub why: Vec<String>,
-    /// Where it stands.
     pub state: RequestState,
-    /// How long a permission holds.
     pub scope: Scope,
-    /// When it was asked for, in Unix milliseconds.
+    /// Unix milliseconds.
     pub created_at: i64,
-    /// When it is over by itself.
+    /// Unix milliseconds at which it expires while it is open.
     pub expires_at: i64,
-    /// Who decided.
+    /// The party that approved or denied it.
     pub decided_by: Option<String>,
-    /// When.
+    /// Unix milliseconds of that decision.
     pub decided_at: Option<i64>,
-    /// The digest of what was approved.
+    /// The digest of the body that was approved.
     pub approved: Option<String>,
-    /// When it began.
+    /// Unix milliseconds at which it began.
     pub used_at: Option<i64>,
-    /// When it ended.
+    /// Unix milliseconds at which it ended.
     pub ended_at: Option<i64>,
-    /// What came of it.
+    /// A text about the outcome.
     pub result: Option<String>,
-    /// When what it granted was taken back.
+    /// Unix milliseconds at which its grant was revoked.
     pub revoked_at: Option<i64>,
-    /// Who took it back; `None` where it ended with its agent.
+    /// The party that revoked it; `None` if it ended together with its agent.
     pub revoked_by: Option<String>,
-    /// Whether it waits for the sysadmin's word.
+    /// Set while it waits for the sysadmin agent.
     pub asks_sysadmin: bool,
 }
 
-/// What goes with a change of a request, in the same transaction.
+/// Rows that are written in the same transaction as a change of a request.
 #[derive(Clone, Debug)]
 pub struct Along {
-    /// The row of the audit.
     pub entry: AuditEntry,
-    /// What sessions are given.
+    /// Items for the inboxes of sessions.
     pub items: Vec<NewItem>,
-    /// What a channel is told.
+    /// A message to a channel.
     pub post: Option<NewPost>,
 }
 
 impl Along {
-    /// The audit alone.
+    /// Returns a set with an audit row only.
     #[must_use]
     pub const fn audit(entry: AuditEntry) -> Self {
         Self { entry, items: Vec::new(), post: None }
@@ -269,29 +261,29 @@ impl Along {
             inbox::add(transaction, item)?;
         }
         if let Some(new) = &self.post {
-            // That there is no such channel any more is no reason to fail.
+            // A channel that no longer exists must not undo the change.
             post::post(transaction, new)?;
         }
         Ok(())
     }
 }
 
-/// What became of a change.
+/// The result of a change of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It was made; the row as it is now.
+    /// The change was made; contains the new row.
     Done(RequestRow),
-    /// The row is as it was: the change can't be made from where it stands.
+    /// The change is not allowed in the row's current state; contains the unchanged row.
     Not(RequestRow),
-    /// Its time is over; that was written down instead.
+    /// The request's time was over, so it was expired instead.
     Expired(RequestRow),
-    /// What is in the row is not what was asked for, or not what was approved.
+    /// The body differs from what was asked for or approved.
     Changed(RequestRow),
     /// There is no such request.
     Unknown,
 }
 
-/// The digest of a body, in hex.
+/// Returns the SHA-256 of a body, in hex.
 #[must_use]
 pub fn digest(body: &str) -> String {
     crate::id::hex(&Sha256::digest(body))
@@ -357,14 +349,16 @@ fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec
         ))?
         .query_map([limit], row)?
         .collect::<rusqlite::Result<_>>()?;
+    // The query selects the newest rows; the caller gets them oldest first.
     found.reverse();
     Ok(found)
 }
 
-/// Takes a step, if it can be taken from where the row stands; what is over by then expires instead.
+/// Takes a step if the current state allows it. A request whose time is over is expired instead of approved or begun.
 fn take(transaction: &Transaction<'_>, id: &str, step: Step, now: i64) -> rusqlite::Result<Moved> {
     let Some(found) = find(transaction, id)? else { return Ok(Moved::Unknown) };
     let Some(state) = next(found.state, found.level, step) else { return Ok(Moved::Not(found)) };
+    // Other steps need no check: a denial or a result is true however late it comes.
     let is_over = found.expires_at <= now && matches!(step, Step::Approve | Step::Begin);
     let state = if is_over { RequestState::Expired } else { state };
     let ends = !state.is_open();
@@ -391,14 +385,11 @@ fn take(transaction: &Transaction<'_>, id: &str, step: Step, now: i64) -> rusqli
 }
 
 impl Store {
-    /// Keeps a request. `false` where there is one with this id already: take another.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Adds a request. Returns `false` if the id is in use, and the caller takes another one.
     pub async fn open_request(&self, new: NewRequest, along: Along) -> Result<bool, StoreError> {
         self.write("keep a request", move |transaction| {
             let why = serde_json::to_string(&new.why).unwrap_or_else(|_| "[]".to_owned());
+            // A new request starts at its lowest level: `?9` is bound to both columns.
             let level = new.floor.as_str();
             let inserted = transaction
                 .prepare_cached(
@@ -434,12 +425,8 @@ impl Store {
         .await
     }
 
-    /// Takes the step that needs nothing but its name: hold, deny, expire, answer, finish, fail. `result` is
-    /// what came of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Takes a step that has no condition besides the state: hold, deny, expire, answer, finish or fail. `result` is a
+    /// text about the outcome.
     pub async fn step_request(
         &self,
         id: String,
@@ -449,7 +436,7 @@ impl Store {
         now: i64,
     ) -> Result<Moved, StoreError> {
         let moved = self.write("change a request", move |transaction| {
-            // These two have conditions of their own.
+            // These two steps have more conditions, and functions of their own.
             if matches!(step, Step::Approve | Step::Begin) {
                 return Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Not));
             }
@@ -470,15 +457,14 @@ impl Store {
             Ok(Moved::Done(found))
         });
         let moved = moved.await;
+        // Counted even after an error: an outdated count would keep a stale cache, while one count too many costs only
+        // a new read.
         self.grants.fetch_add(1, Ordering::SeqCst);
         moved
     }
 
-    /// A person agrees to exactly the body with this digest. It has to begin before `expires_at`.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Approves exactly the body with this digest, in the name of the person in the audit row. The request must begin
+    /// before `expires_at`.
     pub async fn approve_request(
         &self,
         id: String,
@@ -489,6 +475,7 @@ impl Store {
     ) -> Result<Moved, StoreError> {
         self.write("approve a request", move |transaction| {
             let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            // The digest is compared with the stored one and with the body itself, so an edited row can't be approved.
             if found.sha256 != sha256 || digest(&found.body) != sha256 {
                 return Ok(Moved::Changed(found));
             }
@@ -509,12 +496,11 @@ impl Store {
         .await
     }
 
-    /// Marks a request as begun, if it may begin: its body is what was asked for and, where a person decides,
-    /// what was approved, it is in time, and it never began before. What is not what it was fails for good.
+    /// Marks a request as begun if it may begin.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// It must be in time, must never have begun before, and must not wait for the sysadmin. Its body must still be the
+    /// one that was asked for and, if a person decides, the one that was approved. A request with another body fails
+    /// permanently, and [`Moved::Changed`] is returned.
     pub async fn begin_request(&self, id: String, entry: AuditEntry, now: i64) -> Result<Moved, StoreError> {
         self.write("begin a request", move |transaction| {
             let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
@@ -533,6 +519,7 @@ impl Store {
             if intact {
                 audit::append(transaction, &entry, now)?;
                 return Ok(Moved::Done(RequestRow { used_at: Some(now), ..found }));
+            // The row goes through Running to Failed, so that it can't begin again.
             }
             take(transaction, &id, Step::Fail, now)?;
             let result = "not run: it is not what was asked for and approved";
@@ -546,12 +533,10 @@ impl Store {
         .await
     }
 
-    /// Raises a request's level, with the reason for it. A level is never lowered, and one that has begun
-    /// is not changed: [`Moved::Not`]. From a level that nobody decides it goes to a person's.
+    /// Raises the level of a request and adds the reason. A level that needs a person moves the request to
+    /// [`RequestState::Waiting`].
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns [`Moved::Not`] if the new level is not higher, or if the request is past its decision.
     pub async fn raise_request(
         &self,
         id: String,
@@ -581,11 +566,8 @@ impl Store {
         .await
     }
 
-    /// Takes down that the sysadmin lets a request begin that waits for its word. [`Moved::Not`] where it does not.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Records that the sysadmin lets a waiting request begin. Returns [`Moved::Not`] if it does not wait for the
+    /// sysadmin.
     pub async fn release_request(
         &self,
         id: String,
@@ -610,11 +592,7 @@ impl Store {
         .await
     }
 
-    /// Gives back what a request granted and was taken back by somebody. [`Moved::Not`] where nothing was.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Restores the grant of a request that somebody revoked. Returns [`Moved::Not`] if it was not revoked by anybody.
     pub async fn restore_grant(
         &self,
         id: String,
@@ -627,6 +605,7 @@ impl Store {
             if found.sha256 != sha256 || digest(&found.body) != sha256 {
                 return Ok(Moved::Changed(found));
             }
+            // Without a `revoked_by` the grant ended with its agent, and there is nobody to get it back.
             if found.revoked_by.is_none() || found.state != RequestState::Done {
                 return Ok(Moved::Not(found));
             }
@@ -644,11 +623,7 @@ impl Store {
         moved
     }
 
-    /// The requests of an agent of this kind whose grants somebody took back, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns an agent's requests of this kind whose grants somebody revoked, last revoked first.
     pub fn revoked_requests(&self, agent: &AgentId, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
         self.read("look for what was taken back", |connection| {
             connection
@@ -661,11 +636,7 @@ impl Store {
         })
     }
 
-    /// The requests of an agent of this kind that were carried out and not taken back, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns an agent's requests of this kind that were carried out and not revoked, newest first.
     pub fn granted_requests(&self, agent: &AgentId, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
         self.read("look for what was granted", |connection| {
             connection
@@ -678,11 +649,8 @@ impl Store {
         })
     }
 
-    /// The hosts that were granted by an older flock without a person and have not been listed yet.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the hosts that an older version of flock granted without a person and that have not been listed to
+    /// anybody yet.
     pub fn grants_to_list(&self) -> Result<Vec<RequestRow>, StoreError> {
         self.read("look for older grants", |connection| {
             connection
@@ -695,11 +663,7 @@ impl Store {
         })
     }
 
-    /// Takes down that older grants were listed, with their row of the audit.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Records that older grants were listed, with a row in the audit.
     pub async fn note_listed(&self, ids: Vec<String>, entry: AuditEntry, now: i64) -> Result<(), StoreError> {
         self.write("note that grants were listed", move |transaction| {
             for id in &ids {
@@ -710,29 +674,18 @@ impl Store {
         .await
     }
 
-    /// A request.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a request by its id.
     pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
         self.read("read a request", |connection| find(connection, id))
     }
 
-    /// The newest requests, at most `limit`, the oldest of them first; or only those that are not over.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
+    /// finished.
     pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
         self.read("list requests", |connection| list(connection, open, limit))
     }
 
-    /// The bodies of what an agent was granted of this kind and was not taken back.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the bodies of an agent's current grants of this kind.
     pub fn grants(&self, agent: &AgentId, kind: &str) -> Result<Vec<String>, StoreError> {
         self.read("read what was granted", |connection| {
             let found: Vec<(String, String)> = connection
@@ -742,6 +695,7 @@ impl Store {
                 )?
                 .query_map((agent.as_str(), kind), |row| Ok((row.get(0)?, row.get(1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
+            // A body that no longer matches its digest was edited in the database, so it grants nothing.
             Ok(found
                 .into_iter()
                 .filter(|(body, sha256)| digest(body) == *sha256)
@@ -750,11 +704,7 @@ impl Store {
         })
     }
 
-    /// The requests of an agent of this kind that a person denied at or after `since`, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns an agent's requests of this kind that a person denied at or after `since`, last denied first.
     pub fn denied_requests(
         &self,
         agent: &AgentId,
@@ -772,11 +722,7 @@ impl Store {
         })
     }
 
-    /// What an agent asked for of this kind at or after `since` that was or will be done.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns an agent's requests of this kind since `since`, without those that were denied or expired.
     pub fn asked_since(
         &self,
         agent: &AgentId,
@@ -794,12 +740,8 @@ impl Store {
         })
     }
 
-    /// Requests that ran without a person and have not been given to the sysadmin for review, the oldest first,
-    /// at most `limit`; and when the sysadmin was last given some.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns finished requests that no person decided and that the sysadmin has not reviewed, oldest first, at most
+    /// `limit`. The second value is the time of the last review.
     pub fn to_review(&self, limit: u32) -> Result<(Vec<RequestRow>, Option<i64>), StoreError> {
         self.read("look what is to be reviewed", |connection| {
             let rows = connection
@@ -816,11 +758,7 @@ impl Store {
         })
     }
 
-    /// Gives the sysadmin these requests for review, in one transaction with `item`.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Marks requests as reviewed and adds `item`, which asks the sysadmin for the review, in one transaction.
     pub async fn review_requests(&self, ids: Vec<String>, item: NewItem) -> Result<(), StoreError> {
         self.write("give requests for review", move |transaction| {
             for id in &ids {
@@ -833,11 +771,8 @@ impl Store {
         .await
     }
 
-    /// The agents that were granted something, wait for it, or are named in a client's token.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the agents that have a grant, wait for one, or are named in a client's token, sorted and without
+    /// duplicates.
     pub fn granted_agents(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("read who was granted something", |connection| {
             let granted: Vec<AgentId> = connection
@@ -854,13 +789,11 @@ impl Store {
         })
     }
 
-    /// Takes back what an agent was granted, or what one request granted; says how many. What of it still
-    /// waits is denied, and clients' tokens that name the agent are not for it any more. Where only one request is meant, who took it back is kept with it, and an installed package
-    /// and a new agent count as granted, too.
+    /// Revokes all grants of an agent, or with `only` those of one request. Returns the number of revoked grants.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Without `only` the agent itself is going away: its open requests are denied, and it is removed from the tokens
+    /// of clients. With `only`, the party that revoked is recorded, and an installed package and a created agent count
+    /// as grants too.
     pub async fn revoke_grants(
         &self,
         agent: AgentId,
@@ -877,7 +810,7 @@ impl Store {
                 )?
                 .execute((agent.as_str(), &only, now, &entry.actor))?;
             if only.is_none() {
-                // Whoever gets this name later is another agent, to whom nobody denied anything.
+                // A later agent with this id is another agent, to which nobody denied anything.
                 transaction
                     .prepare_cached("UPDATE request SET revoked_by = NULL WHERE agent = ?1")?
                     .execute([agent.as_str()])?;
@@ -911,7 +844,7 @@ impl Store {
         revoked
     }
 
-    /// Makes a grant one of an older flock's.
+    /// Marks a grant as one that an older version of flock made.
     #[cfg(test)]
     pub(crate) async fn mark_to_list(&self, id: &str) {
         let id = id.to_owned();
@@ -921,7 +854,7 @@ impl Store {
         self.write("mark a grant", move |transaction| mark(transaction, &id)).await.unwrap();
     }
 
-    /// Another number after each change of what was granted, made here.
+    /// Returns a number that changes with each change of a grant made through this store.
     #[must_use]
     pub fn grants_version(&self) -> u64 {
         self.grants.load(Ordering::SeqCst)
@@ -929,29 +862,17 @@ impl Store {
 }
 
 impl Reader {
-    /// As [`Store::request`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a request, as [`Store::request`] does.
     pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
         self.read("read a request", |connection| find(connection, id))
     }
 
-    /// As [`Store::requests`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the newest requests, as [`Store::requests`] does.
     pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
         self.read("list requests", |connection| list(connection, open, limit))
     }
 
-    /// The requests of this kind that grant something and that no person decided about.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the requests of this kind that grant something and that no person decided.
     pub fn granted_alone(&self, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
         self.read("read what was granted", |connection| {
             connection
@@ -964,11 +885,7 @@ impl Reader {
         })
     }
 
-    /// What was granted of this kind and was not taken back: who has it, the request's id, its body.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the current grants of this kind, each with its agent, the request's id and its body.
     pub fn granted(&self, kind: &str) -> Result<Vec<(AgentId, String, String)>, StoreError> {
         self.read("read what was granted", |connection| {
             let mut statement = connection.prepare_cached(
@@ -979,6 +896,7 @@ impl Reader {
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 let (body, sha256): (String, String) = (row.get(2)?, row.get(3)?);
+                // As in [`Store::grants`], an edited body grants nothing.
                 if digest(&body) == sha256 {
                     found.push((parsed(row, 0)?, row.get(1)?, body));
                 }

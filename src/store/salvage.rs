@@ -1,8 +1,8 @@
-//! A new database from the newest whole backup and what can be read of the damaged one.
+//! Restoring a damaged database, from the newest intact backup and whatever can be read of the damaged file.
 //!
-//! What the damaged one holds is newer, so it counts where it can be read. A table that can be read to its end is taken
-//! whole; of any other one the rows that can be read are laid over those of the backup. The audit is taken only as far as
-//! each row follows the one before it.
+//! The damaged file is newer, so its rows win where they can be read. A table that can be read to its end replaces the
+//! one of the backup. Of any other table, the readable rows are added to those of the backup and replace rows with the
+//! same key. Audit rows are taken only as long as each one follows the one before it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,43 +17,46 @@ use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::home::{Home, regular};
 
-/// What a restore brought back.
+/// The result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restored {
-    /// The backup that it began with.
+    /// The backup that it started from; `None` if there was no intact one.
     pub backup: Option<PathBuf>,
-    /// When that was made, in Unix milliseconds.
+    /// Unix milliseconds at which that backup was made.
     pub backup_at: Option<i64>,
-    /// Where the database of before was put, if there was one.
+    /// The folder that the damaged database was moved to, if there was one.
     pub set_aside: Option<PathBuf>,
-    /// The rows that were taken from it, table by table.
+    /// The rows taken from the damaged database, by table.
     pub tables: Vec<Taken>,
-    /// Whether all of it could be read.
+    /// Set if the damaged database could be read completely.
     pub is_complete: bool,
 }
 
-/// What was taken of a table.
+/// The rows taken from one table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taken {
-    /// Its name.
     pub name: String,
-    /// How many rows could be read.
+    /// The number of rows that could be read.
     pub rows: u64,
-    /// Whether those were all.
+    /// Set if those were all rows of the table.
     pub is_complete: bool,
 }
 
-/// The rows of the audit that are kept are chosen one by one.
+/// Tables that are not copied as a whole: the hash chain decides which of their rows are kept.
 const AUDIT: [&str; 2] = ["audit", "audit_base"];
 
-/// Puts a new database in place of the home's, which is set aside with all that it holds. Nothing may use it meanwhile.
-/// `from` is the backup to begin with; without one it is the newest that is whole, if there is any.
+/// Replaces the home's database by a restored one and moves the old one aside. Nothing may use the database meanwhile.
+///
+/// `from` is the backup to start from. Without it, the newest intact backup is used, if there is one.
 ///
 /// # Errors
 ///
-/// As [`StoreError`] says; the old database is then where it was.
+/// Returns [`StoreError::Unreadable`] if the disk fails to read the old database or a backup, [`StoreError::NoFile`] if
+/// the old one is not a regular file, [`StoreError::Backup`], [`StoreError::Query`] or [`StoreError::Damaged`] if the
+/// new one can't be made or is not intact, and [`StoreError::Create`] if it can't be put in place. Up to that last step
+/// the old database is untouched.
 pub fn restore(home: &Home, from: Option<&Path>) -> Result<Restored, StoreError> {
     let mut restored = Restored::default();
     match from {
@@ -65,6 +68,7 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<Restored, StoreError>
             }
         }
     }
+    // Everything happens in a draft, so that the old database stays in place until the new one is complete and checked.
     let draft = home.data().join(format!(".new-{}-remake", std::process::id()));
     let made = make(home, &mut restored, &draft);
     if let Err(error) = made {
@@ -78,7 +82,8 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<Restored, StoreError>
     Ok(restored)
 }
 
-/// The newest backup that is whole. One that the disk fails to read is not passed over: an older one would lose more.
+/// Returns the newest intact backup. A backup that the disk fails to read is an error: skipping it for an older one
+/// would lose more.
 fn newest_whole(home: &Home) -> Result<Option<backup::Backup>, StoreError> {
     for found in backup::list(home) {
         match damage::check(&found.path, Depth::Deep) {
@@ -112,7 +117,7 @@ fn make(home: &Home, restored: &mut Restored, draft: &Path) -> Result<(), StoreE
     remove_all_of(&remains);
     result.map_err(failed)?;
     settle(&new, home).map_err(failed)?;
-    // No log stays beside the file that is renamed.
+    // Leave WAL mode: the file is renamed without the log that would lie beside it.
     new.query_row("PRAGMA journal_mode = DELETE", (), |_| Ok(())).map_err(failed)?;
     drop(new);
     let checked = damage::check(draft, Depth::Deep)?;
@@ -123,21 +128,21 @@ fn make(home: &Home, restored: &mut Restored, draft: &Path) -> Result<(), StoreE
     synced.map_err(|source| StoreError::Create { path: draft.to_owned(), source })
 }
 
-/// Copies the damaged file, to read from it while the file itself stays as it is. Whether there is one.
+/// Copies the damaged file and its log, so that reading them changes nothing. Returns `false` if there is no file.
 fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
     let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    // What no disk fails to read must not be taken for that.
+    // A FIFO or a folder is not a disk fault and must not be reported as one.
     require_files(damaged)?;
     match doubt::read(damaged) {
         Ok(()) => {}
         Err(error) if is_gone(&error) => return Ok(false),
-        // All of it may be readable again soon.
+        // The disk may be able to read all of it later, so do not continue with a part.
         Err(error) => return Err(StoreError::Unreadable { path: damaged.to_owned(), source: error.into() }),
     }
     for (from, to) in [(damaged.to_owned(), copy.to_owned()), (wal_of(damaged), wal_of(copy))] {
         match regular::copy(&from, &to) {
             Ok(_) => {}
-            // Without a log there is only what is in the file.
+            // Without a log, the file alone is all there is.
             Err(error) if is_gone(&error) => {}
             Err(source) => return Err(StoreError::Create { path: to, source }),
         }
@@ -145,9 +150,10 @@ fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Opens the copy of the damaged file. Where its head is damaged that of the backup is put before it.
+/// Opens the copy of the damaged file. A damaged file header is replaced by that of the backup.
 fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
     use std::os::unix::fs::FileExt as _;
+    // The length of SQLite's file header.
     const HEAD: usize = 100;
     let file = std::fs::OpenOptions::new().read(true).write(true).open(copy).ok()?;
     let mut head = [0; HEAD];
@@ -161,15 +167,16 @@ fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
     }
     let mut whole = [0; HEAD];
     regular::open(backup?).ok()?.read_exact_at(&mut whole, 0).ok()?;
-    // The pages it has are its own.
+    // The page count is in bytes 28 to 31 of the header, and has to be the damaged file's own.
     let pages = u32::try_from(file.metadata().ok()?.len() / 4096).ok()?;
     whole[28..32].copy_from_slice(&pages.to_be_bytes());
     file.write_all_at(&whole, 0).ok()?;
     open()
 }
 
-/// Takes what can be read of the old database into the new one.
+/// Copies what can be read of the old database into the new one.
 fn lay_over(new: &mut Connection, old: &Connection) -> rusqlite::Result<Vec<Taken>> {
+    // Tables are copied one by one, so references between them hold only at the end. `settle` checks them.
     new.pragma_update(None, "foreign_keys", false)?;
     let names = damage::tables(new)?;
     let transaction = new.transaction()?;
@@ -178,6 +185,7 @@ fn lay_over(new: &mut Connection, old: &Connection) -> rusqlite::Result<Vec<Take
         taken.push(table(&transaction, old, name)?);
     }
     taken.push(chain::take_over(&transaction, old)?);
+    // The full-text index is not copied but built again from the messages.
     transaction.execute("INSERT INTO message_text (message_text) VALUES ('rebuild')", ())?;
     transaction.commit()?;
     Ok(taken)
@@ -186,6 +194,7 @@ fn lay_over(new: &mut Connection, old: &Connection) -> rusqlite::Result<Vec<Take
 fn table(new: &Connection, old: &Connection, name: &str) -> rusqlite::Result<Taken> {
     let wanted = columns(new, name)?;
     let there = columns(old, name).unwrap_or_default();
+    // The old database may have an older schema, so only columns that both have are copied.
     let shared: Vec<String> = wanted.into_iter().filter(|column| there.contains(column)).collect();
     let mut taken = Taken { name: name.to_owned(), rows: 0, is_complete: false };
     if shared.is_empty() {
@@ -196,7 +205,7 @@ fn table(new: &Connection, old: &Connection, name: &str) -> rusqlite::Result<Tak
     let insert = format!("INSERT OR REPLACE INTO \"{name}\" ({list}) VALUES ({places})");
     taken.is_complete = copy_rows(old, &format!("SELECT {list} FROM \"{name}\""), |_| Ok(())).1;
     if taken.is_complete {
-        // What is no longer in it was deleted after the backup.
+        // A row that is in the backup only was deleted after the backup was made.
         new.execute(&format!("DELETE FROM \"{name}\""), ())?;
     }
     let mut statement = new.prepare(&insert)?;
@@ -205,14 +214,14 @@ fn table(new: &Connection, old: &Connection, name: &str) -> rusqlite::Result<Tak
     taken.rows = rows;
     if !taken.is_complete {
         let order = key(old, name).unwrap_or_else(|_| "rowid".to_owned());
-        // From the other end, up to what can't be read. A row that is met twice is the same row.
+        // Read backwards from the end as well, up to the damage. A row that is read twice replaces itself.
         let (more, _) = copy_rows(old, &format!("SELECT {list} FROM \"{name}\" ORDER BY {order}"), &mut put);
         taken.rows += more;
     }
     Ok(taken)
 }
 
-/// Hands over each row as far as they can be read: gives how many, and whether those were all.
+/// Passes each row that can be read to `put`. Returns their number, and `true` if those were all.
 fn copy_rows(
     old: &Connection,
     select: &str,
@@ -226,7 +235,7 @@ fn copy_rows(
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
             let values: rusqlite::Result<Vec<Value>> = (0..columns).map(|column| row.get(column)).collect();
-            // A value that its table does not take was damaged, too.
+            // A value that the new table rejects was damaged as well.
             match values.and_then(&mut put) {
                 Ok(()) => count += 1,
                 Err(_) => is_complete = false,
@@ -245,7 +254,7 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>
         .collect()
 }
 
-/// The order that begins with a table's end.
+/// Returns an ORDER BY clause that starts at the end of a table.
 fn key(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     let key: Vec<String> = connection
         .prepare("SELECT name FROM pragma_table_info(?1) WHERE pk > 0 ORDER BY pk")?
@@ -255,9 +264,10 @@ fn key(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     Ok(if order.is_empty() { "rowid DESC".to_owned() } else { order })
 }
 
-/// Makes what was taken from two databases fit together.
+/// Removes contradictions between rows that come from two databases.
 fn settle(new: &Connection, home: &Home) -> rusqlite::Result<()> {
-    // Rows whose own row could not be read.
+    // Delete rows whose parent row could not be read. A deleted row may be a parent itself, so repeat until nothing
+    // changes.
     loop {
         let orphans: Vec<(String, Option<i64>)> = new
             .prepare("SELECT DISTINCT \"table\", rowid FROM pragma_foreign_key_check")?
@@ -267,7 +277,7 @@ fn settle(new: &Connection, home: &Home) -> rusqlite::Result<()> {
         for (table, row) in orphans {
             deleted += match row {
                 Some(row) => new.execute(&format!("DELETE FROM \"{table}\" WHERE rowid = ?1"), [row])?,
-                // A table without row numbers says only that there are some.
+                // For a table without rowids, SQLite reports only that such rows exist.
                 None => delete_orphans(new, &table)?,
             };
         }
@@ -281,7 +291,7 @@ fn settle(new: &Connection, home: &Home) -> rusqlite::Result<()> {
          UPDATE delivery SET delivered_seq = min(delivered_seq,
              coalesce((SELECT last_seq FROM channel WHERE channel.id = delivery.channel), 0));",
     )?;
-    // What the chain begins after is what this database was given up to.
+    // The start of the kept chain is recorded as a deletion by flock, or the audit would look cut.
     if let Some((id, hash)) = chain::base(new)? {
         let kept = GivenUp { rows: vec![Head::new(id, &hash)] };
         if let Err(error) = kept.write(&home.audit_head()) {
@@ -307,7 +317,8 @@ fn delete_orphans(new: &Connection, table: &str) -> rusqlite::Result<usize> {
     Ok(deleted)
 }
 
-/// Puts the database and what lies beside it into a folder of its own; gives that.
+/// Moves the database and the files beside it into a new folder. Returns the folder, or `None` if there was no
+/// database.
 fn set_aside(home: &Home) -> std::io::Result<Option<PathBuf>> {
     use std::os::unix::fs::DirBuilderExt as _;
     let database = home.database();
@@ -331,33 +342,28 @@ fn remove_all_of(path: &Path) {
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
-        // Most of them are not there.
+        // Most of these files do not exist.
         drop(fs_err::remove_file(PathBuf::from(name)));
     }
 }
 
-/// A session that a transcript tells of and the database does not.
+/// A session that has a transcript but no row in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostSession {
-    /// Its key.
     pub key: crate::id::SessionKey,
-    /// The name of its transcript, without the ending.
+    /// The name of its transcript, without the extension.
     pub file: String,
-    /// When it began, in Unix milliseconds.
+    /// Unix milliseconds of its start.
     pub created_at: i64,
-    /// When it was used last.
+    /// Unix milliseconds of its last use.
     pub updated_at: i64,
-    /// Up to where its transcript holds which channel.
+    /// The channel, and the last sequence number of it that the transcript contains.
     pub delivered: Option<(crate::id::ChannelId, u64)>,
 }
 
 impl Store {
-    /// Takes up sessions that only their transcripts know, and moves positions to where transcripts say that messages were
-    /// shown. Gives how many sessions there were.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Adds sessions known only from their transcripts, and advances delivery positions to what transcripts show as
+    /// delivered. Returns the number of added sessions.
     pub async fn restore_sessions(&self, sessions: Vec<LostSession>) -> Result<usize, StoreError> {
         self.write("restore sessions", move |transaction| {
             let mut added = 0;

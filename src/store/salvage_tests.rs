@@ -143,7 +143,7 @@ fn the_audit_is_taken_as_far_as_its_rows_follow_each_other() {
     let (_folder, home) = made();
     back_up(&home, 1_000);
     channel(&home, "late");
-    // Nothing is damaged: all rows follow each other, and all are taken.
+    // The database is not damaged: the audit is a complete chain, and all rows are taken.
     restore(&home, None).unwrap();
     let store = Store::open(&home).unwrap();
     assert_eq!(store.verify_audit().unwrap().broken, None);

@@ -1,5 +1,7 @@
-//! The versions of the database. A migration is an SQL file that is never changed once released; each runs
-//! in a transaction of its own, after the database has been saved.
+//! The schema versions of the database.
+//!
+//! A migration is an SQL file that is never changed after its release. Each runs in its own transaction, after the
+//! database was saved to a backup.
 
 use std::path::Path;
 
@@ -7,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use super::StoreError;
 
-/// Migration `n` brings the database to version `n + 1`.
+/// The migrations; number `n`, counted from 0, leads to version `n + 1`.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/001.sql"),
     include_str!("migrations/002.sql"),
@@ -25,23 +27,24 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/014.sql"),
 ];
 
-/// The newest version known.
+/// Returns the newest version that this flock knows.
 pub(super) fn newest() -> u32 {
     u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
 }
 
-/// Reads the version, 0 for an empty database.
+/// Returns the version of a database; 0 for an empty one.
 ///
 /// # Errors
 ///
-/// [`StoreError::Newer`] where a newer flock made it; [`StoreError::Open`] where it is no database.
+/// Returns [`StoreError::Newer`] if a newer flock created the database, [`StoreError::Unreadable`] if the disk fails to
+/// read it, and [`StoreError::Open`] for any other failure, such as a file that is not a database.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreError> {
     let found = version(connection).map_err(|source| StoreError::open(path, source))?;
     let known = newest();
     if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found) }
 }
 
-/// Brings the database to the newest version.
+/// Migrates the database to the newest version. An existing database is saved to `backups` first.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) -> Result<(), StoreError> {
     let first = check(connection, path)?;
     if first > 0 && first < newest() {
@@ -50,7 +53,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) 
     steps(connection, first)
 }
 
-/// The same without saving it before: for a copy.
+/// Migrates a copy of a database, which needs no backup.
 pub(super) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let first = check(connection, path)?;
     steps(connection, first)
@@ -77,7 +80,7 @@ fn version(connection: &Connection) -> rusqlite::Result<u32> {
 
 fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have done it while this one waited for the lock.
+    // Another process may have migrated while this one waited for the lock.
     if version(&transaction)? >= to {
         return Ok(());
     }
@@ -89,8 +92,10 @@ fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()>
     transaction.commit()
 }
 
-/// Saves the database as it is, through SQLite: copying the file would miss the WAL, and closing the copy's
-/// handle would drop this process's locks on it.
+/// Saves the database as it is, through SQLite.
+///
+/// Copying the file itself would miss the write-ahead log, and closing the handle used for it would drop all of this
+/// process's locks on the database.
 fn save(connection: &Connection, version: u32, backups: &Path) -> Result<(), StoreError> {
     let path = backups.join(format!("flock-v{version}-{}.db", crate::clock::unix_ms()));
     let result = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

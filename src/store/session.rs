@@ -1,4 +1,4 @@
-//! Sessions: which conversation is in which transcript, and the system prompt it was given.
+//! Sessions: their keys, transcripts, system prompts and usage totals.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -10,17 +10,17 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use super::{Reader, Store, StoreError, Tokens};
 use crate::id::{AgentId, SessionKey, SessionKind};
 
-/// Whether a session takes turns.
+/// The ability of a session to take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// It does.
+    /// Takes turns.
     Open,
-    /// It is kept for reading only.
+    /// Is read-only.
     Closed,
 }
 
 impl SessionState {
-    /// The word in the database and the API.
+    /// Returns the name that the database and the API use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,46 +46,42 @@ impl ToSql for SessionState {
     }
 }
 
-/// A session as the database knows it.
+/// A stored session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its key.
     pub key: SessionKey,
-    /// The transcript's name without its ending: a UUIDv7.
+    /// The file name of the transcript without its extension: a UUIDv7.
     pub file: String,
-    /// Whether it takes turns.
     pub state: SessionState,
-    /// When it was made, in Unix milliseconds.
+    /// Unix milliseconds of its creation.
     pub created_at: i64,
-    /// When its conversation began, or last began anew or was compacted, in Unix milliseconds.
+    /// Unix milliseconds at which its conversation was begun, last restarted or last compacted.
     pub began_at: i64,
-    /// When a turn last began or ended, in Unix milliseconds.
+    /// Unix milliseconds at which a turn last began or ended.
     pub updated_at: i64,
-    /// How many turns it has begun.
+    /// The number of turns that were begun.
     pub turns: u64,
-    /// Whether one of them runs.
+    /// Set while one of them runs.
     pub running: bool,
-    /// The model of the last one, as `provider/model`.
+    /// The model of the last turn, as `provider/model`.
     pub model: Option<String>,
-    /// What those that have ended cost.
+    /// The tokens used by all ended turns.
     pub tokens: Tokens,
 }
 
-/// What a session begins with, should it not exist.
+/// The values of a session that is created if it does not exist.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its key.
     pub key: SessionKey,
-    /// The transcript's name without its ending.
+    /// The file name of the transcript without its extension.
     pub file: String,
 }
 
-/// A system prompt and the hash of all it was made from.
+/// A system prompt and the hash of everything that it was built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPrompt {
-    /// Hash of the inputs.
+    /// The hash of the inputs.
     pub inputs: String,
-    /// The prompt.
     pub text: std::sync::Arc<str>,
 }
 
@@ -108,7 +104,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-/// A column whose text has a grammar of its own.
+/// Parses the text of a column into a type with its own syntax.
 pub(super) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
@@ -119,7 +115,7 @@ where
     })
 }
 
-/// Finds the session or makes it.
+/// Finds a session by its exact key, or creates it.
 pub(super) fn find_or_make(
     transaction: &Transaction<'_>,
     new: &NewSession,
@@ -147,7 +143,8 @@ pub(super) fn find_or_make(
     })
 }
 
-/// The session with this key, as it is written or else without regard to case.
+/// Finds a session by its exact key, or else by a key that differs in case only. Of several such sessions, the one used
+/// last wins.
 fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Session>> {
     match find_as(connection, key, AS_WRITTEN)? {
         None => find_as(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
@@ -164,8 +161,8 @@ fn find_as(connection: &Connection, key: &SessionKey, compared: &str) -> rusqlit
         .optional()
 }
 
-/// A key as it is known here: with the id of its channel as that is written, or as a session that differs by case
-/// only has it. `None` where there is neither.
+/// Returns a key in its established spelling: with the channel's id as the channel was created, or as an existing
+/// session spells it. Returns `None` if neither exists.
 fn spelled(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<SessionKey>> {
     if key.kind() == SessionKind::Channel {
         let id: Option<String> = connection
@@ -179,17 +176,19 @@ fn spelled(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option
     Ok(find(connection, key)?.map(|found| found.key))
 }
 
-/// How keys are written whose sessions may be about to be made. A turn waits in the queue of its session's key before
-/// that session is in the database: two clients that begin a session at the same moment, each in another case, must
-/// have the same key by then.
+/// Spellings of the keys of sessions that may be about to be created.
+///
+/// A turn waits in the queue of its session's key before the session is in the database. If two clients begin the same
+/// session at the same moment in different case, both must get the same key by then.
 #[derive(Debug, Default)]
 pub(super) struct Spellings(Mutex<HashMap<String, SessionKey>>);
 
-/// The most that are remembered. A session is in the database moments after its key was asked for.
+/// The most spellings that are remembered. A session is in the database moments after its key was asked for, so few are
+/// needed.
 const MOST_SPELLINGS: usize = 1024;
 
 impl Spellings {
-    /// As the first to ask wrote it.
+    /// Returns the key as its first user spelled it.
     fn first(&self, key: &SessionKey) -> SessionKey {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST_SPELLINGS {
@@ -215,51 +214,31 @@ fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlit
 }
 
 impl Store {
-    /// The session with this key.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a session by its key, ignoring case if there is no exact match.
     pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read("find a session", |connection| find(connection, key))
     }
 
-    /// A key as it is known here. Upper and lower case make no difference: what a client writes in another case is the
-    /// same session.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
+    /// names the same session.
     pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
         Ok(known.unwrap_or_else(|| self.spellings.first(key)))
     }
 
-    /// At most `limit` sessions of one agent or of all, the one used last first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns sessions of one agent or of all, last used first, at most `limit`.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("list sessions", |connection| list(connection, agent, limit))
     }
 
-    /// How many sessions there are.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the number of sessions.
     pub fn count_sessions(&self) -> Result<i64, StoreError> {
         self.read("count sessions", |connection| {
             connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
         })
     }
 
-    /// All agents that have sessions.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the agents that have sessions.
     pub fn session_agents(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list agents with sessions", |connection| {
             let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
@@ -267,11 +246,7 @@ impl Store {
         })
     }
 
-    /// The system prompt a session was last given.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the system prompt that a session was last given.
     pub fn session_prompt(&self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
         self.read("find a session's prompt", |connection| {
             connection
@@ -286,11 +261,8 @@ impl Store {
         })
     }
 
-    /// Sessions of single requests that were not used since `before`, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns sessions of single requests that were last used before `before` and have no running turn, at most
+    /// `limit`.
     pub fn old_requests(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("find old request sessions", |connection| {
             connection
@@ -304,11 +276,7 @@ impl Store {
         })
     }
 
-    /// Forgets sessions and their turns, and the prompts nobody has any more.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Deletes sessions with their turns, and the prompts that no other session uses.
     pub async fn forget_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
         self.write("forget sessions", move |transaction| {
             let mut delete = transaction.prepare_cached("DELETE FROM session WHERE key = ?1")?;
@@ -324,12 +292,8 @@ impl Store {
         .await
     }
 
-    /// Notes that a session's conversation began anew or was compacted at this time, and the prompt it has from
-    /// then on, where that is made already.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Records that a session's conversation was restarted or compacted at `at`, and its new prompt if that is built
+    /// already.
     pub async fn renew_session(
         &self,
         key: SessionKey,
@@ -354,11 +318,7 @@ impl Store {
         .await
     }
 
-    /// Makes a session whose transcript is there already; `false` where one has the key.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Creates a session for an existing transcript. Returns `false` if the key is in use.
     pub async fn make_session(&self, new: NewSession, now: i64) -> Result<bool, StoreError> {
         self.write("make a session", move |transaction| {
             if find(transaction, &new.key)?.is_some() {
@@ -370,11 +330,7 @@ impl Store {
         .await
     }
 
-    /// Closes or opens a session; `false` where there is none with this key.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Opens or closes a session. Returns `false` if there is none with this key.
     pub async fn set_session_state(&self, key: SessionKey, state: SessionState) -> Result<bool, StoreError> {
         self.write("change a session's state", move |transaction| {
             let changed =
@@ -386,30 +342,18 @@ impl Store {
 }
 
 impl Reader {
-    /// As [`Store::spelled`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns a key in its established spelling, as [`Store::spelled`] does.
     pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
         Ok(known.unwrap_or_else(|| key.clone()))
     }
 
-    /// As [`Store::session`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a session, as [`Store::session`] does.
     pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read("find a session", |connection| find(connection, key))
     }
 
-    /// At most `limit` sessions of one agent or of all, the one used last first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns sessions, as [`Store::sessions`] does.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("list sessions", |connection| list(connection, agent, limit))
     }

@@ -1,4 +1,4 @@
-//! How each agent stands in the team's loop: asleep, when it last had a turn.
+//! The scheduling state of agents: asleep or awake, and the time of the last turn.
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -7,16 +7,15 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::AgentId;
 
-/// How an agent stands.
+/// The scheduling state of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentState {
-    /// Who.
     pub agent: AgentId,
-    /// Since when it sleeps, in Unix milliseconds.
+    /// Unix milliseconds at which it was put to sleep; `None` while it is awake.
     pub asleep_at: Option<i64>,
-    /// Why, as it said itself.
+    /// The reason that the agent gave.
     pub sleep_reason: Option<String>,
-    /// When it last had a turn for plain messages, in Unix milliseconds.
+    /// Unix milliseconds of its last turn for ordinary messages.
     pub last_turn_at: Option<i64>,
 }
 
@@ -39,31 +38,19 @@ fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
 }
 
 impl Reader {
-    /// As [`Store::agent_states`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the states of all agents, as [`Store::agent_states`] does.
     pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
         self.read("list the agents' states", states)
     }
 }
 
 impl Store {
-    /// How all agents stand of whom anything is known.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the states of all agents that have one.
     pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
         self.read("list the agents' states", states)
     }
 
-    /// How one agent stands; `None` where nothing is known of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the state of one agent, if it has one.
     pub fn agent_state(&self, agent: &AgentId) -> Result<Option<AgentState>, StoreError> {
         self.read("read an agent's state", |connection| {
             connection
@@ -73,11 +60,8 @@ impl Store {
         })
     }
 
-    /// Puts an agent to sleep with its reason, or wakes it; says whether that changed anything.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Puts an agent to sleep with a reason, or wakes it if `asleep` is `None`. Returns `true` if that changed its
+    /// state.
     pub async fn set_asleep(
         &self,
         agent: AgentId,
@@ -103,7 +87,7 @@ impl Store {
         .await
     }
 
-    /// Takes note that an agent has a turn for plain messages.
+    /// Records, without waiting, that an agent has a turn for ordinary messages.
     pub fn note_turn(&self, agent: AgentId, now: i64) {
         self.write_behind("note an agent's turn", move |transaction| {
             transaction
@@ -116,11 +100,7 @@ impl Store {
         });
     }
 
-    /// Writes rows of the audit that belong to no other change.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Appends audit rows that belong to no other change.
     pub async fn audit_all(&self, entries: Vec<AuditEntry>, now: i64) -> Result<(), StoreError> {
         self.write("write the audit", move |transaction| {
             entries.iter().try_for_each(|entry| audit::append(transaction, entry, now))
@@ -128,11 +108,7 @@ impl Store {
         .await
     }
 
-    /// Writes a row of the audit that belongs to no other change.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Appends an audit row that belongs to no other change.
     pub async fn audit(&self, entry: AuditEntry, now: i64) -> Result<(), StoreError> {
         self.write("write the audit", move |transaction| audit::append(transaction, &entry, now)).await
     }
