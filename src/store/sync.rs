@@ -1,7 +1,7 @@
-//! Makes what was written safe from a power cut, in groups and outside of anybody's way.
+//! The syncing thread: makes written data survive a power cut.
 //!
-//! A commit or a `write(2)` already survives the death of the process. This thread calls `fdatasync` for
-//! the files that were written, once for all that came within [`GROUP`]; so a turn never waits for a disk.
+//! A commit or a `write(2)` already survives the death of the process. This thread calls `fdatasync` for the written
+//! files, once for everything written within [`GROUP`], so that a turn never waits for a disk.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,32 +12,32 @@ use std::time::Duration;
 
 use super::chain::Head;
 
-/// How long writes are gathered before they are synced.
+/// The time for which writes are gathered before they are synced together.
 pub const GROUP: Duration = Duration::from_millis(15);
 
-/// The syncing thread. Dropping it syncs what is left.
+/// The syncing thread. Dropping it syncs what is left and waits for that.
 pub struct Syncer {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the syncing thread what was written.
+/// A handle with which writers report their writes to the syncing thread.
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
 struct Shared {
     wal: PathBuf,
-    /// Where the end of the audit's chain is written.
+    /// The file that names the end of the audit chain.
     head: PathBuf,
     state: Mutex<State>,
     wake: Condvar,
-    /// Held while files are synced.
+    /// Held during a sync, so that a caller of `sync_now` also waits for a sync in progress.
     syncing: Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
-    // Paths and not open files: however slow a disk is, they can't use up the process's descriptors.
+    // Paths instead of open files: a slow disk then can't make this set use up the process's file descriptors.
     paths: BTreeSet<PathBuf>,
     wal: bool,
     head: Option<Head>,
@@ -51,11 +51,11 @@ impl State {
 }
 
 impl Syncer {
-    /// Starts the thread.
+    /// Starts the syncing thread.
     ///
     /// # Errors
     ///
-    /// Where the system has no thread left.
+    /// Returns an error if the system can't start another thread.
     pub fn start(wal: PathBuf, head: PathBuf) -> std::io::Result<Self> {
         let shared =
             Shared { wal, head, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
@@ -66,7 +66,7 @@ impl Syncer {
         Ok(Self { handle, thread: Some(thread) })
     }
 
-    /// For whoever writes.
+    /// Returns a handle for writers.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
@@ -84,7 +84,7 @@ impl Drop for Syncer {
 }
 
 impl Handle {
-    /// A file was written, or a folder got a new file.
+    /// Reports that a file was written, or that a folder got a new file.
     pub fn written(&self, path: &Path) {
         let mut state = self.state();
         let was_clean = state.is_clean();
@@ -92,12 +92,13 @@ impl Handle {
             state.paths.insert(path.to_owned());
         }
         drop(state);
+        // The thread is awake if there was something to sync before.
         if was_clean {
             self.0.wake.notify_one();
         }
     }
 
-    /// The database committed something; the audit's chain ends with `head` now, where that is new.
+    /// Reports a commit of the database. `head` is the new end of the audit chain, if it changed.
     pub(super) fn wal_written(&self, head: Option<Head>) {
         let mut state = self.state();
         let was_clean = state.is_clean();
@@ -109,7 +110,7 @@ impl Handle {
         }
     }
 
-    /// Syncs what was written until now, and returns when it is done.
+    /// Syncs everything reported so far, and returns when that is done.
     pub(super) fn sync_now(&self) {
         self.0.sync();
     }
@@ -125,10 +126,11 @@ fn run(shared: &Shared) {
         let state = lock();
         let waited = shared.wake.wait_while(state, |state| state.is_clean() && !state.stop);
         let state = waited.unwrap_or_else(PoisonError::into_inner);
-        // More may come while the group gathers; only a stop ends that early.
+        // Wait for more writes to join the group. Only a stop ends the wait early.
         let gathered = shared.wake.wait_timeout_while(state, GROUP, |state| !state.stop);
         let stop = gathered.unwrap_or_else(PoisonError::into_inner).0.stop;
         shared.sync();
+        // A write may have been reported during the last sync, so stop only when nothing is left.
         if stop && lock().is_clean() {
             return;
         }
@@ -136,13 +138,14 @@ fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Syncs what was written until now.
+    /// Syncs everything reported so far.
     fn sync(&self) {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = std::mem::take(&mut state.paths);
         let wal_written = std::mem::take(&mut state.wal);
         let head = state.head.take();
+        // The lock is released before the slow part, so that writers never wait for the disk.
         drop(state);
         for path in &paths {
             sync(path);
@@ -150,7 +153,7 @@ impl Shared {
         if wal_written {
             sync(&self.wal);
         }
-        // After the rows themselves: the file must never name a row that a power cut could take away.
+        // The rows are synced first: the file must never name a row that a power cut could remove.
         if let Some(head) = head
             && let Err(error) = head.write(&self.head)
         {
@@ -160,12 +163,12 @@ impl Shared {
 }
 
 fn sync(path: &Path) {
-    // A folder, or a file; whatever else was put in its place must not hold this thread up.
+    // O_NONBLOCK, because a FIFO in place of the file or folder would block this thread.
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_CLOEXEC;
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
     match opened.and_then(|file| file.sync_data()) {
         Ok(()) => {}
-        // It was removed since.
+        // The file was removed in the meantime.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => tracing::error!(path = %path.display(), %error, "failed to sync a file to disk"),
     }

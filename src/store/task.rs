@@ -1,6 +1,7 @@
-//! Tasks: what one party asked of an agent, and what became of it. One row each, whoever asked; what is
-//! counted of them is counted from these rows. A task changes its state along [`TaskState::may_become`] or
-//! not at all, and each change is one transaction with what it puts into inboxes and the audit.
+//! Tasks: requests of one party to an agent, and their outcomes.
+//!
+//! Each task is one row, whoever asked, and all counts are computed from these rows. A task changes its state only as
+//! [`TaskState::may_become`] allows. Each change is one transaction with its inbox items and its audit row.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
@@ -13,17 +14,17 @@ use super::session::parsed;
 use super::{Reader, Store, StoreError, usage};
 use crate::id::{AgentId, ChannelId, SessionKey, TurnId};
 
-/// How a task came.
+/// The way in which a task was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
-    /// A direct message of another agent.
+    /// By a direct message of another agent.
     Message,
-    /// A request by the Agent2Agent protocol.
+    /// By a request of the Agent2Agent (A2A) protocol.
     A2a,
 }
 
 impl TaskKind {
-    /// The word in the database and the API.
+    /// Returns the name that the database and the API use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,27 +44,27 @@ impl FromSql for TaskKind {
     }
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskState {
-    /// Accepted; no turn has begun with it.
+    /// Accepted; no turn has begun to work on it.
     Submitted,
-    /// A turn works on it, or is to go on with it.
+    /// A turn works on it, or will continue to.
     Working,
-    /// The assignee asked something back and waits.
+    /// The assignee asked a question and waits for the reply.
     InputRequired,
-    /// There is an answer.
+    /// Answered.
     Completed,
-    /// There will be none.
+    /// Ended without an answer.
     Failed,
-    /// The requester or a person stopped it.
+    /// Stopped by the requester or by a person.
     Canceled,
-    /// It was never begun.
+    /// Refused before it began.
     Rejected,
 }
 
 impl TaskState {
-    /// All of them.
+    /// All states.
     pub const ALL: [Self; 7] = [
         Self::Submitted,
         Self::Working,
@@ -74,7 +75,7 @@ impl TaskState {
         Self::Rejected,
     ];
 
-    /// The word in the database, for agents and in the API; the one of A2A.
+    /// Returns the name that the database, agents and the API use. It is the name that A2A defines.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,19 +89,21 @@ impl TaskState {
         }
     }
 
-    /// The state with this word.
+    /// Returns the state with this name.
     #[must_use]
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// Whether nothing comes after it.
+    /// Returns `true` if no other state can follow.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
-    /// Whether a task may go from this state to the next. Working again is another turn with it.
+    /// Returns `true` if a task may change from this state to `next`.
+    ///
+    /// Working may follow Working: that is another turn for the same task.
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         match self {
@@ -124,159 +127,147 @@ impl ToSql for TaskState {
     }
 }
 
-/// A task.
+/// A stored task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its id; ids sort by time.
+    /// A UUID of version 7, so ids sort by time.
     pub id: String,
-    /// The conversation that it belongs to.
+    /// The id of the conversation that it belongs to.
     pub context: String,
-    /// How it came.
     pub kind: TaskKind,
-    /// Who asked: an agent's id, or `a2a:<name>`.
+    /// An agent id, or `a2a:<name>`.
     pub requester: String,
-    /// The requester's session, which is given the answer.
+    /// The requester's session, which receives the answer.
     pub origin: Option<SessionKey>,
-    /// The session of the agent that does it.
+    /// The session of the agent that works on it.
     pub session: SessionKey,
-    /// Where it stands.
     pub state: TaskState,
-    /// The beginning of what was asked, on one line.
+    /// The start of the request, on one line.
     pub summary: String,
-    /// What was asked.
+    /// The full request.
     pub request: String,
-    /// What the assignee asked back last.
+    /// The assignee's latest question.
     pub question: Option<String>,
-    /// In which turn it did.
+    /// The turn that asked it.
     pub asked_in: Option<TurnId>,
-    /// What it was told.
+    /// The reply to that question.
     pub reply: Option<String>,
-    /// The answer, or why there is none.
+    /// The answer, or the reason why there is none.
     pub response: Option<String>,
-    /// The turn that works on it, or did.
+    /// The latest turn that worked on it.
     pub turn: Option<TurnId>,
-    /// When it was accepted, in Unix milliseconds.
+    /// Unix milliseconds of its acceptance.
     pub created_at: i64,
-    /// When it last changed, in Unix milliseconds.
+    /// Unix milliseconds of its last change.
     pub updated_at: i64,
-    /// When it came to its final state, in Unix milliseconds.
+    /// Unix milliseconds at which it reached its final state.
     pub completed_at: Option<i64>,
 }
 
 impl Task {
-    /// Who does it.
+    /// Returns the agent that works on it.
     #[must_use]
     pub const fn assignee(&self) -> &AgentId {
         self.session.agent()
     }
 }
 
-/// A task that is to be.
+/// A task to be added.
 #[derive(Clone, Debug)]
 pub struct NewTask {
-    /// The conversation that it belongs to.
+    /// The id of the conversation that it belongs to.
     pub context: String,
-    /// How it came.
     pub kind: TaskKind,
-    /// Who asks.
+    /// An agent id, or `a2a:<name>`.
     pub requester: String,
-    /// The requester's session, which is to be given the answer.
+    /// The requester's session, which will receive the answer.
     pub origin: Option<SessionKey>,
-    /// The channel that its calls are charged to.
+    /// The channel that its model calls are charged to.
     pub charged: Option<ChannelId>,
-    /// The session of the agent that is to do it.
+    /// The session of the agent that will work on it.
     pub session: SessionKey,
-    /// The beginning of what is asked, on one line.
+    /// The start of the request, on one line.
     pub summary: String,
-    /// What is asked.
+    /// The full request.
     pub request: String,
-    /// What counts for the brakes.
+    /// A row for the brakes on agents that talk to each other.
     pub exchange: Option<NewExchange>,
-    /// The name of the message and the digest of the request, where its client may send it again.
+    /// The name of the message and the digest of the request, if the client may repeat it.
     pub key: Option<IdempotencyKey>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// Something that was said in a task which came by A2A.
+/// A message in a task that was submitted by A2A.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskMessage {
-    /// Whether its client said it; else the agent did.
+    /// Set if the client wrote it, unset if the agent did.
     pub is_client: bool,
-    /// The name that the client gave it.
+    /// The id that the client gave the message.
     pub name: Option<String>,
-    /// What was said.
     pub text: String,
 }
 
-/// How a task is to be changed.
+/// A change of a task, with the rows that go with it.
 #[derive(Clone, Debug)]
 pub struct TaskChange {
-    /// What it is to be afterwards; its id, its parties and its request stay as they were.
+    /// The task after the change. Its id, parties and request can't change.
     pub task: Task,
-    /// What is to wait for a session because of it.
+    /// An item for a session's inbox.
     pub item: Option<NewItem>,
-    /// Whether what still waits for a turn because of it is taken back.
+    /// Set to delete the task's items that no turn has received yet.
     pub recall: bool,
-    /// The row of the audit, where it gets one.
+    /// The row in the audit, if there is to be one.
     pub entry: Option<AuditEntry>,
-    /// What counts for the brakes.
+    /// A row for the brakes on agents that talk to each other.
     pub exchange: Option<NewExchange>,
-    /// The name of the reply's message and the digest of the request, where its client may send it again.
+    /// The name of the reply's message and the digest of the request, if the client may repeat it.
     pub key: Option<IdempotencyKey>,
 }
 
-/// What a new task came to.
+/// The result of adding a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is there.
+    /// The task was added.
     New(Task),
-    /// It was there already: its client has sent it before.
+    /// The client sent the same request before; contains the existing task.
     Before(Task),
-    /// Its client sent another request under the same key.
+    /// The key was used before, for a different request.
     KeyReused,
 }
 
-/// What a change came to.
+/// The result of a change of a task.
 #[derive(Clone, Debug)]
 pub struct TaskChanged {
-    /// The task as it was.
+    /// The task before the change.
     pub before: Task,
-    /// The task as it is now; `None` where nothing was changed.
+    /// The task after the change; `None` if nothing was changed.
     pub after: Option<Task>,
-    /// The turn that it was given to and that has not ended.
+    /// The turn that received the task and has not ended.
     pub in_flight: Option<TurnId>,
 }
 
-/// Which tasks.
+/// The selection of tasks that a query returns. Fields that are `None` select all.
 #[derive(Clone, Debug, Default)]
 pub struct TaskFilter {
-    /// Those that this party asked for.
     pub requester: Option<String>,
-    /// Those that this agent does.
     pub assignee: Option<AgentId>,
-    /// Those that this agent asked for or does.
+    /// An agent that is the requester or the assignee.
     pub party: Option<AgentId>,
-    /// Those that came this way.
     pub kind: Option<TaskKind>,
-    /// Those of this conversation.
     pub context: Option<String>,
-    /// Those in this state.
     pub state: Option<TaskState>,
-    /// Those that changed at this time (Unix milliseconds) or later.
+    /// The earliest time of the last change, in Unix milliseconds.
     pub since: Option<i64>,
-    /// Those older than this one.
+    /// The id of a task; only older tasks are returned.
     pub before: Option<String>,
 }
 
-/// How many tasks an agent was given and what became of them.
+/// The number of an agent's tasks and of their outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TaskCounts {
-    /// In all.
     pub total: u64,
-    /// Those with an answer.
     pub completed: u64,
-    /// Those that failed.
     pub failed: u64,
 }
 
@@ -360,7 +351,7 @@ fn conditions(filter: &TaskFilter) -> (String, Vec<Box<dyn ToSql>>) {
     (conditions.join(" AND "), values)
 }
 
-/// Keeps something that was said in a task.
+/// Stores a message of a task.
 fn say(
     transaction: &Transaction<'_>,
     task: &str,
@@ -377,7 +368,7 @@ fn say(
         .map(drop)
 }
 
-/// Keeps what a change of a task that came by A2A adds to what was said in it.
+/// Stores the message that a change adds to a task submitted by A2A: a question of the agent, or a reply of the client.
 fn say_change(transaction: &Transaction<'_>, before: &Task, change: &TaskChange) -> rusqlite::Result<()> {
     let after = &change.task;
     if after.kind != TaskKind::A2a {
@@ -414,11 +405,7 @@ fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
 }
 
 impl Store {
-    /// Accepts a task: it waits for its session.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Accepts a task and puts it into the inbox of its session.
     pub async fn add_task(
         &self,
         new: NewTask,
@@ -426,6 +413,7 @@ impl Store {
         entry: AuditEntry,
     ) -> Result<Added, StoreError> {
         self.write("accept a task", move |transaction| {
+            // A repeated request gets the task that the first one created.
             if let Some(key) = &new.key
                 && let Some(first) = idempotency::find(transaction, key, new.now)?
             {
@@ -456,9 +444,11 @@ impl Store {
             if let Some(exchange) = &new.exchange {
                 exchange::add(transaction, exchange)?;
             }
+            // The channel stays charged for this task, whatever session works on it.
             if let Some(channel) = &new.charged {
                 usage::charge(transaction, &id, channel)?;
             }
+            // The audit gets a digest, so it can prove the request without containing it.
             let digest = audit::digest(&new.request);
             let detail = format!("{}, {} bytes, sha256 {digest}", entry.detail, new.request.len());
             audit::append(transaction, &AuditEntry { subject: id.clone(), detail, ..entry }, new.now)?;
@@ -474,11 +464,7 @@ impl Store {
         .await
     }
 
-    /// What was said in a task that came by A2A, oldest first. Empty for tasks of before that was kept.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the messages of a task submitted by A2A, oldest first. Tasks from before messages were stored have none.
     pub fn task_messages(&self, id: &str) -> Result<Vec<TaskMessage>, StoreError> {
         self.read("read what was said in a task", |connection| {
             connection
@@ -492,18 +478,16 @@ impl Store {
         })
     }
 
-    /// Changes a task as `change` decides; `None` changes nothing, and so does a state that can't follow.
-    /// `None` is returned where there is no such task.
+    /// Changes a task as `change` decides. Returns `None` if the task does not exist.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Nothing is changed if `change` returns `None` or a state that can't follow.
     pub async fn change_task<F>(&self, id: String, change: F) -> Result<Option<TaskChanged>, StoreError>
     where
         F: FnOnce(&Task) -> Option<TaskChange> + Send + 'static,
     {
         self.write("change a task", move |transaction| {
             let Some(before) = find(transaction, &id)? else { return Ok(None) };
+            // The turn that holds the task now: the caller may have to stop it.
             let in_flight: Option<String> = transaction
                 .prepare_cached(
                     "SELECT turn FROM inbox WHERE task = ?1 AND turn IS NOT NULL AND kind IN ('dm', 'resume')
@@ -542,29 +526,17 @@ impl Store {
         .await
     }
 
-    /// The task with this id.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a task by its id.
     pub fn task(&self, id: &str) -> Result<Option<Task>, StoreError> {
         self.read("find a task", |connection| find(connection, id))
     }
 
-    /// Tasks, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns tasks, newest first, at most `limit`.
     pub fn tasks(&self, filter: &TaskFilter, limit: u32) -> Result<Vec<Task>, StoreError> {
         self.read("list tasks", |connection| list(connection, filter, limit))
     }
 
-    /// How many tasks there are.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the number of tasks.
     pub fn count_tasks(&self, filter: &TaskFilter) -> Result<u64, StoreError> {
         self.read("count tasks", |connection| {
             let (conditions, values) = conditions(filter);
@@ -575,11 +547,7 @@ impl Store {
         })
     }
 
-    /// How many tasks each agent was given, those without one left out.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Counts the tasks of each agent that has any.
     pub fn task_counts(&self) -> Result<std::collections::HashMap<String, TaskCounts>, StoreError> {
         self.read("count tasks", |connection| {
             connection
@@ -598,12 +566,10 @@ impl Store {
         })
     }
 
-    /// The tasks that are under way though nothing of them waits and no turn has them: whoever was to say how
-    /// their turn ended was killed before. Those whose assignee asked back wait for a reply and are none.
+    /// Returns the ids of open tasks that no inbox item refers to.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Their turn ended, and the process was killed before it could record that. A task whose assignee asked a question
+    /// waits for the reply and is not among them.
     pub fn stranded_tasks(&self) -> Result<Vec<String>, StoreError> {
         self.read("look for lost tasks", |connection| {
             connection
@@ -616,11 +582,7 @@ impl Store {
         })
     }
 
-    /// The agents with tasks that have not come to an end.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the agents with unfinished tasks.
     pub fn assignees(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list tasks", |connection| {
             connection
@@ -632,11 +594,7 @@ impl Store {
         })
     }
 
-    /// The tasks of an agent that have not come to an end.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the ids of an agent's unfinished tasks.
     pub fn open_tasks(&self, assignee: &AgentId) -> Result<Vec<String>, StoreError> {
         self.read("list tasks", |connection| {
             connection
@@ -650,11 +608,7 @@ impl Store {
 }
 
 impl Reader {
-    /// Tasks, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns tasks, as [`Store::tasks`] does.
     pub fn tasks(&self, filter: &TaskFilter, limit: u32) -> Result<Vec<Task>, StoreError> {
         self.read("list tasks", |connection| list(connection, filter, limit))
     }
@@ -662,7 +616,7 @@ impl Reader {
 
 #[cfg(test)]
 impl Store {
-    /// The actions in the audit, the oldest first.
+    /// Returns the actions in the audit, oldest first.
     pub(crate) fn audited(&self) -> Vec<String> {
         self.read("read the audit", |connection| {
             connection

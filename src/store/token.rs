@@ -1,4 +1,5 @@
-//! Tokens of clients: the hash of each, its rights, its agents and its end. The token itself is shown once, when it is made.
+//! Client tokens: the hash, rights, agents and expiry of each. The token itself is shown once, when it is created, and
+//! never stored.
 
 use std::str::FromStr;
 
@@ -9,24 +10,24 @@ use super::audit::{self, AuditEntry};
 use super::{Reader, Store, StoreError};
 use crate::id::AgentId;
 
-/// A right of a client.
+/// A permission that a client token can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
-    /// Have turns of agents, and post to channels.
+    /// Run turns of agents and post to channels.
     Chat,
-    /// Ask agents by the Agent2Agent protocol.
+    /// Submit tasks by the Agent2Agent protocol.
     A2a,
-    /// Read what was said and how things stand.
+    /// Read conversations and status.
     Read,
-    /// Decide about requests that wait for a person.
+    /// Decide requests that wait for a person.
     Approve,
 }
 
 impl Right {
-    /// All of them.
+    /// All rights.
     pub const ALL: [Self; 4] = [Self::Chat, Self::A2a, Self::Read, Self::Approve];
 
-    /// The word on the command line, in the database and in the API.
+    /// Returns the name that the command line, the database and the API use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,62 +60,62 @@ impl<'de> serde::Deserialize<'de> for Right {
     }
 }
 
-/// A token to make.
+/// A token to be created.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Its name, which is the client's in posts and in the audit.
+    /// The client's name in posts and in the audit.
     pub name: String,
-    /// The agents that it is for; all where absent.
+    /// The agents that the token may be used for; `None` means all.
     pub agents: Option<Vec<AgentId>>,
-    /// Its rights.
     pub rights: Vec<Right>,
-    /// When it expires, in Unix milliseconds.
+    /// Unix milliseconds; `None` means never.
     pub expires_at: Option<i64>,
 }
 
-/// A client's token, without the token itself.
+/// A stored token, without the token itself.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientToken {
-    /// Its name.
     pub name: String,
-    /// The client that it stands for: its name, and `name:2` for a token that was made after the first one of that name was
-    /// revoked. Tasks, sessions and keys are a client's, so that a later one of its name has none of them.
+    /// The identity that owns tasks, sessions and idempotency keys.
+    ///
+    /// It is the token's name, or for example `name:2` for a token created after the first one of that name was
+    /// revoked. A later client with the same name therefore inherits nothing.
     #[serde(skip)]
     pub client: String,
-    /// The agents that it is for; all where absent.
+    /// The agents that the token may be used for; `None` means all.
     pub agents: Option<Vec<AgentId>>,
-    /// Its rights.
     pub rights: Vec<Right>,
-    /// When it was made, in Unix milliseconds.
+    /// Unix milliseconds.
     pub created_at: i64,
-    /// When it expires, in Unix milliseconds.
+    /// Unix milliseconds; `None` means never.
     pub expires_at: Option<i64>,
-    /// When it was revoked, in Unix milliseconds.
+    /// Unix milliseconds; `None` if it was not revoked.
     pub revoked_at: Option<i64>,
 }
 
 impl ClientToken {
-    /// Whether it is neither revoked nor expired at `now`.
+    /// Returns `true` if it is neither revoked nor expired at `now`.
     #[must_use]
     pub fn is_good(&self, now: i64) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 
-    /// Whether it has this right.
+    /// Returns `true` if it has this right.
     #[must_use]
     pub fn may(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
 
-    /// Whether it is for this agent.
+    /// Returns `true` if it may be used for this agent.
     #[must_use]
     pub fn covers(&self, agent: &AgentId) -> bool {
         self.agents.as_ref().is_none_or(|agents| agents.contains(agent))
     }
 }
 
-/// The hash that a token is known by. A token is 32 random bytes, so nothing is won by a slow or salted one.
+/// Returns the hash under which a token is stored. A token is 32 random bytes, so a slow or salted hash would add
+/// nothing.
 #[must_use]
 pub fn hash(token: &[u8]) -> String {
     crate::id::hex(&Sha256::digest(token))
@@ -131,7 +132,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
     let name: String = row.get(0)?;
     let generation: u32 = row.get(6)?;
     Ok(ClientToken {
-        // No name of a token has a colon in it.
+        // A token's name contains no colon, so the two forms can't collide.
         client: if generation == 1 { name.clone() } else { format!("{name}:{generation}") },
         name,
         agents: agents.map(|agents| words(&agents)).transpose()?,
@@ -156,8 +157,9 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<ClientToken>> {
         .collect()
 }
 
-/// Says how many tokens named an agent, and takes it out of them: one that gets its id later is another agent. A token
-/// that is left without an agent is for none.
+/// Removes an agent from all tokens and returns the number of tokens that named it.
+///
+/// A later agent with the same id must not be covered by them. A token that named only this agent then covers none.
 pub(super) fn drop_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<usize> {
     transaction
         .prepare_cached(
@@ -167,18 +169,14 @@ pub(super) fn drop_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusq
         .execute([agent.as_str()])
 }
 
-/// The agents that tokens name.
+/// Returns the agents that tokens name.
 pub(super) fn named_agents(connection: &Connection) -> rusqlite::Result<Vec<AgentId>> {
     Ok(list(connection)?.into_iter().filter_map(|token| token.agents).flatten().collect())
 }
 
 impl Store {
-    /// Keeps a new token under its hash; `false` where there is one of this name that is still good. A name whose token
-    /// was revoked or has expired is free.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Stores a new token under its hash. Returns `false` if a valid token has this name. The name of a revoked or
+    /// expired token is free.
     pub async fn add_token(
         &self,
         new: NewToken,
@@ -190,7 +188,8 @@ impl Store {
             if find(transaction, "name", &new.name)?.is_some_and(|known| known.is_good(now)) {
                 return Ok(false);
             }
-            // One that has expired is renewed: it is the same client's.
+            // A revoked name starts a new generation. An expired token is renewed instead, because the client is the
+            // same.
             let generation: u32 = transaction
                 .prepare_cached(
                     "SELECT generation + (revoked_at IS NOT NULL) FROM client_token WHERE name = ?1",
@@ -214,11 +213,7 @@ impl Store {
         .await
     }
 
-    /// Revokes a token; `false` where there is none of this name that is not revoked already.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Revokes a token. Returns `false` if there is none with this name, or if it is revoked already.
     pub async fn revoke_token(&self, name: String, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
         self.write("revoke a token", move |transaction| {
             let revoked = transaction
@@ -234,31 +229,19 @@ impl Store {
         .await
     }
 
-    /// The token with this hash, good or not.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a token by its hash, valid or not.
     pub fn token(&self, hash: &str) -> Result<Option<ClientToken>, StoreError> {
         self.read("look a token up", |connection| find(connection, "hash", hash))
     }
 
-    /// All tokens, by their names.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all tokens, sorted by name.
     pub fn tokens(&self) -> Result<Vec<ClientToken>, StoreError> {
         self.read("list the tokens", list)
     }
 }
 
 impl Reader {
-    /// All tokens, by their names.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all tokens, sorted by name.
     pub fn tokens(&self) -> Result<Vec<ClientToken>, StoreError> {
         self.read("list the tokens", list)
     }

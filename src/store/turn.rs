@@ -1,4 +1,4 @@
-//! Turns: that one began, how it ended and what it cost.
+//! Turns: their start, state, outcome and token counts.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{OptionalExtension as _, Row, Transaction};
@@ -7,23 +7,23 @@ use super::session::{self, NewSession, Session, SessionState, StoredPrompt};
 use super::{Store, StoreError};
 use crate::id::{SessionKey, TurnId};
 
-/// Where a turn is.
+/// The state of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnState {
-    /// It runs, or ran when its process died.
+    /// Running, or was running when its process died.
     Running,
-    /// It ended with an answer.
+    /// Ended with an answer.
     Done,
-    /// It ended with an error.
+    /// Ended with an error.
     Failed,
-    /// It was stopped.
+    /// Stopped on request.
     Cancelled,
-    /// Its process died.
+    /// Ended by the death of its process.
     Interrupted,
 }
 
 impl TurnState {
-    /// The word in the database, the transcript and the API.
+    /// Returns the name that the database, the transcript and the API use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -52,12 +52,12 @@ impl ToSql for TurnState {
     }
 }
 
-/// Tokens as providers count them.
+/// Token counts as providers report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Fresh input.
+    /// Input that was neither read from a cache nor written to one.
     pub input: u64,
-    /// Output, thinking included.
+    /// Output, including thinking.
     pub output: u64,
     /// Input read from a provider's cache.
     pub cache_read: u64,
@@ -72,56 +72,51 @@ impl Tokens {
     }
 }
 
-/// A turn as the database knows it.
+/// A stored turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Its id.
     pub id: TurnId,
-    /// Its session.
     pub session: SessionKey,
-    /// Where it is.
     pub state: TurnState,
-    /// The model it was begun with, as `provider/model`.
+    /// The model it began with, as `provider/model`.
     pub model: String,
-    /// When it began, in Unix milliseconds.
+    /// Unix milliseconds.
     pub started_at: i64,
-    /// When it ended, in Unix milliseconds.
+    /// Unix milliseconds; `None` while it runs.
     pub ended_at: Option<i64>,
-    /// How many model calls it took.
+    /// The number of model calls.
     pub steps: u32,
-    /// What they cost.
+    /// The tokens of all its model calls.
     pub tokens: Tokens,
-    /// Why it failed.
+    /// The reason for a failure.
     pub error: Option<String>,
 }
 
-/// A turn that begins.
+/// A turn to be begun.
 #[derive(Clone, Debug)]
 pub struct Begin {
-    /// Its session; made if it does not exist.
+    /// Created if it does not exist.
     pub session: NewSession,
-    /// Its id.
     pub turn: TurnId,
-    /// Its model, as `provider/model`.
+    /// As `provider/model`.
     pub model: String,
-    /// The system prompt it gets.
     pub prompt: StoredPrompt,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub now: i64,
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Its state from now on.
+    /// The final state.
     pub state: TurnState,
-    /// How many model calls it took.
+    /// The number of model calls.
     pub steps: u32,
-    /// What they cost.
+    /// The tokens of all its model calls.
     pub tokens: Tokens,
-    /// Why it failed.
+    /// The reason for a failure.
     pub error: Option<String>,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds at which it ended.
     pub at: i64,
 }
 
@@ -143,11 +138,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
 }
 
 impl Store {
-    /// Begins a turn and makes its session if it does not exist. In a closed session nothing is changed.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Begins a turn and creates its session if it does not exist. If the session is closed, nothing is changed.
     pub async fn begin_turn(&self, begin: Begin) -> Result<Session, StoreError> {
         self.write("begin a turn", move |transaction| {
             let session = session::find_or_make(transaction, &begin.session, begin.now)?;
@@ -159,25 +150,17 @@ impl Store {
         .await
     }
 
-    /// Ends a turn; one that has ended already stays as it is.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Ends a turn. A turn that has ended already keeps its first outcome.
     pub async fn end_turn(&self, turn: TurnId, ended: Ended) -> Result<(), StoreError> {
         self.write("end a turn", move |transaction| end(transaction, turn, &ended)).await
     }
 
-    /// Like [`Self::end_turn`], where nobody can wait for it.
+    /// Ends a turn, as [`Self::end_turn`] does, without waiting for the commit.
     pub fn end_turn_behind(&self, turn: TurnId, ended: Ended) {
         self.write_behind("end a turn", move |transaction| end(transaction, turn, &ended));
     }
 
-    /// All turns that run, or ran when their process died.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all turns that run, or were running when their process died.
     pub fn running_turns(&self) -> Result<Vec<Turn>, StoreError> {
         self.read("list running turns", |connection| {
             connection
@@ -187,11 +170,7 @@ impl Store {
         })
     }
 
-    /// The last turn of a session that ended well; `None` where there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the last turn of a session that ended with an answer.
     pub fn last_done(&self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
         self.read("read a session's last turn", |connection| {
             connection
@@ -203,11 +182,7 @@ impl Store {
         })
     }
 
-    /// One turn; `None` where it never began.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Finds a turn by its id. A turn that was refused before it began has no row.
     pub fn turn(&self, id: TurnId) -> Result<Option<Turn>, StoreError> {
         self.read("read a turn", |connection| {
             connection
@@ -217,11 +192,7 @@ impl Store {
         })
     }
 
-    /// The last turns of a session, at most `limit`, newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the last turns of a session, newest first, at most `limit`.
     pub fn turns(&self, session: &SessionKey, limit: u32) -> Result<Vec<Turn>, StoreError> {
         self.read("list turns", |connection| {
             connection
@@ -272,6 +243,7 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &Ended) -> rusqlite::
             count(ended.tokens.cache_write),
             ended.error,
         ])?;
+    // The session's sums change only with the first end of a turn, so nothing is counted twice.
     if changed > 0 {
         transaction
             .prepare_cached(

@@ -1,4 +1,4 @@
-//! What models were asked and what it cost: set aside before a call, settled after it, summed by day.
+//! Usage of models: reserved before a call, settled after it, and summed by day.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params_from_iter};
@@ -8,69 +8,63 @@ use super::turn::Tokens;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 
-/// A model call that is about to be made, and the most it may take.
+/// A reservation for a model call that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUsage {
-    /// A number of its own, given by who makes it: so that it can be taken back before anybody knows
-    /// whether it was committed.
+    /// A number chosen by the caller, so that the reservation can be released before the caller knows if it was
+    /// committed.
     pub id: i64,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub at: i64,
     /// The day, as in `2026-02-28`.
     pub day: String,
-    /// Whose call it is.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
-    /// The channel that the session is for.
+    /// The channel that the call is charged to.
     pub channel: Option<ChannelId>,
-    /// In which turn.
     pub turn: TurnId,
-    /// The model.
     pub model: ModelRef,
-    /// The most tokens it may take.
+    /// The most tokens that the call may use.
     pub tokens: Tokens,
-    /// The most it may cost in millionths of a dollar; `None` where the price is not known.
+    /// The most that it may cost, in millionths of a dollar; `None` if the model's price is unknown.
     pub cost: Option<u64>,
 }
 
-/// What a limit counts.
+/// The calls that count towards a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Everything.
+    /// All calls of the day.
     Day,
     /// The calls of one agent.
     Agent(AgentId),
-    /// The calls in sessions of one channel.
+    /// The calls charged to one channel.
     Channel(ChannelId),
 }
 
-/// The most that may be used in one day.
+/// A limit on the usage of one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageLimit {
-    /// Of what.
     pub scope: Counted,
-    /// Tokens of all kinds.
+    /// Tokens of all kinds; `None` for no limit.
     pub tokens: Option<u64>,
-    /// Millionths of a dollar.
+    /// Millionths of a dollar; `None` for no limit.
     pub cost: Option<u64>,
 }
 
-/// A limit that a call does not fit below any more.
+/// A limit that a call would exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Which.
     pub limit: UsageLimit,
-    /// What was used of it already.
+    /// The usage before the call.
     pub used: Used,
 }
 
-/// How much was used.
+/// An amount of usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Tokens of all kinds.
     pub tokens: u64,
-    /// Millionths of a dollar, of the calls whose price is known.
+    /// Millionths of a dollar, for calls whose price is known.
     pub cost: u64,
 }
 
@@ -89,30 +83,28 @@ pub enum UsageBy {
     Day,
 }
 
-/// Whose use is asked for.
+/// The selection of usage that is summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UsageFilter {
-    /// From this day on.
+    /// The first day, as in `2026-02-28`.
     pub since: String,
-    /// Up to this day; empty for no end.
+    /// The last day; empty for no end.
     pub until: String,
-    /// One agent's.
     pub agent: Option<AgentId>,
 }
 
-/// The sum of some use.
+/// A sum of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageSum {
-    /// An agent, channel, model or day; empty for what was in no channel.
+    /// An agent, channel, model or day; empty for calls charged to no channel.
     pub name: String,
-    /// Model calls.
+    /// The number of model calls.
     pub calls: u64,
-    /// Of them, those of models whose price is not known: they are not in `costMicros`.
+    /// The number of those calls whose price is unknown. `costMicros` does not include them.
     pub unpriced: u64,
-    /// Fresh input.
+    /// Input that was neither read from a cache nor written to one.
     pub input: u64,
-    /// Output.
     pub output: u64,
     /// Input read from a provider's cache.
     pub cache_read: u64,
@@ -123,14 +115,14 @@ pub struct UsageSum {
 }
 
 impl UsageSum {
-    /// Tokens of all kinds.
+    /// Returns the tokens of all kinds.
     #[must_use]
     pub const fn tokens(&self) -> u64 {
         self.input + self.output + self.cache_read + self.cache_write
     }
 }
 
-/// What is added to the sums, and may be taken from them again.
+/// A change of a sum, which can be negative.
 struct Delta {
     calls: i64,
     unpriced: i64,
@@ -166,7 +158,7 @@ impl Delta {
 }
 
 fn signed(count: u64) -> i64 {
-    // A provider may say anything; a sum of a day's calls must still fit.
+    // A provider may report any number. The cap keeps the sum of a day's calls within 64 bits.
     i64::try_from(count).unwrap_or(i64::MAX).min(1 << 40)
 }
 
@@ -174,7 +166,7 @@ fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
 
-/// Which sum a call belongs to.
+/// The key of the sum that a call belongs to.
 struct Place {
     day: String,
     agent: String,
@@ -222,7 +214,7 @@ fn used(connection: &Connection, day: &str, scope: &Counted) -> rusqlite::Result
         .query_row((day, value), |row| Ok(Used { tokens: unsigned(row, 0)?, cost: unsigned(row, 1)? }))
 }
 
-/// The first of these limits that there is no room below for this much more.
+/// Returns the first limit that `more` additional usage would exceed.
 fn exceeded(
     connection: &Connection,
     day: &str,
@@ -234,6 +226,7 @@ fn exceeded(
         let is_over = |limit: Option<u64>, used: u64, more: u64| {
             limit.is_some_and(|limit| used.saturating_add(more) > limit)
         };
+        // Reservations count as used, because `usage_sum` includes them until they are settled.
         if is_over(limit.tokens, used.tokens, more.tokens) || is_over(limit.cost, used.cost, more.cost) {
             return Ok(Some(Exceeded { limit: limit.clone(), used }));
         }
@@ -241,7 +234,7 @@ fn exceeded(
     Ok(None)
 }
 
-/// A call that is set aside.
+/// Finds a call that is still reserved.
 fn reserved(
     transaction: &Transaction<'_>,
     id: i64,
@@ -298,7 +291,7 @@ fn sums(connection: &Connection, filter: &UsageFilter, by: UsageBy) -> rusqlite:
         .collect()
 }
 
-/// Charges what is done under this id, a task's or a session's, to a channel.
+/// Charges the calls of a task or a session, given by its id, to a channel.
 pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelId) -> rusqlite::Result<()> {
     transaction
         .prepare_cached("INSERT OR REPLACE INTO charge (id, channel) VALUES (?1, ?2)")?
@@ -307,16 +300,12 @@ pub(super) fn charge(transaction: &Transaction<'_>, id: &str, channel: &ChannelI
 }
 
 fn channel(row: &Row<'_>) -> rusqlite::Result<Option<ChannelId>> {
-    // Empty for what is in no channel.
+    // The column is empty for calls charged to no channel.
     Ok(row.get::<_, String>(0)?.parse().ok())
 }
 
 impl Store {
-    /// Charges the calls of a session to a channel that is not its own.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Charges the calls of a session to a channel other than its own.
     pub async fn charge_session(&self, session: SessionKey, channel: ChannelId) -> Result<(), StoreError> {
         self.write("charge a session to a channel", move |transaction| {
             charge(transaction, session.as_str(), &channel)
@@ -324,12 +313,8 @@ impl Store {
         .await
     }
 
-    /// The channel that a turn's calls are charged to, besides its session's own: that of the task it works on,
-    /// or that of the session.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the channel that a turn's calls are charged to in addition to its session's own: that of the task it
+    /// works on, or else the one set for the session.
     pub fn charge(&self, session: &SessionKey, turn: TurnId) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
             connection
@@ -346,11 +331,7 @@ impl Store {
         })
     }
 
-    /// The channel that the newest call of a session is charged to.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the channel that the latest call of a session was charged to.
     pub fn last_charge(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
             connection
@@ -361,12 +342,9 @@ impl Store {
         })
     }
 
-    /// Sets aside what a call may take, if that still fits below all these limits. Calls at the same time are
-    /// looked at one after the other, so that they can't exceed a limit together.
+    /// Reserves the most that a call may use, if it stays within all limits. Returns the exceeded limit otherwise.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Simultaneous calls are checked one after the other, so together they can't exceed a limit.
     pub async fn reserve_usage(
         &self,
         new: NewUsage,
@@ -415,8 +393,8 @@ impl Store {
         .await
     }
 
-    /// Replaces what was set aside for a call by what it took; `None` takes it away altogether. Nothing
-    /// happens where nothing is set aside under this number.
+    /// Replaces a reservation by the actual usage, or releases it if `truth` is `None`. Does nothing if `id` is not
+    /// reserved.
     pub fn settle_usage(&self, id: i64, truth: Option<(Tokens, Option<u64>)>) {
         self.write_behind("settle a model call", move |transaction| {
             let Some((place, tokens, cost)) = reserved(transaction, id)? else { return Ok(()) };
@@ -437,12 +415,10 @@ impl Store {
         });
     }
 
-    /// Takes what is still set aside as used: of calls whose process died nobody knows what they took. To be
-    /// called before the first call of a process. Gives how many they were.
+    /// Settles all reservations at their full amount, and returns their number. Must run before the process makes its
+    /// first call.
     ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// The actual usage of calls whose process died is unknown, so the reserved maximum is assumed.
     pub async fn settle_left_usage(&self) -> Result<usize, StoreError> {
         self.write("settle model calls of an earlier run", |transaction| {
             transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
@@ -450,11 +426,7 @@ impl Store {
         .await
     }
 
-    /// The calls that are set aside, each with its turn.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the ids of reserved calls, each with its turn.
     pub fn reserved_usage(&self) -> Result<Vec<(i64, TurnId)>, StoreError> {
         self.read("list model calls under way", |connection| {
             connection
@@ -464,11 +436,7 @@ impl Store {
         })
     }
 
-    /// As [`Self::settle_left_usage`], for these calls only, at any time.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Settles these reservations at their full amount, as [`Self::settle_left_usage`] does. May be called at any time.
     pub async fn settle_lost_usage(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
         self.write("settle model calls whose end was not written", move |transaction| {
             let mut statement = transaction
@@ -478,11 +446,7 @@ impl Store {
         .await
     }
 
-    /// The first of these limits that is used up.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the first limit that `more` additional usage would exceed.
     pub fn usage_exceeded(
         &self,
         day: &str,
@@ -492,11 +456,7 @@ impl Store {
         self.read("look at the budgets", |connection| exceeded(connection, day, limits, more))
     }
 
-    /// Whether this is the first time that something is said of a budget in a channel on a day.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Records that a channel was told about an exhausted budget. Returns `true` for the first time on a day.
     pub async fn note_budget(
         &self,
         day: String,
@@ -514,22 +474,14 @@ impl Store {
         .await
     }
 
-    /// What was used, summed.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns sums of usage.
     pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
         self.read("read the usage", |connection| sums(connection, filter, by))
     }
 }
 
 impl Reader {
-    /// As [`Store::usage`].
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns sums of usage, as [`Store::usage`] does.
     pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
         self.read("read the usage", |connection| sums(connection, filter, by))
     }

@@ -1,11 +1,13 @@
-//! The one thread that writes. One writer never meets a lock of its own process, and a change never waits
-//! for anything but the changes before it.
+//! The writing thread.
 //!
-//! Changes that wait together are committed together: a commit costs far more than what most of them do.
-//! Each has a savepoint of its own, so that one that fails takes none of the others with it.
+//! Only one thread writes, so it never meets a lock of its own process, and a change waits only for the changes before
+//! it.
 //!
-//! Where another process has locked the database, each change waits for it once, from when it was submitted: those that
-//! queue behind a change that waits do not begin to wait when it is refused.
+//! Changes that wait together are committed together, because a commit costs far more than most changes. Each change
+//! has its own savepoint, so that one that fails does not undo the others.
+//!
+//! If another process holds the lock, the wait of each change is counted from its submission. Changes that queue behind
+//! a waiting one therefore do not start a new wait when it is refused.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,40 +23,37 @@ use super::chain::{self, Head};
 use super::condition::Condition;
 use super::sync::Handle;
 
-/// Does a change, within a transaction.
+/// The body of a change, which runs within a transaction.
 pub(super) type Work = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
-/// Tells who waits for a change whether it was committed.
+/// A callback that reports if a change was committed.
 pub(super) type Answer = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
 
-/// A change of the database.
+/// A change to be committed.
 pub(super) struct Change {
-    /// When it was submitted.
+    /// The time of its submission, from which its wait for the lock is counted.
     pub(super) since: Instant,
-    /// Does it, within a transaction.
     pub(super) work: Work,
-    /// Tells who waits for it whether it was committed.
     pub(super) answer: Answer,
 }
 
-/// What the thread is given.
+/// A job for the writing thread.
 pub(super) enum Job {
-    /// A change.
     Change(Change),
-    /// Something that must not be within a transaction.
+    /// Work that must not run within a transaction.
     Alone(Box<dyn FnOnce(&mut Connection) + Send>),
 }
 
 /// The most changes that are committed together.
 const MOST: usize = 256;
 
-/// The writing thread. Dropping it lets it finish what was submitted.
+/// The writing thread. Dropping it waits until all submitted jobs are done.
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Gives the connection to a thread of its own.
+    /// Starts the thread, which owns the connection.
     pub(super) fn start(
         mut connection: Connection,
         syncer: Handle,
@@ -69,11 +68,14 @@ impl Writer {
                 let mut next = Some(first);
                 while let Some(Job::Change(change)) = next {
                     changes.push_back(change);
+                    // Take everything that waits already, but never wait for more: a single change is committed at
+                    // once.
                     next = if changes.len() < MOST { jobs.try_recv().ok() } else { None };
                 }
                 if !changes.is_empty() && together(&mut connection, changes, &condition) {
                     let head = chain::head(&connection).ok().filter(|head| *head != known);
                     known = head.clone().unwrap_or(known);
+                    // The syncer is told after the commit, so it never syncs a log without it.
                     syncer.wal_written(head);
                 }
                 if let Some(Job::Alone(work)) = next
@@ -86,7 +88,7 @@ impl Writer {
         Ok(Self { jobs: Some(sender), thread: Some(thread) })
     }
 
-    /// Hands a change to the thread.
+    /// Queues a job for the thread.
     pub(super) fn submit(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.jobs.as_ref().ok_or(StoreError::Stopped)?;
         jobs.send(job).map_err(|_| StoreError::Stopped)
@@ -95,6 +97,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        // Closing the queue ends the thread's loop once the queue is empty.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -102,14 +105,17 @@ impl Drop for Writer {
     }
 }
 
-/// Commits these changes in one transaction; says whether anything was committed.
+/// Commits changes in one transaction. Returns `true` if anything was committed.
 fn together(connection: &mut Connection, mut changes: VecDeque<Change>, condition: &Condition) -> bool {
     while let Some(oldest) = changes.front() {
         let mut waiting = Vec::with_capacity(changes.len());
+        // The oldest change sets the deadline, because its wait began first.
         let deadline = oldest.since + busy::LIMIT;
         let result = busy::within(deadline, || attempt(connection, &mut changes, &mut waiting, condition));
         if let Err(error) = &result {
             condition.write_failed(error);
+            // With an empty `waiting` the lock was never obtained, so no change has run and the younger ones can still
+            // be tried.
             if is_busy(error) && waiting.is_empty() {
                 refuse_overdue(&mut changes, error, Instant::now());
                 continue;
@@ -125,7 +131,7 @@ fn together(connection: &mut Connection, mut changes: VecDeque<Change>, conditio
     false
 }
 
-/// Refuses the changes that have waited for the lock as long as they may: the oldest, and all that are as old.
+/// Refuses the changes whose wait for the lock is over: the oldest in any case, and all that are overdue at `now`.
 fn refuse_overdue(changes: &mut VecDeque<Change>, error: &rusqlite::Error, now: Instant) {
     let mut next = changes.pop_front();
     while let Some(change) = next {
@@ -134,28 +140,28 @@ fn refuse_overdue(changes: &mut VecDeque<Change>, error: &rusqlite::Error, now: 
     }
 }
 
-/// Whether another process has the lock.
+/// Returns `true` if another process holds the lock.
 fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
-/// Tries them in turn once the lock is had. Who is to be told of the end of all is put into `waiting`.
+/// Runs the changes one after the other, once the lock is obtained. The callbacks of changes that depend on the commit
+/// are added to `waiting`.
 fn attempt(
     connection: &mut Connection,
     changes: &mut VecDeque<Change>,
     waiting: &mut Vec<Answer>,
     condition: &Condition,
 ) -> rusqlite::Result<()> {
-    // The write lock is taken at the beginning: a transaction that began by reading could fail where it
-    // first writes.
+    // Take the write lock at the start: a transaction that begins with a read can fail at its first write.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     while let Some(change) = changes.pop_front() {
         execute(&transaction, "SAVEPOINT change")?;
         let Change { work, answer, .. } = change;
-        // A defect in one change must not take the database from all the others.
+        // A panic in one change must not stop the thread for all others.
         match catch_unwind(AssertUnwindSafe(|| work(&transaction))) {
             Ok(Ok(())) => waiting.push(answer),
-            // Some failures, a full disk among them, end the whole transaction.
+            // Some failures, such as a full disk, end the whole transaction, which shows as autocommit.
             Ok(Err(error)) if transaction.is_autocommit() => {
                 waiting.push(answer);
                 return Err(error);
@@ -167,6 +173,7 @@ fn attempt(
             }
             Err(_) => {
                 tracing::error!("a change of the database panicked and was rolled back");
+                // The callback is dropped without an answer, and its caller gets [`StoreError::Stopped`].
                 execute(&transaction, "ROLLBACK TO change")?;
             }
         }
@@ -179,7 +186,7 @@ fn execute(transaction: &Transaction<'_>, sql: &str) -> rusqlite::Result<()> {
     transaction.prepare_cached(sql)?.execute(()).map(drop)
 }
 
-/// The same error once more: each of those that waited together is told.
+/// Copies an error, which has no `Clone`, for each of the changes that failed together.
 fn copy(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, message) => {
@@ -232,7 +239,7 @@ mod tests {
         refuse_overdue(&mut changes, &error, now);
         assert_eq!(*refused.lock().unwrap(), [0, 1, 2]);
         assert_eq!(changes.len(), 2);
-        // The oldest goes in any case, else it would be tried for ever.
+        // The oldest change is always refused, or it would be retried forever.
         refuse_overdue(&mut changes, &error, now);
         assert_eq!((refused.lock().unwrap().last().copied(), changes.len()), (Some(3), 1));
     }
