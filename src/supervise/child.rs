@@ -1,8 +1,8 @@
-//! One process that runs under a supervisor.
+//! A supervised child process.
 //!
-//! It leads a process group of its own, so a terminal's Ctrl-C never reaches it and everything it starts can
-//! be ended with it. Who gets which signal: the request to stop (SIGTERM) goes to the process alone, which
-//! stops its own children in order; when it has ended, for whatever reason, the rest of its group is killed.
+//! The child leads its own process group. A terminal's Ctrl-C therefore never reaches it, and everything that it starts
+//! in the group can be killed with it. The request to stop (SIGTERM) goes to the child alone, which stops its own
+//! children in order. When the child has ended, for any reason, the rest of its group is killed.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,33 +20,31 @@ use super::state::Exit;
 use crate::home::log::Log;
 use crate::process::ProcessId;
 
-/// What is run.
+/// The command that a supervisor runs.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The program's file.
     pub file: PathBuf,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// All of its environment but the mark.
+    /// The complete environment, without the mark that identifies supervised processes.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// A running process, or one that has ended and whose end has not been taken note of.
+/// A child process that runs, or that has ended and was not waited for yet.
 #[derive(Debug)]
 pub struct Child {
     process: std::process::Child,
     id: ProcessId,
     output: Output,
-    // Its end tells the process that the supervisor is gone: see `tether`.
+    // When this pipe closes, the child knows that the supervisor is gone: see `tether`.
     _tether: Option<ChildStdin>,
 }
 
 impl Child {
-    /// Starts the program, with its output going to `log`.
+    /// Starts the program with its output going to `log`.
     ///
     /// # Errors
     ///
-    /// If it can't be started.
+    /// Returns an error if the pipe or the process can't be created.
     pub fn spawn(program: &Program, mark: &Mark, log: Log) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let mut process = Command::new(&program.file)
@@ -61,36 +59,38 @@ impl Child {
             .stderr(writer)
             .spawn()?;
         let pid = i32::try_from(process.id()).unwrap_or(0);
-        // One that has ended already has no start time; nothing will ever match it, which is right.
+        // If it has ended already, it has no start time. Then no process matches this id, which is correct.
         let id = ProcessId::of(pid).unwrap_or(ProcessId { pid, started: 0 });
         let tether = process.stdin.take();
         let output = Output::follow(reader, log)?;
         Ok(Self { process, id, output, _tether: tether })
     }
 
-    /// Which process it is.
+    /// Returns the identity of the process.
     #[must_use]
     pub const fn id(&self) -> ProcessId {
         self.id
     }
 
-    /// Asks it to stop.
+    /// Asks the child to stop, with SIGTERM.
     pub fn terminate(&self) {
-        // The pid is its own until its end is taken note of, also when it has ended already.
+        // The pid can't belong to another process yet, because nobody has waited for the child.
         let _ = kill(Pid::from_raw(self.id.pid), Signal::SIGTERM);
     }
 
-    /// Ends it and all of its group.
+    /// Kills the child and its whole process group.
     pub fn kill(&self) {
         let _ = killpg(Pid::from_raw(self.id.pid), Signal::SIGKILL);
     }
 
-    /// How it ended, if it has. The rest of its group is killed first: as long as nobody has taken note of
-    /// the end, the group's number can't belong to anybody else.
+    /// Returns the exit status if the child has ended.
+    ///
+    /// The rest of its group is killed before the child is waited for: until then, the number of the group can't be
+    /// reused.
     ///
     /// # Errors
     ///
-    /// If that can't be found out.
+    /// Returns an error if the kernel does not report the state of the child.
     pub fn ended(&mut self) -> io::Result<Option<Exit>> {
         if !self.has_ended()? {
             return Ok(None);
@@ -99,15 +99,17 @@ impl Child {
         self.process.wait().map(|status| Some(exit(status)))
     }
 
-    /// What it said last that tells why it ended. Waits a moment for output that is still under way.
+    /// Returns the last line of its output that explains its end, as `tells` judges. Waits briefly for output that is
+    /// still in the pipe.
     pub async fn last_words(&mut self, tells: fn(&str) -> bool) -> Option<String> {
-        // A process that left the group may hold the pipe for ever.
+        // A process that left the group may hold the pipe open forever.
         let _ = tokio::time::timeout(Duration::from_millis(500), self.output.ended()).await;
         self.output.last_words(tells)
     }
 
     fn has_ended(&self) -> io::Result<bool> {
         use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+        // WNOWAIT leaves the child as a zombie, so its group can still be killed by number.
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         Ok(waitid(Id::Pid(Pid::from_raw(self.id.pid)), flags)? != WaitStatus::StillAlive)
     }
@@ -117,6 +119,7 @@ fn exit(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),
+        // Neither a code nor a signal: this does not happen for a process that has ended.
         (None, None) => Exit::Code(-1),
     }
 }

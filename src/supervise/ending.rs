@@ -1,22 +1,21 @@
-//! How the end of a process is read: which of its last lines tells why it ended, and whether starting it again could
-//! end any other way.
+//! The interpretation of a process's end: which of its last lines explains it, and whether a restart can help.
 
 use super::state::Exit;
 use crate::error::Kind;
 
-/// How the ends of one program are read.
+/// The rules for the ends of one program.
 #[derive(Debug)]
 pub struct Endings {
-    /// Whether a line of its output tells why it ended. Where none does it is the last one.
+    /// Returns `true` for an output line that explains the end. If there is none, the last line is used.
     pub tells: fn(&str) -> bool,
-    /// The kind of failure, where starting it again would end the same way.
+    /// Returns the kind of failure if a restart would end the same way.
     pub lasting: fn(Exit, Option<&str>) -> Option<Kind>,
-    /// The kind of failure, where it ends otherwise once something has passed that is not its own.
+    /// Returns the kind of failure if a restart will succeed once an outside cause has passed.
     pub passing: fn(Exit) -> Option<Kind>,
 }
 
 impl Endings {
-    /// flock's own: its exit codes tell.
+    /// The rules for flock's own programs, whose exit codes tell the kind.
     pub const FLOCK: Self = Self {
         tells: |line| line.starts_with("error:") || line.contains("panicked"),
         lasting: |exit, _| exit.lasting(),

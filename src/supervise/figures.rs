@@ -1,21 +1,21 @@
-//! What processes use, as the system counts it.
+//! Memory and CPU usage of processes, as the system reports it.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessesToUpdate, System};
 
-/// What one process uses.
+/// The resource usage of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
-    /// Memory of it that is in RAM, in bytes.
+    /// Resident memory in bytes.
     pub memory_bytes: u64,
-    /// CPU time it has used in all, in milliseconds.
+    /// Total CPU time used, in milliseconds.
     pub cpu_ms: u64,
 }
 
-/// The figures of the processes with these pids that live.
+/// Returns the usage of those of the given processes that are alive.
 #[must_use]
 pub fn of(pids: &[i32]) -> HashMap<i32, Figures> {
     let wanted: Vec<Pid> =

@@ -1,4 +1,4 @@
-//! Reading a log that goes on and is rotated meanwhile.
+//! Following a log file across rotations.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 
 use crate::home::log::files;
 
-/// A place in a log, from which it is read on.
+/// A position in a log from which reading continues.
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
-    /// The file that was read last, and how far.
+    /// The file that was read last, and the offset reached.
     at: Option<At>,
     partial: Vec<u8>,
 }
 
 impl Follower {
-    /// At the log's end, with its last `count` lines.
+    /// Starts at the end of a log and returns its last `count` lines.
     ///
     /// # Errors
     ///
-    /// If a file can't be read. A log that is not there yet is empty.
+    /// Returns an error if a file can't be read. A log that does not exist yet is empty.
     pub fn at_end(path: &Path, count: usize) -> io::Result<(Self, Vec<String>)> {
         let mut follower = Self { path: path.to_owned(), at: None, partial: Vec::new() };
         let mut lines = Vec::new();
         let all = files(path);
         for file in all.iter().rev() {
             let (text, at) = read_from(file, 0)?;
-            // The newest file tells where to go on, and only it can end in half a line.
+            // Reading continues in the newest file, which is also the only one that can end with half a line.
             if follower.at.is_none() {
                 follower.at = Some(at);
             }
@@ -44,17 +44,17 @@ impl Follower {
         Ok((follower, lines))
     }
 
-    /// What has come since, as whole lines.
+    /// Returns the complete lines that were appended since the last call.
     ///
     /// # Errors
     ///
-    /// If a file can't be read.
+    /// Returns an error if a file can't be read.
     pub fn more(&mut self) -> io::Result<Vec<String>> {
         let all = files(&self.path);
         let place = |file: &PathBuf| identity(file).ok();
         let known = self.at.and_then(|(id, _)| all.iter().position(|file| place(file) == Some(id)));
         let mut lines = Vec::new();
-        // A log that was rotated away entirely is taken up with its newest file.
+        // If the known file was rotated away and deleted, continue with the newest file.
         let first = known.unwrap_or(all.len().saturating_sub(1));
         for file in all.iter().skip(first) {
             let from = match self.at {
@@ -63,7 +63,7 @@ impl Follower {
             };
             let (text, at) = match read_from(file, from) {
                 Ok(read) => read,
-                // It was set aside between the look and the read: the next call finds it.
+                // The file was rotated between the listing and the read. The next call finds it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => return Err(error),
             };
@@ -87,17 +87,19 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((meta.dev(), meta.ino()))
 }
 
-/// A file by device and inode, and how far it was read.
+/// A file, given by device and inode, and the offset read so far.
 type At = ((u64, u64), u64);
 
-/// What a file holds from an offset on, and how far was read.
+/// Reads a file from an offset to its end, and returns the text and the new position.
 fn read_from(path: &Path, offset: u64) -> io::Result<(Vec<u8>, At)> {
     let mut file: File = std::fs::OpenOptions::new()
         .read(true)
+        // O_NOFOLLOW and O_NONBLOCK, because a symlink or a FIFO in place of the log must not redirect or block the
+        // reader.
         .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
         .open(path)?;
     let meta = file.metadata()?;
-    // Shorter than before: somebody emptied it.
+    // The file is shorter than before, so it was truncated.
     let from = if meta.size() < offset { 0 } else { offset };
     file.seek(SeekFrom::Start(from))?;
     let mut text = Vec::new();
@@ -106,7 +108,7 @@ fn read_from(path: &Path, offset: u64) -> io::Result<(Vec<u8>, At)> {
     Ok((text, ((meta.dev(), meta.ino()), at)))
 }
 
-/// No log file grows beyond this.
+/// The most bytes read at once. No log file grows beyond this.
 const MOST: u64 = 64 << 20;
 
 #[cfg(test)]
@@ -124,7 +126,7 @@ mod tests {
         let mut seen = Vec::new();
         for number in 0..60 {
             log.append(format!("line {number}\n").as_bytes()).unwrap();
-            // Looked at seldom enough that files change more than once in between.
+            // Read rarely enough that several rotations happen in between.
             if number % 13 == 0 {
                 seen.extend(follower.more().unwrap());
             }

@@ -1,5 +1,7 @@
-//! Stopping a home, as whoever wants that sees it: the supervisor is asked; one that does not answer is
-//! ended; and what is left of one that was killed is ended, too.
+//! Stopping a home from the outside.
+//!
+//! The supervisor is asked to stop. If it does not answer, it is killed. Processes that a killed supervisor left behind
+//! are killed too.
 
 use std::time::{Duration, Instant};
 
@@ -18,45 +20,46 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 use crate::process::ProcessId;
 
-/// What came of stopping.
+/// The result of stopping.
 #[derive(Clone, Debug, Default)]
 pub struct Halted {
-    /// Whether there was anything to stop.
+    /// Set if anything was running.
     pub was_running: bool,
-    /// What would not end.
+    /// Processes that could not be killed.
     pub survivors: Vec<ProcessId>,
-    /// Whether the supervisor stopped the gateway in order. Else it did not get to stop its containers.
+    /// Set if the supervisor stopped the gateway in order. Otherwise the gateway's containers may still run.
     pub orderly: bool,
-    /// The lock, where nothing is left: as long as it is held nothing can start.
+    /// The supervisor's lock, if nothing is left. While it is held, nothing can start.
     pub lock: Option<HeldLock>,
 }
 
-/// Keeps the home from being started while what stopping still has to do is done.
+/// A lock that keeps the home from being started while the caller finishes its work.
 pub type HeldLock = std::sync::Arc<Lock>;
 
-/// Something about stopping that whoever waits for it should know.
+/// A reason for which stopping takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The supervisor stands still: a signal or a debugger stopped it. It is killed.
+    /// A signal or a debugger has stopped the supervisor. It is killed.
     StandsStill(ProcessId),
-    /// The supervisor says nothing. It is killed when it still does after this time.
+    /// The supervisor does not answer. It is killed if it stays silent for this time.
     Silent(ProcessId, Duration),
 }
 
-/// As [`halt_telling`], with nobody who is told.
+/// Stops everything of a home, as [`halt_telling`] does, without reporting delays.
 ///
 /// # Errors
 ///
-/// As [`halt_telling`].
+/// Returns an error if the supervisor's lock can't be checked.
 pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
     halt_telling(home, limits, &|_| ()).await
 }
 
-/// Stops everything of a home. `tell` hears of what makes that take longer.
+/// Stops everything of a home. Calls `tell` with each reason for a delay.
 ///
 /// # Errors
 ///
-/// If the supervisor's lock can't be looked at. What would not end is no error but in the result.
+/// Returns an error if the supervisor's lock can't be checked. Processes that could not be killed are not an error but
+/// part of the result.
 pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -> Result<Halted, HomeError> {
     let grace = Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0));
     let end = Instant::now() + grace + PATIENCE;
@@ -64,15 +67,17 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
     let mut asked: Option<ProcessId> = None;
     loop {
         match Lock::try_acquire(&home.supervisor_lock()) {
+            // The lock is free, so no supervisor runs. What remains are processes without one.
             Ok(lock) => {
                 let mut journal = Journal::new(home, None);
                 halted.was_running |= has_leftover(home);
                 halted.survivors = leftover::end(home, &NAMES, limits, &mut journal).await;
-                // It lets go of the lock as the last thing it does, but is not gone with that. Where it is a task of
-                // the caller's own process, that goes on.
+                // The supervisor releases the lock as its last act, but may still exist for a moment. If it is a task
+                // of this very process, it will not end.
                 asked = asked.filter(|one| *one != ProcessId::current());
                 halted.survivors.extend(gone(asked.as_slice(), PATIENCE).await);
                 for name in NAMES {
+                    // Its processes may have left their group, so they are found by the mark in their environment.
                     halted.survivors.extend(leftover::sweep(&Mark::new(home, name), &mut journal).await);
                 }
                 halted.survivors.sort_unstable_by_key(|one| one.pid);
@@ -96,11 +101,12 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
                     () = stands_still(home, supervisor, end, tell) => None,
                 };
                 match stopped {
-                    // It broke off when it ended: its lock says whether it has.
+                    // A broken connection can mean that it ended. The lock shows whether it has.
                     Some(Ok(_) | Err(ControlError::Broken(_))) => halted.orderly = true,
                     Some(Err(_)) | None => end_supervisor(supervisor, &mut halted).await,
                 }
             }
+            // The lock is held but nobody listens: the supervisor is starting or ending.
             Err(ControlError::Absent { .. }) if !left.is_zero() => {}
             Err(_) => {
                 let listed = pid::read(&home.pid_file(SUPERVISOR)).map(|record| record.process);
@@ -111,13 +117,13 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
         if !halted.survivors.is_empty() {
             return Ok(halted);
         }
-        // It is about to begin or to end.
+        // The supervisor is about to start or to end.
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
 
-/// Returns when a supervisor that was asked to stop stands still: nothing will come of it. Tells of that, and of one that
-/// says nothing to anybody.
+/// Returns once a supervisor that was asked to stop is itself stopped by a signal, because then it will never comply.
+/// Reports that through `tell`, and also a supervisor that answers nobody.
 async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, tell: &dyn Fn(Notice)) {
     let Some(supervisor) = supervisor else { return std::future::pending().await };
     let (began, mut told) = (Instant::now(), false);
@@ -127,7 +133,7 @@ async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, 
         }
         if !told && began.elapsed() >= QUIET {
             told = true;
-            // One that is only busy with stopping answers others meanwhile.
+            // A supervisor that is merely busy stopping still answers other requests.
             let answers = match Connection::open(home).await {
                 Ok(mut other) => other.ask(Request::Status, QUIET).await.is_ok(),
                 Err(_) => true,
@@ -140,11 +146,11 @@ async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, 
     }
 }
 
-/// Ends a supervisor that does not answer; who it is was learnt from the kernel, through its socket.
+/// Kills a supervisor that does not answer. The kernel reported its identity through the socket.
 async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut Halted) {
     halted.orderly = false;
     let Some(supervisor) = supervisor else { return };
-    // One that stands still hears nothing else.
+    // A stopped process reacts to SIGKILL only.
     let polite = (!supervisor.is_stopped()).then_some((Signal::SIGTERM, PATIENCE));
     for (signal, limit) in polite.into_iter().chain([(Signal::SIGKILL, PATIENCE)]) {
         if supervisor.is_alive() {
@@ -157,7 +163,7 @@ async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut Halted) {
     halted.survivors.push(supervisor);
 }
 
-/// Whether a process of the home lives although no supervisor does.
+/// Returns `true` if a process of the home is alive although no supervisor is.
 fn has_leftover(home: &Home) -> bool {
     NAMES.iter().any(|name| {
         let record = pid::read(&home.pid_file(name));
@@ -165,9 +171,9 @@ fn has_leftover(home: &Home) -> bool {
     })
 }
 
-/// How long is waited for what should come at once.
+/// The time allowed for something that should happen at once.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a supervisor may say nothing before that is told.
+/// The time of silence after which a supervisor is reported as silent.
 const QUIET: Duration = Duration::from_secs(3);
-/// How often is looked whether it stands still.
+/// The pause between two checks for a stopped supervisor.
 const LOOK: Duration = Duration::from_millis(100);

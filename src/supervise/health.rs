@@ -1,9 +1,9 @@
-//! Proof that what answers on the port is this home's gateway.
+//! Proof that the program on the port is this home's gateway.
 //!
-//! Whoever asks sends random bytes; the gateway answers with their HMAC under the owner's token, which only
-//! a gateway that has read this home's configuration can compute. A program that happens to hold the port,
-//! or another home's gateway, can't. The functions are pure but for [`ask`] and [`challenge`]; the gateway
-//! uses the same ones to answer.
+//! The client sends random bytes, and the gateway answers with their HMAC under the owner's token. Only a gateway that
+//! has read this home's configuration can compute it. Another program on the port, or another home's gateway, can't.
+//!
+//! All functions except [`ask`] and [`challenge`] are pure. The gateway uses them to answer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,81 +20,78 @@ use crate::id::hex;
 /// The header that carries the challenge.
 pub const CHALLENGE: &str = "x-flock-challenge";
 
-/// What `GET /health` answers.
+/// The answer to `GET /health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// `ok`, `stopping`, or `unhealthy`.
+    /// One of `ok`, `stopping` and `unhealthy`.
     pub status: String,
-    /// Why it is unhealthy.
+    /// The reason why it is unhealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The gateway's version.
     pub version: String,
-    /// The instance id of its home.
+    /// The instance id of the gateway's home.
     pub instance: String,
-    /// Its pid.
     pub pid: i32,
-    /// When it began, in seconds since the epoch.
+    /// Unix seconds.
     pub started_at: i64,
-    /// The proof, where a challenge was sent.
+    /// The HMAC of the challenge, if one was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
 }
 
-/// What answered is not this home's gateway.
+/// A program that answers and is not this home's gateway.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Imposter {
-    /// A flock gateway, but another home's.
+    /// The gateway of another home.
     #[error("another home's gateway (pid {pid}, version {version}) answers at {address}")]
     OtherHome {
-        /// Where.
+        /// The address that was asked.
         address: SocketAddr,
-        /// Its pid, as it says.
+        /// The pid that it reported.
         pid: i32,
-        /// Its version, as it says.
+        /// The version that it reported.
         version: String,
     },
-    /// It knows the home's instance id and not its token: an impostor, or a gateway that runs with an older token.
+    /// It knows the home's instance id but not its token: an impostor, or a gateway that still uses an older token.
     #[error("what answers at {address} does not know the owner's token")]
     NoProof {
-        /// Where.
+        /// The address that was asked.
         address: SocketAddr,
     },
 }
 
-/// Why the health of the gateway could not be seen.
+/// An error of a health check.
 #[derive(Debug, thiserror::Error)]
 pub enum HealthError {
-    /// Nothing usable came back.
+    /// No usable answer came.
     #[error(transparent)]
     Loopback(#[from] LoopbackError),
-    /// Something answered that is no flock gateway.
+    /// Another program than a flock gateway answered.
     #[error("another program answers at {address}")]
     Foreign {
-        /// Where.
+        /// The address that was asked.
         address: SocketAddr,
-        /// What was wrong with its answer.
+        /// The fault in its answer.
         #[source]
         source: LoopbackError,
     },
-    /// It answers, and has no room for one more connection.
+    /// It answered that it has no free connection.
     #[error("what answers at {address} has too many connections")]
     Busy {
-        /// Where.
+        /// The address that was asked.
         address: SocketAddr,
     },
-    /// A gateway that is not this home's.
+    /// It is not this home's gateway.
     #[error(transparent)]
     Imposter(#[from] Imposter),
 }
 
-/// A check that did not see the gateway's health.
+/// A health check that did not get an answer from the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unseen {
-    /// Why.
     pub reason: String,
-    /// Whether the process may be at fault. One that is only busy is not: else whoever can connect could have
-    /// it ended by holding all of its connections.
+    /// Set if the process may be at fault. A process that is only busy is not: otherwise anybody who can connect could
+    /// have it killed by holding all of its connections.
     pub counts: bool,
 }
 
@@ -124,18 +121,19 @@ impl Explain for HealthError {
     }
 }
 
-/// What helps when the port belongs to somebody else.
+/// The hint for a port that another program holds.
 pub const PORT_HINT: &str =
     "stop what holds the port, or run `flock config set plugins.entries.flock.config.gateway.port PORT`";
 
-/// 32 random bytes as hex.
+/// Returns 32 random bytes as hex.
 #[must_use]
 pub fn challenge() -> String {
     hex(&rand::random::<[u8; 32]>())
 }
 
-/// The proof for a challenge. `None` for what is no challenge: it must be 32 to 128 hex digits, so that
-/// nobody gets other texts signed.
+/// Returns the HMAC of a challenge.
+///
+/// Returns `None` unless the challenge is 32 to 128 hex digits, so that nobody can have other texts signed.
 #[must_use]
 pub fn proof(token: &str, challenge: &str) -> Option<String> {
     let fits =
@@ -145,10 +143,11 @@ pub fn proof(token: &str, challenge: &str) -> Option<String> {
     Some(hex(&mac.finalize().into_bytes()))
 }
 
-/// Checks that an answer to `challenge` comes from the gateway of the home with this instance id and token.
+/// Checks that an answer to `challenge` comes from the gateway of this home.
 ///
 /// # Errors
-/// If it comes from elsewhere.
+/// Returns [`Imposter::OtherHome`] if the instance id differs, and [`Imposter::NoProof`] if the proof is missing or
+/// wrong.
 pub fn verify(
     health: &Health,
     address: SocketAddr,
@@ -156,39 +155,42 @@ pub fn verify(
     challenge: &str,
 ) -> Result<(), Imposter> {
     if health.instance != home.instance {
+        // The version is text from another program that will be printed, so control characters and excess length are
+        // removed.
         let version: String = health.version.chars().filter(|c| !c.is_control()).take(40).collect();
         return Err(Imposter::OtherHome { address, pid: health.pid, version });
     }
     let given = health.proof.as_deref().unwrap_or_default();
     match proof(&home.token, challenge) {
+        // Compared in constant time, so that response times reveal nothing about the right proof.
         Some(right) if bool::from(right.as_bytes().ct_eq(given.as_bytes())) => Ok(()),
         _ => Err(Imposter::NoProof { address }),
     }
 }
 
-/// What a home's gateway must know.
+/// The secrets that a home's gateway must know.
 #[derive(Clone)]
 pub struct Identity {
     /// The content of the home's instance file.
     pub instance: String,
-    /// The owner's token.
     pub token: String,
 }
 
-/// Asks what listens on `port` who it is.
+/// Asks the program that listens on `port` for its health, and checks that it is this home's gateway.
 ///
 /// # Errors
-/// If nothing answers, or what answers is not this home's gateway.
+/// Returns a [`HealthError`] if nothing answers, if the answer is not that of a flock gateway or is that of another
+/// home's, or if all connections are in use.
 pub async fn ask(port: u16, home: &Identity, limit: Duration) -> Result<Health, HealthError> {
     let client = Client::new(port);
     let address = client.address();
     let challenge = challenge();
-    // The token stays here: it is not sent to whoever listens before that has proved itself.
+    // The token is not sent: the listener has not proved its identity yet.
     let answer = async {
         let answer = client.send(Call::get("/health").header(CHALLENGE, &challenge), limit).await?;
         let busy = answer.status() == 503;
         match answer.json::<Health>(limit).await {
-            // One that is unhealthy answers with the same status, and says who it is.
+            // An unhealthy gateway answers with the same status, but with a health document.
             Err(_) if busy => Ok(None),
             health => health.map(Some),
         }

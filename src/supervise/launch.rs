@@ -1,10 +1,9 @@
-//! Starting a supervisor, as whoever wants one sees it: detached from the terminal, the shell and the
-//! caller's open files, and never two of them.
+//! Starting a supervisor: detached from the terminal, the shell and the caller's open files, and never two at once.
 //!
-//! The double step: `flock start` runs `flock supervise --detach`, which leaves the caller's session for one
-//! of its own, starts `flock supervise` there and ends. The supervisor is then nobody's child, leads no
-//! session, so it can never get a terminal, and has nothing open but its log. What it has to say about its
-//! start goes through the pipe that was its standard output.
+//! There are two steps. `flock start` runs `flock supervise --detach`, which creates a session of its own, starts
+//! `flock supervise` in it and exits. The supervisor is then nobody's child. It does not lead a session, so it can
+//! never get a terminal. Of its files only the log is open. It reports the result of its start through the pipe that is
+//! its standard output at first.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -23,54 +22,52 @@ use crate::error::{Explain, Kind};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 
-/// What a supervisor that was just started says of its start: one line of JSON on its standard output.
+/// The result of a supervisor's start: one line of JSON on its standard output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
-    /// It can be asked now.
+    /// It accepts requests now.
     Listening,
-    /// Another supervisor holds the home.
+    /// Another supervisor holds the home's lock.
     Held,
-    /// It can't begin.
+    /// It failed to start.
     Failed {
-        /// The code of the kind of error.
+        /// The code of the error kind.
         code: String,
-        /// What is wrong.
         message: String,
-        /// What mends it.
+        /// A command or advice that helps.
         hint: Option<String>,
     },
 }
 
-/// Why no supervisor could be started.
+/// An error of starting a supervisor.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// It could not be run.
+    /// The program could not be run.
     #[error("failed to start the supervisor")]
     Spawn(#[source] std::io::Error),
-    /// The home failed.
+    /// A file of the home could not be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// It said why it can't begin.
+    /// The supervisor reported why it can't start.
     #[error("{message}")]
     Said {
-        /// The kind of error.
+        /// The kind of the reported error.
         kind: Kind,
-        /// What is wrong.
         message: String,
-        /// What mends it.
+        /// A command or advice that helps.
         hint: Option<String>,
     },
-    /// It ended without a word.
+    /// It ended without a report.
     #[error("the supervisor ended as soon as it was started")]
     Silent,
-    /// It can't be asked.
+    /// It runs and can't be asked.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Neither a supervisor nor the gateway got ready.
+    /// The supervisor or its processes were not ready in time.
     #[error("the gateway was not ready within {limit:?}")]
     Timeout {
-        /// How long was waited.
+        /// The time that was waited.
         limit: Duration,
     },
 }
@@ -80,7 +77,8 @@ impl Explain for LaunchError {
         match self {
             Self::Home(error) => error.kind(),
             Self::Said { kind, .. } => *kind,
-            // It was to be started: that nothing answers is a failure, not a state.
+            // The caller wanted it started, so a supervisor that does not answer is a failure and not the state "not
+            // running".
             Self::Spawn(_) | Self::Silent | Self::Control(_) | Self::Timeout { .. } => Kind::Failed,
         }
     }
@@ -97,21 +95,21 @@ impl Explain for LaunchError {
     }
 }
 
-/// What came of wanting a supervisor.
+/// The result of [`ensure`].
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// How things stand.
     pub status: Status,
-    /// Whether the supervisor was started for this.
+    /// Set if this call started the supervisor.
     pub fresh: bool,
 }
 
-/// Sees to it that a supervisor runs and has been told to start everything, or to start it anew, and waits
-/// until all is healthy or can't become so.
+/// Makes sure that a supervisor runs and has processed `want`, which starts or restarts its processes. Waits until all
+/// of them are healthy or can't become healthy.
 ///
 /// # Errors
 ///
-/// If that can't be had within `limit`.
+/// Returns [`LaunchError::Timeout`] if that takes longer than `limit`, and another [`LaunchError`] if the supervisor
+/// can't be started or asked.
 pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Started, LaunchError> {
     let end = Instant::now() + limit;
     let timeout = || LaunchError::Timeout { limit };
@@ -123,12 +121,12 @@ pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Start
         }
         let opened = Connection::open(home).await;
         if let Ok(mut connection) = opened {
-            // A supervisor that was started for this need not start anything anew.
+            // A supervisor that this call started has started everything anew already.
             let request = if fresh { Request::Start } else { want };
             match connection.ask(request, left).await {
                 Ok(Reply { status: Some(status), refused: None }) => return Ok(Started { status, fresh }),
                 Err(ControlError::Timeout { .. }) => return Err(timeout()),
-                // It is ending, or has just ended; the next round finds its lock free.
+                // The supervisor is ending or has just ended. The next attempt finds its lock free.
                 Ok(_) | Err(_) => {}
             }
         } else if let Err(error @ ControlError::Foreign { .. }) = opened {
@@ -146,16 +144,16 @@ pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Start
                 }
             }
         }
-        // Somebody holds the home and can't be asked yet, or no more: that is a matter of milliseconds.
+        // The lock's holder can't be asked yet, or no longer. That lasts only milliseconds.
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
 }
 
-/// Takes the supervisor's lock for life; `None` where another supervisor has it.
+/// Takes the supervisor's lock for the life of the process. Returns `None` if another supervisor has it.
 ///
 /// # Errors
 ///
-/// If the lock can't be looked at.
+/// Returns an error if the lock file can't be opened.
 pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
     let end = Instant::now() + CLAIM;
     loop {
@@ -164,7 +162,8 @@ pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
             Err(HomeError::Held { .. }) => {}
             Err(error) => return Err(error),
         }
-        // Whoever only looks whether the lock is held holds it for that moment; a supervisor can be asked.
+        // A process that only checks the lock holds it for a moment. Only a holder that accepts requests is a
+        // supervisor.
         if Connection::open(home).await.is_ok() || Instant::now() >= end {
             return Ok(None);
         }
@@ -172,10 +171,10 @@ pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
     }
 }
 
-/// How long a lock may be held by somebody who is no supervisor.
+/// The time for which a process other than a supervisor may hold the lock.
 const CLAIM: Duration = Duration::from_secs(1);
 
-/// Starts a supervisor of its own session and returns what it says of its start.
+/// Starts a supervisor in its own session and returns its report.
 async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {
     let log = home.log(SUPERVISOR);
     let errors = std::fs::OpenOptions::new()
@@ -190,7 +189,7 @@ async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {
         .arg(home.root())
         .args(["supervise", "--detach"])
         .env_remove(env::SUPERVISED.name)
-        // Where a program on the host has started flock, the end of its turn is not the end of flock.
+        // If an agent program on the host runs this command, flock must not end with that program's turn.
         .env_remove(env::TURN.name)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -200,7 +199,7 @@ async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {
     let said = async {
         let mut text = String::new();
         if let Some(output) = process.stdout.take() {
-            // It ends when the supervisor has let go of its standard output, or has ended itself.
+            // The stream ends when the supervisor closes its standard output or ends.
             output.take(64 << 10).read_to_string(&mut text).await?;
         }
         process.wait().await?;
@@ -213,15 +212,15 @@ async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {
     serde_json::from_str(text.trim()).map_err(|_| LaunchError::Silent)
 }
 
-/// The middle of the double step: leaves the caller's session, starts the supervisor, and lets go of
-/// everything the caller had open.
+/// Runs the intermediate step: leaves the caller's session, starts the supervisor, and closes everything that was
+/// inherited from the caller.
 ///
 /// # Errors
 ///
-/// If the supervisor can't be started.
+/// Returns an error if the supervisor can't be started.
 pub fn detach(home: &Home) -> std::io::Result<()> {
     close_inherited();
-    // Fails only for the leader of a group, which is in a session of its own already.
+    // This fails only for the leader of a process group, which then has a session of its own already.
     let _ = nix::unistd::setsid();
     Command::new(program()?)
         .arg("--home")
@@ -234,39 +233,40 @@ pub fn detach(home: &Home) -> std::io::Result<()> {
         .map(drop)
 }
 
-/// Says what became of the start, and lets go of standard output.
+/// Reports the result of the start, and closes standard output.
 pub fn report(report: &Report) {
     let mut output = std::io::stdout().lock();
     if let Ok(text) = serde_json::to_string(report) {
-        // Whoever asked may have gone; then nobody needs to know.
+        // The process that asked may be gone, and then nobody needs the report.
         let _ = writeln!(output, "{text}").and_then(|()| output.flush());
     }
     if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        // Replaced by /dev/null instead of closed: the next opened file would otherwise become standard output.
         let _ = nix::unistd::dup2_stdout(null);
     }
 }
 
-/// This program's file.
+/// Returns the path of this program.
 ///
 /// # Errors
 ///
-/// If the system does not tell.
+/// Returns an error if the system does not report it.
 pub fn program() -> std::io::Result<PathBuf> {
     let path = std::env::current_exe()?;
-    // After an update Linux says this of the path; the new program is where the old one was.
+    // Linux appends this after an update replaced the file. The new program is at the same path.
     match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
         Some(text) => Ok(text.into()),
         None => Ok(path),
     }
 }
 
-/// Closes what was inherited besides the three standard streams: a pipe or lock of the caller's that a
-/// supervisor kept would never end.
+/// Closes inherited file descriptors except the three standard streams. If the supervisor kept a pipe or a lock of the
+/// caller, it would never be released.
 fn close_inherited() {
     let Ok(entries) = std::fs::read_dir("/dev/fd") else { return };
     let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        // The folder's own one is closed already.
+        // Closing fails for the descriptor that the listing itself used, which is closed already.
         let _ = nix::unistd::close(descriptor);
     }
 }

@@ -1,5 +1,7 @@
-//! What an earlier supervisor left when it was killed: processes of this home that nobody watches. They end
-//! by themselves soon, since their tether is cut; a new supervisor does not start anything beside them.
+//! Orphans of an earlier supervisor that was killed: processes of this home that nobody supervises.
+//!
+//! They soon end by themselves, because the pipe from their supervisor is closed. A new supervisor still ends them
+//! first, so that nothing runs twice.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +15,14 @@ use super::restart::Limits;
 use crate::home::Home;
 use crate::process::ProcessId;
 
-/// Ends what is left of the processes with these names. Call it only with the supervisor's lock held.
-/// What could not be ended is given back.
+/// Ends the remaining processes with these names, and returns those that could not be killed. The caller must hold the
+/// supervisor's lock.
 pub async fn end(home: &Home, names: &[&str], limits: &Limits, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let mut survivors = Vec::new();
     for name in names {
         let path = home.pid_file(name);
         if !path.exists() {
-            // Every start writes one, and every orderly end removes it.
+            // Every start writes a PID file and every orderly end removes it, so nothing is left to end.
             continue;
         }
         survivors.extend(end_one(home, name, limits, journal).await);
@@ -35,6 +37,7 @@ async fn end_one(home: &Home, name: &str, limits: &Limits, journal: &mut Journal
     if let Some(leader) = leader.filter(|leader| mark.is_on(*leader)) {
         journal.note(&format!("ending {name} of an earlier supervisor, pid {}", leader.pid));
         signal(leader, Signal::SIGTERM);
+        // The pid may have been reused meanwhile, so check the mark again before killing a whole group.
         gone(&[leader], Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0))).await;
         if mark.is_on(leader) {
             let _ = killpg(Pid::from_raw(leader.pid), Signal::SIGKILL);
@@ -43,7 +46,7 @@ async fn end_one(home: &Home, name: &str, limits: &Limits, journal: &mut Journal
     sweep(&mark, journal).await
 }
 
-/// Kills every process that bears the mark; gives back those that would not die.
+/// Kills all processes with this mark, and returns those that could not be killed.
 pub async fn sweep(mark: &Mark, journal: &mut Journal<'_>) -> Vec<ProcessId> {
     let end = Instant::now() + SWEEP;
     loop {
@@ -54,17 +57,17 @@ pub async fn sweep(mark: &Mark, journal: &mut Journal<'_>) -> Vec<ProcessId> {
         }
         let left = end.saturating_duration_since(Instant::now());
         let survivors = gone(&bearers, left).await;
-        // One may have started another between the look and its end: it is over when a look finds none.
+        // A process may have started another before it died. Only a search without a match ends this.
         if bearers.is_empty() || left.is_zero() {
             return survivors;
         }
     }
 }
 
-/// How long what is killed may take to be gone.
+/// The time that killed processes may take to disappear.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Waits until none of these processes lives, at most `limit`; gives back those that do.
+/// Waits at most `limit` until none of the processes is alive, and returns those that still are.
 pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
     let end = Instant::now() + limit;
     loop {
@@ -72,12 +75,12 @@ pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {
         if alive.is_empty() || Instant::now() >= end {
             return alive;
         }
-        // They are not our children: their end can only be looked for.
+        // They are not children of this process, so their end can only be polled.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
-/// Signals exactly this process.
+/// Sends a signal to exactly this process, checked by its start time.
 fn signal(process: ProcessId, signal: Signal) {
     if process.is_alive() {
         let _ = kill(Pid::from_raw(process.pid), signal);

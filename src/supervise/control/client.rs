@@ -1,4 +1,4 @@
-//! The end of the control socket that verbs hold.
+//! The client side of the control socket, used by commands.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,31 +12,30 @@ use super::wire::{MAX_REPLY, Reply, Request};
 use crate::error::{Explain, Kind};
 use crate::home::Home;
 
-/// Why a supervisor can't be asked.
+/// An error of a request to a supervisor.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody listens.
+    /// Nothing listens on the socket.
     #[error("no supervisor answers at {}", path.display())]
     Absent {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// Somebody else listens.
+    /// The socket belongs to a process of another user.
     #[error("the control socket {} belongs to another user", path.display())]
     Foreign {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// It does not answer in time.
+    /// No answer came in time.
     #[error("the supervisor did not answer within {limit:?}")]
     Timeout {
-        /// How long was waited.
+        /// The time that was waited.
         limit: Duration,
     },
-    /// It broke off.
+    /// The connection broke before the answer was complete.
     #[error("the supervisor broke off")]
     Broken(#[source] io::Error),
 }
@@ -63,15 +62,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to the supervisor of this home.
+    /// Connects to the supervisor of a home.
     ///
     /// # Errors
     ///
-    /// If there is none, or the socket is somebody else's.
+    /// Returns [`ControlError::Absent`] if no supervisor listens, and [`ControlError::Foreign`] if the listener belongs
+    /// to another user.
     pub async fn open(home: &Home) -> Result<Self, ControlError> {
         let path = place::find(home).unwrap_or_else(|| home.control_socket());
         let absent = |source| ControlError::Absent { path: path.clone(), source };
         let stream = UnixStream::connect(&path).await.map_err(absent)?;
+        // The kernel reports who listens, so another user can't pose as the supervisor.
         let peer = stream.peer_cred().map_err(absent)?;
         let own = nix::unistd::Uid::current();
         if peer.uid() != own.as_raw() && !own.is_root() {
@@ -80,17 +81,18 @@ impl Connection {
         Ok(Self { stream: BufReader::new(stream), pid: peer.pid() })
     }
 
-    /// The pid of who listens, as the kernel says.
+    /// Returns the pid of the listener, as reported by the kernel.
     #[must_use]
     pub const fn pid(&self) -> Option<i32> {
         self.pid
     }
 
-    /// Asks, and waits at most `limit` for the answer.
+    /// Sends a request and waits at most `limit` for the answer.
     ///
     /// # Errors
     ///
-    /// If no answer comes.
+    /// Returns [`ControlError::Timeout`] if no answer comes within `limit`, and [`ControlError::Broken`] if the
+    /// connection breaks or the answer is invalid.
     pub async fn ask(&mut self, request: Request, limit: Duration) -> Result<Reply, ControlError> {
         let exchange = async {
             let mut line = serde_json::to_vec(&request)?;

@@ -1,4 +1,4 @@
-//! The supervisor's control socket: lines of JSON over a Unix socket that only its owner can use.
+//! The supervisor's control socket: lines of JSON over a Unix socket that only its owner may use.
 
 pub mod client;
 pub mod place;

@@ -1,6 +1,8 @@
-//! Where the control socket is: in the home, or, where the home's path is too long for a socket, in the
-//! user's runtime folder. The supervisor writes the latter into its PID file, because the variable that
-//! names the runtime folder may be another one for whoever asks.
+//! The location of the control socket.
+//!
+//! It is in the home, unless the home's path is too long for a socket address. Then it is in the user's runtime folder,
+//! and the supervisor writes its path into the PID file: the environment variable that names the runtime folder may
+//! differ for the client.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -13,35 +15,35 @@ use crate::env;
 use crate::home::Home;
 use crate::supervise::pid;
 
-/// What fits into `sun_path` everywhere, its final zero included in the 104 bytes of the smallest.
+/// The longest path that fits into `sun_path` on every system. The smallest has 104 bytes with the final zero.
 const LONGEST: usize = 100;
 
-/// The socket's place in the home, if it can be there.
+/// Returns the location in the home, if the path is short enough.
 #[must_use]
 pub fn usual(home: &Home) -> Option<PathBuf> {
     Some(home.control_socket()).filter(|path| path.as_os_str().len() <= LONGEST)
 }
 
-/// Where a client finds the socket of a supervisor that may be running.
+/// Returns the path at which a client can reach a supervisor, if one is running.
 #[must_use]
 pub fn find(home: &Home) -> Option<PathBuf> {
     let noted = || pid::read(&home.pid_file(super::super::SUPERVISOR))?.socket;
-    // The PID file of a copied home tells of the supervisor of the home that it was copied from.
+    // The PID file of a copied home names the socket of the original home's supervisor.
     let is_own = |socket: &PathBuf| socket.file_name().is_some_and(|name| *name == *name_of(home));
     usual(home).or_else(|| noted().filter(is_own))
 }
 
-/// The name of a home's socket outside of it.
+/// Returns the file name of a home's socket outside the home.
 fn name_of(home: &Home) -> String {
     let digest = Sha256::digest(home.root().as_os_str().as_bytes());
     format!("flock-{}.sock", crate::id::hex(&digest[..8]))
 }
 
-/// A place outside of the home, in a folder that nobody else can write.
+/// Returns a path for the socket outside the home, in a folder that only its owner can write to.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// Returns an error if there is no such folder whose path is short enough.
 pub fn elsewhere(home: &Home) -> io::Result<PathBuf> {
     let name = name_of(home);
     let uid = nix::unistd::Uid::current().as_raw();
@@ -55,7 +57,7 @@ pub fn elsewhere(home: &Home) -> io::Result<PathBuf> {
         .and_then(|folder| fits(folder.into()))
         .or_else(|| fits(format!("/run/user/{uid}").into()))
         .or_else(|| {
-            // Somebody else's folder of that name does not pass the test.
+            // If another user owns a folder of that name, the check in `fits` refuses it.
             let _ = std::fs::DirBuilder::new().mode(0o700).create(&own);
             fits(own)
         })

@@ -1,4 +1,4 @@
-//! The supervisor's end of the control socket.
+//! The server side of the control socket, in the supervisor.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,10 +12,10 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::wire::{MAX_REQUEST, Refusal, Reply, Request};
 
-/// A request and where its answer goes.
+/// A request and the channel for its answer.
 pub type Asked = (Request, oneshot::Sender<Reply>);
 
-/// A socket that requests come from, until it is dropped.
+/// A listening control socket. Dropping it stops listening and removes the socket.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
@@ -23,18 +23,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at `path`, in place of whatever is there: only the holder of the supervisor's lock does so.
+    /// Listens at `path` and replaces whatever is there. Only the holder of the supervisor's lock may call this.
     ///
     /// # Errors
     ///
-    /// If it can't listen there.
+    /// Returns an error if the old file can't be removed or the socket can't be created there.
     pub fn listen(path: &Path, requests: mpsc::Sender<Asked>) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
             Ok(_) => fs_err::remove_file(path)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        // Between this line and the next others might connect; they are refused by their user id.
+        // Others could connect before the permissions are set; `accept` refuses them by their user id.
         let listener = UnixListener::bind(path)?;
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         let accepting = tokio::spawn(accept(listener, requests));
@@ -52,18 +52,19 @@ impl Drop for Server {
 async fn accept(listener: UnixListener, requests: mpsc::Sender<Asked>) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
-        // Out of file descriptors, most likely: the next client may have more luck.
+        // Probably the process is out of file descriptors. Wait a moment for one to become free.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let own = nix::unistd::Uid::current().as_raw();
         let permitted = stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0);
+        // Without a limit, a client could use up the supervisor's file descriptors.
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
         if permitted {
             let requests = requests.clone();
             tokio::spawn(async move {
-                // A client that breaks off, or says nothing sensible, is its own trouble.
+                // An error concerns this client only, so it is not reported.
                 let _ = converse(stream, &requests).await;
                 drop(place);
             });
@@ -76,6 +77,7 @@ async fn converse(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Res
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = Vec::new();
+        // The limit keeps a client that never sends a line end from filling the memory.
         let mut bounded = (&mut reader).take(MAX_REQUEST);
         let read = tokio::time::timeout(PATIENCE, bounded.read_until(b'\n', &mut line)).await??;
         if read == 0 {
@@ -99,7 +101,7 @@ async fn converse(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Res
     }
 }
 
-/// More clients than this at once are turned away.
+/// The most simultaneous clients; further ones are turned away.
 const MOST_CONNECTIONS: usize = 64;
-/// How long a client may take for its line, or to take ours.
+/// The time that a client may take to send a line or to receive one.
 const PATIENCE: Duration = Duration::from_secs(30);

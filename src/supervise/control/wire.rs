@@ -1,4 +1,4 @@
-//! What goes over the control socket: a request and a reply are one line of JSON each.
+//! The messages of the control socket. A request and a reply are one line of JSON each.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,41 +6,41 @@ use crate::supervise::health::Health;
 use crate::supervise::state::Standing;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
-/// What a supervisor can be asked.
+/// A request to a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Request {
-    /// How things stand, at once.
+    /// Returns the status at once.
     Status,
-    /// Answered when everything is healthy, or can't become so without somebody doing something.
+    /// Returns once everything is healthy, or can't become healthy without help.
     WaitReady,
-    /// Start what does not run, closing breakers; then like `wait-ready`.
+    /// Starts what is not running and closes circuit breakers; then behaves like `wait-ready`.
     Start,
-    /// Start everything anew, closing breakers; then like `wait-ready`.
+    /// Restarts everything and closes circuit breakers; then behaves like `wait-ready`.
     Restart,
-    /// Start one process anew, or start it, closing its breaker; then like `wait-ready`.
+    /// Starts or restarts one process and closes its circuit breaker; then behaves like `wait-ready`.
     RestartUnit {
-        /// Which.
+        /// The process to restart.
         unit: UnitName,
     },
-    /// Look now whether what is optional is wanted and up to date, instead of in a few seconds; answered at once.
+    /// Checks now which optional processes are wanted and up to date, instead of in a few seconds. Answered at once.
     Look,
-    /// Stop everything and end; answered when all of it has stopped.
+    /// Stops everything and ends the supervisor. Answered when everything has stopped.
     Stop,
 }
 
-/// A process that a supervisor runs.
+/// The name of a supervised process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitName {
-    /// The native gateway.
+    /// flock's own gateway.
     Gateway,
-    /// OpenClaw.
+    /// The OpenClaw gateway.
     Openclaw,
 }
 
 impl UnitName {
-    /// The name as everywhere else.
+    /// Returns the name as used in files, logs and output.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -50,96 +50,93 @@ impl UnitName {
     }
 }
 
-/// The longest request that is read.
+/// The longest request that is read, in bytes.
 pub const MAX_REQUEST: u64 = 4 << 10;
-/// The longest reply that is read.
+/// The longest reply that is read, in bytes.
 pub const MAX_REPLY: u64 = 1 << 20;
 
-/// A supervisor's answer.
+/// A supervisor's answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// How things stand.
+    /// `None` if the request was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Why the request was not done.
+    /// The reason for a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Refusal>,
 }
 
-/// Why a supervisor does not do what it was asked.
+/// The reason for which a supervisor refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
-    /// It is about to end.
+    /// The supervisor is about to end.
     Stopping,
-    /// The line was no request.
+    /// The line was not a valid request.
     NotUnderstood,
 }
 
-/// How things stand in a supervisor.
+/// The status of a supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Its version.
+    /// The version of the supervisor's program.
     pub version: String,
-    /// Its pid.
     pub pid: i32,
-    /// When it began, in seconds since the epoch.
+    /// Unix seconds.
     pub started_at: i64,
-    /// Whether somebody else keeps it running, as a service manager does.
+    /// Set if another program, such as a service manager, keeps the supervisor running.
     pub foreground: bool,
-    /// What it runs, or should.
+    /// The processes that it runs or should run.
     pub units: Vec<UnitStatus>,
 }
 
-/// How one supervised process stands.
+/// The status of a supervised process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnitStatus {
-    /// Its name.
     pub name: String,
-    /// Where it stands.
     pub state: Standing,
-    /// Its pid, while it runs.
+    /// `None` while it does not run.
     pub pid: Option<i32>,
-    /// The port it was started on.
+    /// The port that it was started on.
     pub port: Option<u16>,
-    /// Which build of it was started last, where there can be several.
+    /// The build that was started last, if the program can have several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
-    /// Since when it runs, in milliseconds since the epoch.
+    /// Unix milliseconds of its start.
     pub spawned_at: Option<i64>,
-    /// How often it was started again after a crash.
+    /// The number of restarts after crashes.
     pub restarts: u32,
-    /// Crashes that still count towards the breaker.
+    /// The crashes that currently count towards the circuit breaker.
     pub crashes: usize,
-    /// Why it does not run, or why it was started again last.
+    /// The reason why it does not run, or why it was last restarted.
     pub reason: Option<String>,
-    /// The code of the error kind it ended with, where starting again can't mend it, or not before something has passed.
+    /// The code of the error kind that it ended with, if a restart can't fix that now.
     pub failure: Option<String>,
-    /// When it is started again, in milliseconds since the epoch.
+    /// Unix milliseconds of the next start.
     pub retry_at: Option<i64>,
-    /// When its breaker opened, in milliseconds since the epoch.
+    /// Unix milliseconds at which its circuit breaker opened.
     pub breaker_opened_at: Option<i64>,
-    /// What it last said of itself.
+    /// Its last answer to a health check.
     pub health: Option<Health>,
-    /// When it said so, in milliseconds since the epoch.
+    /// Unix milliseconds of that answer.
     pub checked_at: Option<i64>,
-    /// What was wrong with the last check, if something was.
+    /// The problem that the last health check found, if any.
     pub check: Option<String>,
-    /// Why it goes on as it was started although the home says other things now.
+    /// The reason why it keeps running with an outdated configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale: Option<String>,
 }
 
 impl Status {
-    /// The process with this name.
+    /// Returns the process with this name.
     #[must_use]
     pub fn unit(&self, name: &str) -> Option<&UnitStatus> {
         self.units.iter().find(|unit| unit.name == name)
     }
 
-    /// Whether all of it is healthy.
+    /// Returns `true` if all processes are healthy.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.units.iter().all(|unit| unit.state == Standing::Healthy)

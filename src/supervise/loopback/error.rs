@@ -1,4 +1,4 @@
-//! What can go wrong between a verb and the gateway.
+//! Errors of requests from commands to the gateway.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,79 +8,66 @@ use serde::Deserialize;
 
 use crate::error::{Explain, Kind};
 
-/// Why a request over loopback brought no usable answer.
+/// An error of an HTTP request over loopback.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopbackError {
-    /// Nothing listens there.
+    /// Nothing listens at the address.
     #[error("nothing answers at {address}")]
     Unreachable {
-        /// Where.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// It listens and says nothing.
+    /// No answer came in time.
     #[error("{address} did not answer within {limit:?}")]
     Timeout {
-        /// Where.
         address: SocketAddr,
-        /// How long was waited.
+        /// The time that was waited.
         limit: Duration,
     },
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the answer is not HTTP.
     #[error("the connection to {address} broke")]
     Broken {
-        /// Where.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: hyper::Error,
     },
-    /// The gateway refused, in its own words.
+    /// The gateway answered with an error status.
     #[error("{message}")]
     Status {
-        /// Where.
         address: SocketAddr,
-        /// The HTTP status.
         status: u16,
-        /// The gateway's word for programs, where it gave one.
+        /// The gateway's error code, if it sent one.
         code: Option<String>,
-        /// What it said.
         message: String,
-        /// What it advised.
+        /// The gateway's hint, if it sent one.
         hint: Option<String>,
     },
-    /// The answer is not what was expected.
+    /// The answer is not the expected JSON.
     #[error("{address} answered with something else than the expected JSON")]
     Decode {
-        /// Where.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// The answer, or one event of it, is longer than is reasonable.
+    /// The answer, or one event of it, is too long.
     #[error("{address} sent more than {cap} bytes")]
     TooLong {
-        /// Where.
         address: SocketAddr,
-        /// The limit.
+        /// The limit in bytes.
         cap: usize,
     },
-    /// A request body has no JSON form.
+    /// The request body can't be written as JSON.
     #[error("failed to write the request as JSON")]
     Encode(#[source] serde_json::Error),
-    /// A path is no path.
+    /// The path is not valid in a URI.
     #[error("{path:?} is no path of a request")]
     Path {
-        /// Which.
         path: String,
-        /// Why.
         #[source]
         source: hyper::http::uri::InvalidUri,
     },
-    /// The token holds bytes that no header can carry.
+    /// The token contains bytes that a header can't carry.
     #[error("the token can't be sent in a header")]
     Token,
 }
@@ -100,7 +87,7 @@ struct ErrorDetail {
 }
 
 impl LoopbackError {
-    /// The error of an answer outside 2xx, with what its body says.
+    /// Returns the error for an answer outside 2xx, with the details from its body.
     pub(super) fn status(address: SocketAddr, status: StatusCode, body: &[u8]) -> Self {
         let said = serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error);
         let (code, message, hint) = match said {
@@ -110,7 +97,7 @@ impl LoopbackError {
         Self::Status { address, status: status.as_u16(), code, message, hint }
     }
 
-    /// Whether nothing at all listens on that port.
+    /// Returns `true` if nothing listens on the port.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. }
@@ -122,6 +109,7 @@ impl Explain for LoopbackError {
     fn kind(&self) -> Kind {
         match self {
             Self::Unreachable { .. } => Kind::NotRunning,
+            // The gateway sends the code of an error kind, so both sides exit with the same code.
             Self::Status { code: Some(code), .. } => {
                 Kind::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Kind::Failed)
             }

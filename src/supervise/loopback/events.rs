@@ -1,22 +1,22 @@
-//! Server-sent events, read from an answer as they come.
+//! Server-sent events, read from an answer as they arrive.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Answer, LoopbackError};
 
-/// One event.
+/// A server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its name; empty where none was given.
+    /// Empty if none was given.
     pub name: String,
-    /// Its id; empty where none was given.
+    /// Empty if none was given.
     pub id: String,
-    /// Its data, lines joined by `\n`.
+    /// The data lines, joined by `\n`.
     pub data: String,
 }
 
-/// A body read as events.
+/// A response body that is read as events.
 pub struct Events {
     answer: Answer,
     parser: Parser,
@@ -28,11 +28,13 @@ impl Events {
         Self { answer, parser: Parser::new(), ready: VecDeque::new() }
     }
 
-    /// The next event; `None` at the end of the stream. Comments (keep-alives) count as life but are not
-    /// given out.
+    /// Returns the next event, or `None` at the end of the stream.
+    ///
+    /// Comments, which servers send as keep-alives, reset the timeout but are not returned.
     ///
     /// # Errors
-    /// If the connection breaks, nothing at all comes within `idle`, or an event has no end.
+    /// Returns a [`LoopbackError`] if the connection breaks, if nothing at all arrives within `idle`, or if an event is
+    /// too long.
     pub async fn next(&mut self, idle: Duration) -> Result<Option<Event>, LoopbackError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -47,10 +49,10 @@ impl Events {
     }
 }
 
-/// The longest event that is put together.
+/// The longest event in bytes.
 const MAX_EVENT: usize = 16 << 20;
 
-/// Puts events together from pieces that may end anywhere, also inside a character or a line end.
+/// A parser for events whose chunks may end anywhere, even within a character or a line end.
 struct Parser {
     line: Vec<u8>,
     after_return: bool,
@@ -72,6 +74,7 @@ impl Parser {
         for &byte in piece {
             let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
             match byte {
+                // A CR LF pair is one line end, even if the two arrive in different chunks.
                 b'\n' if after_return => {}
                 b'\n' | b'\r' => self.end_line(out),
                 _ => self.line.push(byte),
@@ -84,6 +87,7 @@ impl Parser {
         let line = String::from_utf8_lossy(&line);
         if line.is_empty() {
             let mut event = std::mem::take(&mut self.event);
+            // An event without data is dropped, as the specification of server-sent events says.
             if std::mem::take(&mut self.filled) {
                 if event.data.ends_with('\n') {
                     event.data.pop();

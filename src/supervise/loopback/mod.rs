@@ -1,7 +1,7 @@
-//! A small HTTP/1.1 client for what answers on 127.0.0.1: the gateway.
+//! A small HTTP/1.1 client for the gateway on 127.0.0.1.
 //!
-//! One connection a request, no pool, no TLS, no redirects, no proxy settings: it is up in well under a
-//! millisecond, which a general client is not. It never speaks to another machine.
+//! It opens one connection for each request and has no pool, TLS, redirects or proxy settings. So it is ready in well
+//! under a millisecond, which a general client is not. It never connects to another machine.
 
 mod error;
 mod events;
@@ -24,14 +24,13 @@ use tokio::task::JoinHandle;
 pub use error::LoopbackError;
 pub use events::{Event, Events};
 
-/// Who is asked, and as whom.
+/// A client for one address, with an optional token.
 #[derive(Clone)]
 pub struct Client {
     address: SocketAddr,
     token: Option<String>,
 }
 
-/// A request to be sent.
 pub struct Call {
     method: Method,
     path: String,
@@ -40,25 +39,25 @@ pub struct Call {
 }
 
 impl Call {
-    /// `GET path`; the path may carry a query and begins with `/`.
+    /// Builds `GET path`. The path begins with `/` and may contain a query.
     #[must_use]
     pub fn get(path: &str) -> Self {
         Self::new(Method::GET, path)
     }
 
-    /// `DELETE path`.
+    /// Builds `DELETE path`.
     #[must_use]
     pub fn delete(path: &str) -> Self {
         Self::new(Method::DELETE, path)
     }
 
-    /// `POST path` without a body.
+    /// Builds `POST path` without a body.
     #[must_use]
     pub fn post(path: &str) -> Self {
         Self::new(Method::POST, path)
     }
 
-    /// `PUT path` without a body.
+    /// Builds `PUT path` without a body.
     #[must_use]
     pub fn put(path: &str) -> Self {
         Self::new(Method::PUT, path)
@@ -68,24 +67,24 @@ impl Call {
         Self { method, path: path.to_owned(), headers: HeaderMap::new(), body: Bytes::new() }
     }
 
-    /// With a JSON body.
+    /// Sets a JSON body.
     ///
     /// # Errors
-    /// If the value has no JSON form.
+    /// Returns [`LoopbackError::Encode`] if the value can't be written as JSON.
     pub fn json(mut self, body: &impl Serialize) -> Result<Self, LoopbackError> {
         self.body = serde_json::to_vec(body).map_err(LoopbackError::Encode)?.into();
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(self)
     }
 
-    /// With these bytes as its body.
+    /// Sets a body of bytes.
     #[must_use]
     pub fn bytes(mut self, body: &[u8]) -> Self {
         self.body = Bytes::copy_from_slice(body);
         self
     }
 
-    /// With a header; a value that can't be one is left out.
+    /// Adds a header. A value that is not valid in a header is left out.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -96,29 +95,29 @@ impl Call {
 }
 
 impl Client {
-    /// A client of what listens on this port of 127.0.0.1, without a token.
+    /// Creates a client for a port of 127.0.0.1, without a token.
     #[must_use]
     pub fn new(port: u16) -> Self {
         Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), token: None }
     }
 
-    /// The same, with `Authorization: Bearer` on each request.
+    /// Sends `Authorization: Bearer` with each request.
     #[must_use]
     pub fn with_token(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
         self
     }
 
-    /// Where it sends to.
+    /// Returns the address that requests go to.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sends a request and returns when the answer's head is there, whatever its status is.
+    /// Sends a request and returns once the head of the answer has arrived, whatever its status.
     ///
     /// # Errors
-    /// If nothing listens, it does not answer within `limit`, or what comes is no HTTP.
+    /// Returns a [`LoopbackError`] if nothing listens, if no answer comes within `limit`, or if the answer is not HTTP.
     pub async fn send(&self, call: Call, limit: Duration) -> Result<Answer, LoopbackError> {
         let address = self.address;
         match tokio::time::timeout(limit, self.exchange(call)).await {
@@ -127,10 +126,10 @@ impl Client {
         }
     }
 
-    /// Sends a request; an answer outside 2xx is an error that carries the gateway's own words.
+    /// Sends a request. An answer outside 2xx is an error with the gateway's own message.
     ///
     /// # Errors
-    /// Like [`Client::send`], and for every status outside 2xx.
+    /// Returns the errors of [`Client::send`], and [`LoopbackError::Status`] for any status outside 2xx.
     pub async fn ask(&self, call: Call, limit: Duration) -> Result<Answer, LoopbackError> {
         let answer = self.send(call, limit).await?;
         if answer.status.is_success() {
@@ -141,10 +140,10 @@ impl Client {
         Err(LoopbackError::status(self.address, status, &body))
     }
 
-    /// `GET path` as JSON, in all within `limit` for the head and again for the body.
+    /// Sends `GET path` and reads the answer as JSON. The limit applies to the head and again to the body.
     ///
     /// # Errors
-    /// Like [`Client::ask`], and if the body is not the JSON that was expected.
+    /// Returns the errors of [`Client::ask`], and [`LoopbackError::Decode`] if the body is not the expected JSON.
     pub async fn get_json<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -153,10 +152,10 @@ impl Client {
         self.ask(Call::get(path), limit).await?.json(limit).await
     }
 
-    /// `POST path` with a JSON body, the answer as JSON.
+    /// Sends `POST path` with a JSON body and reads the answer as JSON.
     ///
     /// # Errors
-    /// Like [`Client::get_json`].
+    /// Returns the errors of [`Client::get_json`], and [`LoopbackError::Encode`] if `body` can't be written as JSON.
     pub async fn post_json<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -172,11 +171,11 @@ impl Client {
         let stream = TcpStream::connect(address)
             .await
             .map_err(|source| LoopbackError::Unreachable { address, source })?;
-        // A request is one small write; waiting to fill a packet would only delay it.
+        // A request is one small write, and Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driver = Driver(tokio::spawn(async move {
-            // An error of the connection reaches the caller through the request or the body.
+            // The caller learns of a connection error through the request or the body.
             let _ = connection.await;
         }));
 
@@ -191,6 +190,7 @@ impl Client {
         {
             let Some(value) = value else { continue };
             let mut value = HeaderValue::from_str(&value).map_err(|_| LoopbackError::Token)?;
+            // Sensitive values are left out of debug output.
             value.set_sensitive(name == AUTHORIZATION);
             request.headers_mut().insert(name, value);
         }
@@ -201,8 +201,9 @@ impl Client {
     }
 }
 
-/// The answer to a request: its head is there, its body comes as it is read. Dropping it closes the
-/// connection, so that the gateway knows that nobody listens any more.
+/// The answer to a request: the head, and a body that is read as it arrives.
+///
+/// Dropping it closes the connection, which tells the gateway that nobody listens any more.
 pub struct Answer {
     address: SocketAddr,
     status: StatusCode,
@@ -212,22 +213,21 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The status code.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status.as_u16()
     }
 
-    /// A header's value, if it is there and text.
+    /// Returns a header's value, if it is present and is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// Returns the next chunk of the body, or `None` at its end.
     ///
     /// # Errors
-    /// If the connection breaks, or nothing comes within `idle`.
+    /// Returns a [`LoopbackError`] if the connection breaks or nothing arrives within `idle`.
     pub async fn chunk(&mut self, idle: Duration) -> Result<Option<Bytes>, LoopbackError> {
         let address = self.address;
         loop {
@@ -236,16 +236,18 @@ impl Answer {
                 .map_err(|_| LoopbackError::Timeout { address, limit: idle })?;
             let Some(frame) = frame else { return Ok(None) };
             let frame = frame.map_err(|source| LoopbackError::Broken { address, source })?;
+            // A frame without data carries trailers, which are not needed.
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }
         }
     }
 
-    /// The whole body, at most `cap` bytes of it, within `limit`.
+    /// Reads the whole body, at most `cap` bytes, within `limit`.
     ///
     /// # Errors
-    /// If the connection breaks, the body is longer, or takes longer.
+    /// Returns a [`LoopbackError`] if the connection breaks, or if the body is longer than `cap` or takes longer than
+    /// `limit`.
     pub async fn bytes(mut self, cap: usize, limit: Duration) -> Result<Vec<u8>, LoopbackError> {
         let address = self.address;
         let read = async {
@@ -261,24 +263,24 @@ impl Answer {
         tokio::time::timeout(limit, read).await.map_err(|_| LoopbackError::Timeout { address, limit })?
     }
 
-    /// The whole body as JSON.
+    /// Reads the whole body as JSON.
     ///
     /// # Errors
-    /// Like [`Answer::bytes`], and if it is not the JSON that was expected.
+    /// Returns the errors of [`Answer::bytes`], and [`LoopbackError::Decode`] if the body is not the expected JSON.
     pub async fn json<T: DeserializeOwned>(self, limit: Duration) -> Result<T, LoopbackError> {
         let address = self.address;
         let body = self.bytes(MAX_BODY, limit).await?;
         serde_json::from_slice(&body).map_err(|source| LoopbackError::Decode { address, source })
     }
 
-    /// The body as server-sent events.
+    /// Reads the body as server-sent events.
     #[must_use]
     pub const fn events(self) -> Events {
         Events::new(self)
     }
 }
 
-/// Ends the connection with the answer that it belongs to.
+/// A guard that closes the connection when its answer is dropped.
 struct Driver(JoinHandle<()>);
 
 impl Drop for Driver {
@@ -287,9 +289,9 @@ impl Drop for Driver {
     }
 }
 
-/// The longest body that is read whole.
+/// The longest body that is read as a whole, in bytes.
 const MAX_BODY: usize = 64 << 20;
-/// The longest error that is read.
+/// The longest error body that is read, in bytes.
 const MAX_ERROR: usize = 64 << 10;
 
 #[cfg(test)]
