@@ -1,6 +1,8 @@
-//! The mark that everything a supervisor starts carries in its environment, and so does whatever that
-//! starts in turn: which process it is, of which home. By it flock finds what is left of a home, and knows
-//! whether a PID file tells the truth, without signalling anybody else's process.
+//! The environment variable that marks supervised processes.
+//!
+//! Every process that a supervisor starts carries it, and so does everything that such a process starts in turn. Its
+//! value names the process and the home. With it flock finds orphans of a home, and checks a PID file without ever
+//! sending a signal to a process that is not its own.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,7 +18,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The mark of the process `name`.
+    /// Returns the mark of the process `name`.
     #[must_use]
     pub fn new(home: &Home, name: &str) -> Self {
         let mut value = OsString::from(name);
@@ -25,22 +27,23 @@ impl Mark {
         Self { value }
     }
 
-    /// The environment variable and its value.
+    /// Returns the environment variable and its value.
     #[must_use]
     pub fn variable(&self) -> (OsString, OsString) {
         (env::SUPERVISED.name.into(), self.value.clone())
     }
 
-    /// Whether exactly this process lives and carries the mark. Where its environment can't be read it
-    /// does not.
+    /// Returns `true` if exactly this process is alive and carries the mark. Returns `false` if its environment can't
+    /// be read.
     #[must_use]
     pub fn is_on(&self, process: ProcessId) -> bool {
         let entry = self.entry();
-        // Read between two looks at the start time: a pid that was used again in between does not pass.
+        // The start time is checked before and after the environment is read: a pid that was reused in between does not
+        // pass.
         process.is_alive() && table::bears(process.pid, |one| one == entry) && process.is_alive()
     }
 
-    /// All living processes that carry the mark, but for this one and its ancestors.
+    /// Returns all living processes with this mark, except this process and its ancestors.
     #[must_use]
     pub fn bearers(&self) -> Vec<ProcessId> {
         let entry = self.entry();

@@ -1,11 +1,11 @@
-//! Supervision: the background process that keeps gateways running, and what the command line needs to
-//! talk to both.
+//! Supervision: the background process that keeps the gateways running, and the clients of both.
 //!
-//! What is decided is in [`state`] and [`restart`], pure; [`task`] is the loop around them, [`child`] a
-//! process, [`mod@unit`] what can be run. Processes are told apart by [`pid`] files and their [`mark`];
-//! [`tether`] ends a gateway whose supervisor has died, and [`leftover`] what is left all the same.
-//! [`launch`] and [`halt`] are starting and stopping as seen from outside, [`control`] is the socket in
-//! between, [`loopback`] the small HTTP client for the gateway, [`health`] the proof that it is this home's.
+//! - Decisions are in [`state`] and [`restart`], which are pure. [`task`] is the loop around them, [`ward`] one process
+//!   with its effects, [`child`] the process itself, and [`mod@unit`] the trait of what can be run.
+//! - Processes are identified by [`pid`] files and a [`mark`] in their environment. [`tether`] makes a gateway stop
+//!   when its supervisor dies, and [`leftover`] kills the orphans that remain.
+//! - [`launch`] and [`halt`] start and stop a supervisor from outside, over the [`control`] socket. [`loopback`] is the
+//!   HTTP client for the gateway, and [`health`] proves that it is this home's gateway.
 
 pub mod child;
 pub mod control;
@@ -37,38 +37,37 @@ use std::path::PathBuf;
 use crate::error::{Explain, Kind};
 use crate::home::{HomeError, existing};
 
-/// The supervisor's own name: of its PID file and its log.
+/// The name of the supervisor's PID file and log.
 pub const SUPERVISOR: &str = "supervisor";
 
-/// Why supervision failed.
+/// An error that ends the supervisor or keeps it from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
-    /// The home failed.
+    /// A file of the home could not be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Signals can't be taken.
+    /// Handlers for signals could not be installed.
     #[error("failed to listen for signals")]
     Signals(#[source] io::Error),
-    /// There is no place for the control socket.
+    /// No folder is suitable for the control socket.
     #[error("failed to find a place for the control socket")]
     NoPlace(#[source] io::Error),
-    /// The control socket can't be made.
+    /// The control socket could not be created.
     #[error("failed to listen at {}", path.display())]
     Listen {
-        /// Where.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// What it runs ended in a way that starting it again can't mend.
+    /// A supervised process ended in a way that a restart can't fix.
     #[error("{name} can't run: {reason}")]
     Failed {
-        /// Its name.
+        /// The name of the process.
         name: String,
-        /// What its exit code says.
+        /// The kind that its exit code stands for.
         kind: Kind,
-        /// What it said.
+        /// The last line of its output that explains the end.
         reason: String,
     },
 }

@@ -1,5 +1,7 @@
-//! The way of a supervised process' output into its log. It is read as fast as it comes, also when the disk
-//! is slow or full: a process must never block, or die, because its log can't be written.
+//! The output of a supervised process, on its way into the log.
+//!
+//! It is read as fast as it arrives, even if the disk is slow or full: a process must never block or die because its
+//! log can't be written.
 
 use std::collections::VecDeque;
 use std::io::{PipeReader, Read as _};
@@ -19,18 +21,18 @@ pub struct Output {
 }
 
 impl Output {
-    /// Reads `pipe` to its end on threads of their own, into `log`.
+    /// Reads `pipe` to its end and writes it to `log`, on two threads.
     ///
     /// # Errors
     ///
-    /// If there can be no more threads.
+    /// Returns an error if a thread can't be started.
     pub fn follow(mut pipe: PipeReader, mut log: Log) -> std::io::Result<Self> {
         let (to_disk, lines): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUE);
         let (end, ended) = oneshot::channel();
         let tail = Arc::new(Mutex::new(Tail::default()));
         thread::Builder::new().name("log-write".to_owned()).spawn(move || {
             for batch in lines {
-                // There is nobody to tell: this is the log.
+                // There is no place to report this: the log itself can't be written.
                 let _ = log.append(&batch);
             }
         })?;
@@ -57,6 +59,7 @@ impl Output {
                     note.append(&mut batch);
                     batch = note;
                 }
+                // Never wait for the disk here. Output that does not fit into the queue is counted and dropped.
                 match to_disk.try_send(batch) {
                     Ok(()) => lost = 0,
                     Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => {
@@ -72,26 +75,26 @@ impl Output {
         Ok(Self { tail, ended: Some(ended) })
     }
 
-    /// Returns when all of it has been read.
+    /// Waits until all output has been read.
     pub async fn ended(&mut self) {
         if let Some(ended) = self.ended.take() {
             let _ = ended.await;
         }
     }
 
-    /// The last thing the process said that tells why it ended, or else the last thing at all.
+    /// Returns the last line for which `tells` is `true`, or else the last line of all.
     #[must_use]
     pub fn last_words(&self, tells: fn(&str) -> bool) -> Option<String> {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).last_words(tells)
     }
 }
 
-/// Batches that wait for the disk, of at most 16 KiB and a line each.
+/// The number of batches that may wait for the disk. Each is at most 16 KiB and one line long.
 const QUEUE: usize = 128;
-/// The longest line that is kept.
+/// The longest line that is kept, in bytes.
 const MAX_LINE: usize = 16 << 10;
 
-/// Cuts output into whole lines and long lines to a bearable length.
+/// A splitter of output into complete lines, which shortens lines beyond [`MAX_LINE`].
 #[derive(Debug, Default)]
 struct Lines {
     line: Vec<u8>,
@@ -99,7 +102,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The lines that are complete now, each with its `\n`.
+    /// Returns the lines that are complete now, each with its `\n`.
     fn feed(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut whole = Vec::new();
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
@@ -118,7 +121,7 @@ impl Lines {
         whole
     }
 
-    /// What came after the last `\n`.
+    /// Returns the output after the last `\n`.
     fn finish(&mut self) -> Vec<u8> {
         if self.line.is_empty() { Vec::new() } else { self.take() }
     }
@@ -134,7 +137,7 @@ impl Lines {
     }
 }
 
-/// The last few lines.
+/// The last few lines of output.
 #[derive(Debug, Default)]
 struct Tail {
     lines: VecDeque<String>,
@@ -148,6 +151,7 @@ impl Tail {
             if self.lines.len() == KEPT {
                 self.lines.pop_front();
             }
+            // The line will be shown on a terminal, so control characters are replaced.
             let clean = line.chars().map(|c| if c.is_control() { ' ' } else { c });
             self.lines.push_back(clean.take(KEPT_LINE).collect());
         }
@@ -158,7 +162,7 @@ impl Tail {
     }
 }
 
-/// Lines a tail keeps, and characters of each.
+/// The number of lines kept, and the number of characters of each.
 const KEPT: usize = 20;
 const KEPT_LINE: usize = 300;
 

@@ -1,26 +1,27 @@
-//! PID files: which process a supervisor, or something it runs, is. Line 1 is `pid starttime`; a supervisor
-//! writes where its control socket is on line 2. They are a help to find processes, never a proof that one
-//! lives: that is the supervisor's lock. A pid that was used again has another start time.
+//! PID files of supervisors and the processes they run.
+//!
+//! Line 1 is `pid starttime`. Line 2 of a supervisor's file is the path of its control socket, if that is not in the
+//! usual place. PID files help to find a process but never prove that it is alive: the proof is the supervisor's lock.
+//! A pid that was reused has another start time.
 
 use std::path::{Path, PathBuf};
 
 use crate::home::{HomeError, atomic};
 use crate::process::ProcessId;
 
-/// What a PID file says.
+/// The content of a PID file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The process.
     pub process: ProcessId,
-    /// Where its control socket is, if it has one that is not at its usual place.
+    /// The path of its control socket, if that is not in the usual place.
     pub socket: Option<PathBuf>,
 }
 
-/// Puts a PID file in place of whatever is there.
+/// Writes a PID file and replaces an existing one.
 ///
 /// # Errors
 ///
-/// If it can't be written.
+/// Returns an error if the file can't be written.
 pub fn write(path: &Path, record: &Record) -> Result<(), HomeError> {
     let mut text = format!("{}\n", record.process);
     if let Some(socket) = &record.socket {
@@ -30,8 +31,7 @@ pub fn write(path: &Path, record: &Record) -> Result<(), HomeError> {
     atomic::write_fleeting(path, text.as_bytes(), 0o600)
 }
 
-/// What the file says of a process that still lives. A file that is missing, unreadable, nonsense or stale
-/// says nothing.
+/// Reads a PID file. Returns `None` if it is missing, unreadable or invalid, or if its process is no longer alive.
 #[must_use]
 pub fn read(path: &Path) -> Option<Record> {
     let bytes = atomic::read(path, 8 << 10).ok()??;
@@ -42,10 +42,10 @@ pub fn read(path: &Path) -> Option<Record> {
     process.is_alive().then_some(Record { process, socket })
 }
 
-/// Removes the file unless it speaks of another living process.
+/// Removes a PID file unless it names another living process.
 pub fn clear(path: &Path, of: ProcessId) {
     if read(path).is_none_or(|record| record.process == of) {
-        // Nothing there is what was wanted.
+        // A file that is missing already is fine.
         let _ = fs_err::remove_file(path);
     }
 }

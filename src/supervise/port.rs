@@ -1,4 +1,4 @@
-//! Who holds the gateway's port, where that can be known.
+//! The holder of the gateway's port, as far as it can be found out.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -11,44 +11,39 @@ use crate::error::{Explain, Kind};
 use crate::home::Home;
 use crate::process::{ProcessId, descends};
 
-/// The port is somebody else's.
+/// An error for a port that this home's gateway can't use.
 #[derive(Debug, thiserror::Error)]
 pub enum PortTaken {
-    /// Another flock's.
+    /// The gateway of another home has the port.
     #[error("port {port} is taken by the gateway of {}", owner(home.as_ref(), *pid))]
     OtherHome {
-        /// Which port.
         port: u16,
-        /// Whose gateway it is, where that can be known.
+        /// The other home, if it can be found out.
         home: Option<PathBuf>,
-        /// The gateway's pid.
+        /// The pid of that gateway.
         pid: i32,
     },
-    /// Some program's.
+    /// Another program has the port.
     #[error("port {port} is taken by {}", holder.as_ref().map_or("another program".to_owned(), ToString::to_string))]
     Program {
-        /// Which port.
         port: u16,
-        /// Who holds it, where that can be known.
+        /// The program, if it can be found out.
         holder: Option<Holder>,
     },
-    /// Nobody's, but it can't be had, as a port below 1024.
+    /// The port is free but may not be used, for example because it is below 1024.
     #[error("port {port} can't be listened on")]
     Refused {
-        /// Which port.
         port: u16,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A process that listens.
+/// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its pid.
     pub pid: i32,
-    /// Its name.
+    /// The name from `/proc/<pid>/comm`, without control characters.
     pub name: String,
 }
 
@@ -81,11 +76,11 @@ impl Explain for PortTaken {
     }
 }
 
-/// Whether this home's gateway can have the port, or has it already.
+/// Checks that this home's gateway can use the port or has it already.
 ///
 /// # Errors
 ///
-/// If somebody else has it, with who that is where it can be known.
+/// Returns [`PortTaken`] if another program has the port, or if it may not be used.
 pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), PortTaken> {
     let end = Instant::now() + SETTLING;
     loop {
@@ -94,6 +89,7 @@ pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), Po
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
             Err(source) => return Err(PortTaken::Refused { port, source }),
         }
+        // Something listens. It may be this home's own gateway, which can prove that.
         let asked = health::ask(port, identity, Duration::from_secs(2)).await;
         let holder = holder(port);
         match asked {
@@ -102,22 +98,22 @@ pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), Po
                 let pid = holder.map_or(pid, |holder| holder.pid);
                 return Err(PortTaken::OtherHome { port, home: home_of(pid), pid });
             }
-            // A gateway of ours that is ending answers no more.
+            // This home's gateway does not answer any more while it ends.
             Err(_) if holder.as_ref().is_some_and(|holder| is_ours(home, holder.pid)) => return Ok(()),
             Err(_) if holder.is_some() || Instant::now() >= end => {
                 return Err(PortTaken::Program { port, holder });
             }
-            // Nobody to be seen: it has just ended, or is another user's.
+            // No holder is visible: it has just ended, or belongs to another user.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
 }
 
-/// Whether a port is free, after a moment for whom has just let go of it.
+/// Checks that a port is free. Waits a moment for a program that is just giving it up.
 ///
 /// # Errors
 ///
-/// If somebody has it, with who that is where it can be known, or nobody may.
+/// Returns [`PortTaken`] if another program has the port, or if it may not be used.
 pub async fn free(port: u16) -> Result<(), PortTaken> {
     let end = Instant::now() + SETTLING;
     loop {
@@ -132,14 +128,14 @@ pub async fn free(port: u16) -> Result<(), PortTaken> {
     }
 }
 
-/// How long a port may look taken by nobody.
+/// The time for which a port may appear taken without a visible holder.
 const SETTLING: Duration = Duration::from_secs(1);
 
 fn is_ours(home: &Home, pid: i32) -> bool {
     ProcessId::of(pid).is_some_and(|process| NAMES.iter().any(|name| Mark::new(home, name).is_on(process)))
 }
 
-/// The home in a process' environment.
+/// Returns the home named in a process's environment.
 fn home_of(pid: i32) -> Option<PathBuf> {
     let environment = fs_err::read(format!("/proc/{pid}/environ")).ok()?;
     let name = crate::env::HOME_DIR.name.as_bytes();
@@ -149,18 +145,19 @@ fn home_of(pid: i32) -> Option<PathBuf> {
     std::str::from_utf8(value).ok().map(PathBuf::from)
 }
 
-/// The process that listens on a port of 127.0.0.1; `None` where it is another user's or the system does not tell.
+/// Returns the process that listens on a port of 127.0.0.1. Returns `None` if it belongs to another user or the system
+/// does not tell.
 #[must_use]
 pub fn holder(port: u16) -> Option<Holder> {
     sockets(port)?.first().and_then(|socket| process_with(socket.inode))
 }
 
-/// Whether what answers on a port of 127.0.0.1 is this process or one that descends from it. Where the system does not tell
-/// who listens, it may be.
+/// Checks that the listener on a port of 127.0.0.1 is `process` or a descendant of it. Succeeds if the system does not
+/// tell who listens.
 ///
 /// # Errors
 ///
-/// Who it is instead, as in `node (pid 7)`.
+/// Returns a description of the actual holder, as in `node (pid 7)`.
 pub fn is_held_by(port: u16, process: ProcessId) -> Result<(), String> {
     let Some(sockets) = sockets(port) else { return Ok(()) };
     let Some(socket) = sockets.first() else { return Err("nobody".to_owned()) };
@@ -171,7 +168,7 @@ pub fn is_held_by(port: u16, process: ProcessId) -> Result<(), String> {
     }
 }
 
-/// The process that has a socket open, if this user may see that.
+/// Returns the process that has a socket open, if this user is allowed to see it.
 fn process_with(inode: u64) -> Option<Holder> {
     let wanted = format!("socket:[{inode}]");
     for entry in fs_err::read_dir("/proc").ok()? {
@@ -192,8 +189,8 @@ fn process_with(inode: u64) -> Option<Holder> {
     None
 }
 
-/// The sockets that a connection to this port of 127.0.0.1 could reach, the one that it does first. `None` where there is no
-/// table of them.
+/// Returns the sockets that a connection to this port of 127.0.0.1 could reach, the preferred one first. Returns `None`
+/// if the system has no table of sockets.
 fn sockets(port: u16) -> Option<Vec<Socket>> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs_err::read_to_string(table).ok());
     if tables.iter().all(Option::is_none) {
@@ -204,19 +201,20 @@ fn sockets(port: u16) -> Option<Vec<Socket>> {
     Some(found)
 }
 
-/// A listening socket.
+/// A listening socket, from the kernel's table.
 #[derive(Debug, PartialEq, Eq)]
 struct Socket {
-    /// The kernel prefers who listens on the very address to who listens on all of them.
+    /// The order of preference: the kernel prefers a socket bound to the exact address to one bound to all addresses.
     rank: usize,
     inode: u64,
     uid: u32,
 }
 
-/// The sockets that listen on `port` where 127.0.0.1 reaches them, from a table of the kernel's.
+/// Finds the sockets in a kernel table that listen on `port` and can be reached through 127.0.0.1.
 fn listening(table: &str, port: u16) -> Vec<Socket> {
+    // The state LISTEN in `/proc/net/tcp`.
     const LISTENING: &str = "0A";
-    /// 127.0.0.1, the same as an address of IPv6, and all addresses of either; as this machine's byte order has them.
+    /// The addresses 127.0.0.1, 127.0.0.1 mapped into IPv6, and "all addresses" of both, in this machine's byte order.
     const REACHED: [[u32; 4]; 3] = [
         [0, 0, 0, u32::from_ne_bytes([127, 0, 0, 1])],
         [0, 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]), u32::from_ne_bytes([127, 0, 0, 1])],
@@ -260,7 +258,7 @@ mod tests {
         let found = holder(port).unwrap();
         assert_eq!(found.pid, crate::process::ProcessId::current().pid);
         assert!(!found.name.is_empty());
-        // It answers no HTTP: it hangs up on whoever connects.
+        // This listener speaks no HTTP: it hangs up on each client.
         let hanging_up = std::thread::spawn(move || {
             drop(listener.accept());
             listener

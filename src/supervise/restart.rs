@@ -1,30 +1,30 @@
-//! When a crashed process may be started again: backoff, the crash-loop breaker, and what of both is
-//! remembered on disk. Pure: times are given, in milliseconds.
+//! Restarts of a crashed process: backoff, the circuit breaker for crash loops, and what is stored about both. Pure:
+//! the time is passed in, in milliseconds.
 
 use serde::{Deserialize, Serialize};
 
-/// The limits supervision works with. Times in milliseconds.
+/// The limits of supervision. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// For making ready what it needs.
+    /// The time for preparing a start.
     pub ready: i64,
-    /// From spawned to healthy.
+    /// The time from the start of the process until it is healthy.
     pub start: i64,
-    /// Healthy for so long, and earlier crashes are forgotten.
+    /// The healthy time after which earlier crashes are forgotten.
     pub stable: i64,
-    /// The wait after a first crash; it doubles with each further one.
+    /// The delay after a first crash, which doubles with each further one.
     pub backoff: i64,
-    /// The longest wait.
+    /// The longest delay.
     pub backoff_cap: i64,
-    /// The wait after an end that something has to pass for.
+    /// The delay after an end that has an outside cause, which has to pass.
     pub pause: i64,
-    /// So many crashes within [`Limits::window`] open the breaker.
+    /// The number of crashes within [`Limits::window`] that opens the circuit breaker.
     pub crashes: usize,
-    /// See [`Limits::crashes`].
+    /// The time in which [`Limits::crashes`] are counted.
     pub window: i64,
-    /// From the request to stop to the kill.
+    /// The time from the request to stop until the kill.
     pub grace: i64,
-    /// So many unanswered health checks in a row count as a crash.
+    /// The number of unanswered health checks in a row that counts as a crash.
     pub misses: u32,
 }
 
@@ -39,41 +39,41 @@ impl Default for Limits {
             pause: 5_000,
             crashes: 5,
             window: 120_000,
-            // The gateway's own limits for turns and containers to end stay below this.
+            // The gateway's own time limits for ending turns and containers must stay below this.
             grace: 45_000,
             misses: 3,
         }
     }
 }
 
-/// What is remembered of crashes, also over the supervisor's own death.
+/// The stored crash history of a process, which survives the supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Memory {
-    /// When the process crashed, oldest first; only what still counts.
+    /// Unix milliseconds of the crashes that still count, oldest first.
     pub crashes: Vec<i64>,
-    /// When the breaker opened, if it is open.
+    /// Unix milliseconds at which the circuit breaker opened; `None` while it is closed.
     pub opened_at: Option<i64>,
-    /// Why the process ended last.
+    /// The reason of the last crash.
     pub reason: Option<String>,
 }
 
 impl Memory {
-    /// Whether there is nothing to remember.
+    /// Returns `true` if there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether nothing is started until a person says so.
+    /// Returns `true` if the breaker is open: nothing is started until a person asks for it.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.opened_at.is_some()
     }
 
-    /// Counts a crash. Gives the time at which to start again, or `None` when the breaker is open.
+    /// Records a crash. Returns the time of the next start, or `None` if the breaker is open now.
     pub fn crash(&mut self, limits: &Limits, now: i64, reason: String) -> Option<i64> {
-        // A clock that was set back must not make crashes count for ever, nor one from the future.
+        // If the clock was set back, crashes from the future must not count forever.
         self.crashes.retain(|at| (now - limits.window..=now).contains(at));
         self.crashes.push(now);
         self.reason = Some(reason);

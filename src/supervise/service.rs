@@ -1,34 +1,33 @@
-//! The systemd unit that keeps a home's gateway running: its text, its place, and the commands that make it take
-//! effect. Pure.
+//! The systemd unit that keeps a home's gateway running: its text, its path, and the commands that activate it. Pure.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Kind;
 
-/// For whom the service runs.
+/// The owner of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// For one user, from boot on (linger).
+    /// One user; runs from boot on, by means of lingering.
     User,
-    /// For the machine.
+    /// The whole machine.
     System,
 }
 
-/// What a service is made of.
+/// The facts that a unit file is built from.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// For whom.
     pub scope: Scope,
-    /// The program's file, absolute.
+    /// The program's file, as an absolute path.
     pub program: PathBuf,
-    /// The home's folder, absolute.
+    /// The home's folder, as an absolute path.
     pub home: PathBuf,
-    /// What tells this home's service from another one's: see `Home::suffix`.
+    /// A suffix that distinguishes this home's service from others: see `Home::suffix`.
     pub suffix: String,
-    /// Variables the service needs and a service manager does not give it, as PATH.
+    /// Variables, such as PATH, that the service needs and that a service manager does not set.
     pub env: Vec<(String, String)>,
-    /// The user it runs as: a login, or a number where there is none. Theirs is the home, and for them
-    /// services go on when nobody is logged in.
+    /// The user that the service runs as: a login name, or a number if there is none.
+    ///
+    /// This user owns the home, and lingering is enabled for this user.
     pub user: String,
 }
 
@@ -39,7 +38,7 @@ impl Service {
         format!("flock{}.service", self.suffix)
     }
 
-    /// Returns the path of the unit's file. `config` is the user's folder of settings.
+    /// Returns the path of the unit's file. `config` is the user's configuration folder.
     #[must_use]
     pub fn path(&self, config: &Path) -> PathBuf {
         match self.scope {
@@ -48,7 +47,7 @@ impl Service {
         }
     }
 
-    /// Whether a file in this service's place is one of flock's, for this home: homes of two users can have services of
+    /// Returns `true` if `text` is a unit file by flock for this home. The homes of two users can have services with
     /// the same name.
     #[must_use]
     pub fn is_told_by(&self, text: &str) -> bool {
@@ -56,7 +55,7 @@ impl Service {
         text.contains(&format!(" --home {home} start --foreground\n"))
     }
 
-    /// The commands that make the manager take up the service and start it.
+    /// Returns the commands that load and start the service.
     #[must_use]
     pub fn enable(&self) -> Vec<Vec<String>> {
         let name = self.name();
@@ -72,7 +71,7 @@ impl Service {
         }
     }
 
-    /// The commands that make the manager stop it and let go of it, before and after its file is removed.
+    /// Returns the commands that stop and disable the service, and those to run after its file was removed.
     #[must_use]
     pub fn disable(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
         let name = self.name();
@@ -88,7 +87,7 @@ impl Service {
         }
     }
 
-    /// The command that starts it anew.
+    /// Returns the command that restarts the service.
     #[must_use]
     pub fn restart(&self) -> String {
         let name = self.name();
@@ -98,7 +97,7 @@ impl Service {
         }
     }
 
-    /// The command that opens a place for variables that the service lacks and that are not in `env`.
+    /// Returns the command that opens an editor for variables that the service needs and that are not in `env`.
     #[must_use]
     pub fn edit(&self) -> String {
         let name = self.name();
@@ -108,16 +107,17 @@ impl Service {
         }
     }
 
-    /// Returns the text of the unit's file.
+    /// Returns the content of the unit file.
     #[must_use]
     pub fn text(&self) -> String {
+        // Exit codes for which systemd must not restart: the failure would be the same.
         let kinds = [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged];
         let lasting = kinds.map(|kind| kind.exit_code().to_string()).join(" ");
         let env = self.env.iter().map(|(name, value)| {
             format!("Environment={}\n", quoted(&format!("{name}={value}"), Dollars::Plain))
         });
-        // A manager of one user runs everything as that one. The system's would run it as root, which would
-        // leave files in the home that its owner can't write.
+        // A user's manager runs everything as that user. The system's manager would run it as root, which would leave
+        // files in the home that its owner can't write.
         let (wanted_by, user) = match self.scope {
             Scope::User => ("default.target", String::new()),
             Scope::System => ("multi-user.target", format!("User={}\n", self.user)),
@@ -153,14 +153,14 @@ fn words(command: &str, more: &[&str]) -> Vec<String> {
     command.split(' ').chain(more.iter().copied()).map(str::to_owned).collect()
 }
 
-/// Whether `$` means a variable where a text goes in a unit.
+/// The meaning of `$` at a place in a unit file: an ordinary character, or the start of a variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dollars {
     Plain,
     Escaped,
 }
 
-/// A word of a systemd unit: quoted, without any meaning of its characters.
+/// Quotes a word for a unit file, so that none of its characters has a special meaning.
 fn quoted(text: &str, dollars: Dollars) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

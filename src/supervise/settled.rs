@@ -1,4 +1,4 @@
-//! Waiting until a supervisor has done to OpenClaw what follows from what a command has changed.
+//! Waiting until a supervisor has applied a command's change to OpenClaw.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use super::unit::OPENCLAW;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
 
-/// Waits until the supervisor neither runs OpenClaw nor makes a start of it ready; whether it came to that. Without a
-/// supervisor it is so at once.
+/// Waits until OpenClaw neither runs nor is being started. Returns `true` if that happened in time, or if there is no
+/// supervisor.
 pub async fn is_down(home: &Home, patience: Duration) -> bool {
     until(home, patience, || false).await
 }
 
-/// Waits until no OpenClaw runs that has this agent; whether it came to that.
+/// Waits until no running OpenClaw has this agent. Returns `true` if that happened in time.
 pub async fn has_dropped(home: &Home, id: &AgentId, patience: Duration) -> bool {
     until(home, patience, || !has(home, id)).await
 }
@@ -26,10 +26,10 @@ async fn until(home: &Home, patience: Duration, done: impl Fn() -> bool) -> bool
     let end = Instant::now() + patience;
     let mut looked = false;
     loop {
-        // It looks by itself too, but only every few seconds. What it says before it has looked is out of date.
+        // The supervisor checks by itself only every few seconds. Until it has checked, its status is out of date.
         looked = looked || ask(home, Request::Look).await.is_some();
         let runs = ask(home, Request::Status).await.unwrap_or_else(|| {
-            // Nobody says anything of one that is left by itself, or of a supervisor that is only beginning.
+            // No supervisor answers, but OpenClaw may be an orphan, or the supervisor may be starting.
             pid::read(&home.pid_file(OPENCLAW)).is_some()
         });
         if !runs || done() {
@@ -42,14 +42,14 @@ async fn until(home: &Home, patience: Duration, done: impl Fn() -> bool) -> bool
     }
 }
 
-/// Whether OpenClaw runs, or is being started, by what the supervisor answers; `None` where none answers.
+/// Asks the supervisor whether OpenClaw runs or is being started. Returns `None` if no supervisor answers.
 async fn ask(home: &Home, request: Request) -> Option<bool> {
     let mut connection = Connection::open(home).await.ok()?;
     let status = connection.ask(request, QUICK).await.ok()?.status?;
     Some(status.unit(OPENCLAW).is_some_and(|unit| unit.state != Standing::Stopped || unit.pid.is_some()))
 }
 
-/// Whether the configuration that OpenClaw reads has an agent of this id.
+/// Returns `true` if the configuration that OpenClaw reads has an agent with this id.
 fn has(home: &Home, id: &AgentId) -> bool {
     let bytes = atomic::read(&home.openclaw_config(), LARGEST).ok().flatten().unwrap_or_default();
     let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -58,8 +58,8 @@ fn has(home: &Home, id: &AgentId) -> bool {
         || agents["list"].as_array().into_iter().flatten().any(|one| one["id"] == id.as_str())
 }
 
-/// For one answer.
+/// The time limit for one answer.
 const QUICK: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// The pause between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 const LARGEST: u64 = 16 << 20;

@@ -1,5 +1,5 @@
-//! What is done about one supervised process: a pure state machine. Events and the time go in, actions come
-//! out; the effects are in [`super::task`].
+//! The state machine of one supervised process. It is pure: events and the time go in, actions come out.
+//! [`super::task`] carries the actions out.
 //!
 //! ```text
 //! stopped ─start─▶ starting ─proved─▶ healthy
@@ -18,43 +18,44 @@ use super::restart::{Limits, Memory};
 use super::unit::Unready;
 use crate::error::Kind;
 
-/// What happened.
+/// An event for the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The supervisor began its work. An open breaker stays open.
+    /// The supervisor has started. An open breaker stays open.
     Begin,
-    /// A person wants it to run. Closes the breaker.
+    /// A person wants the process to run. Closes the breaker.
     Start,
-    /// A person wants it to run, anew if it does already. Closes the breaker.
+    /// A person wants the process to run, and to be restarted if it runs already. Closes the breaker.
     Restart,
-    /// It shall stop.
+    /// The process has to stop.
     Stop,
-    /// There is no process: it could not be made ready or spawned, for this reason, or that was given up.
+    /// There is no process: preparing or spawning it failed, or its start was abandoned.
     NotSpawned(Unready),
-    /// Its process has begun: what comes before that has a time of its own.
+    /// The process was spawned. The limit for becoming healthy counts from here, and preparation has a limit of its
+    /// own.
     Launched,
-    /// It answered its health check and proved who it is.
+    /// It answered a health check and proved its identity.
     Proved,
-    /// It did not, for this reason.
+    /// A health check failed, for this reason.
     Missed(String),
-    /// It ended; and, where it said so, why.
+    /// The process ended; with the line of output that explains it, if there is one.
     Ended(Exit, Option<String>),
     /// The time of [`State::next_deadline`] has come.
     Tick,
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// With this code.
+    /// An exit code.
     Code(i32),
-    /// By this signal.
+    /// The signal that ended it.
     Signal(i32),
 }
 
 impl Exit {
-    /// What the exit code says where starting again would end the same way: a wrong configuration, no home,
-    /// a port or home that another process holds, a newer home, a damaged database.
+    /// Returns the kind of error that the exit code stands for, if a restart would end the same way: a wrong
+    /// configuration, no home, a port or home that another process holds, a newer home, or a damaged database.
     #[must_use]
     pub fn lasting(self) -> Option<Kind> {
         let Self::Code(code) = self else { return None };
@@ -63,8 +64,8 @@ impl Exit {
             .find(|kind| i32::from(kind.exit_code()) == code)
     }
 
-    /// What the exit code says where it is no crash, and starting again ends otherwise once something has passed: a disk
-    /// that fails to read.
+    /// Returns the kind of error that the exit code stands for, if it is no crash and a restart will work once an
+    /// outside cause has passed: a disk that fails to read.
     #[must_use]
     pub fn passing(self) -> Option<Kind> {
         (self == Self::Code(i32::from(Kind::Unreadable.exit_code()))).then_some(Kind::Unreadable)
@@ -83,93 +84,87 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What is to be done.
+/// An action that the state machine asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Start the process.
+    /// Prepare and start the process.
     Spawn,
-    /// Ask it to stop.
+    /// Ask the process to stop.
     Terminate,
-    /// End it and all it started.
+    /// Kill the process and everything it started.
     Kill,
     /// Write [`State::memory`] to disk.
     Save,
 }
 
-/// Where the process stands.
+/// The phase of a supervised process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It does not run, and shall not.
+    /// It does not run and is not wanted.
     Stopped,
-    /// It is made ready, or runs and has not proved healthy yet.
+    /// It is being prepared, or runs and has not been healthy yet.
     Starting {
-        /// Since when.
+        /// The start of this phase.
         since: i64,
-        /// How long that may last.
+        /// The deadline of this phase.
         until: i64,
     },
     /// It runs and answers.
     Healthy {
-        /// Since when.
+        /// The time since which it is healthy.
         since: i64,
-        /// Checks missed in a row.
+        /// The number of failed checks in a row.
         misses: u32,
     },
-    /// It crashed and is started again.
+    /// It ended and will be restarted.
     BackingOff {
-        /// When.
+        /// The time of the restart.
         until: i64,
-        /// What it waits for, where it did not crash.
+        /// The outside cause that has to pass; `None` after a crash.
         waits_for: Option<Kind>,
     },
     /// It was asked to stop, or was killed.
     Stopping {
-        /// When it is killed; `None` when it was.
+        /// The time of the kill; `None` after it.
         kill_at: Option<i64>,
-        /// What comes after its end.
+        /// The continuation after its end.
         then: Then,
     },
-    /// The breaker is open: too many crashes.
+    /// The breaker is open after too many crashes.
     Tripped,
-    /// It ended in a way that starting it again can't mend.
+    /// It ended in a way that a restart can't fix.
     Failed {
-        /// What its exit code said.
+        /// The kind that its exit code stands for.
         kind: Kind,
     },
 }
 
-/// What comes after the end of a process that was asked to stop.
+/// The continuation after a process that was asked to stop has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Nothing.
+    /// It stays stopped.
     Rest,
-    /// It starts again at once.
+    /// It is started again at once.
     Start,
-    /// It counts as a crash: it had stopped answering.
+    /// Its end counts as a crash, because it had stopped answering.
     Crash,
 }
 
-/// The word for a phase, as `status` and the control socket say it.
+/// The name of a [`Phase`] in `status` and on the control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// [`Phase::Stopped`].
     Stopped,
-    /// [`Phase::Starting`].
     Starting,
-    /// [`Phase::Healthy`].
     Healthy,
-    /// [`Phase::BackingOff`].
     BackingOff,
-    /// [`Phase::Stopping`].
     Stopping,
-    /// [`Phase::Tripped`].
+    /// The name of [`Phase::Tripped`].
     BreakerOpen,
-    /// [`Phase::Failed`].
     Failed,
 }
 
-/// One supervised process.
+/// The state of one supervised process.
 #[derive(Clone, Debug)]
 pub struct State {
     limits: Limits,
@@ -181,20 +176,20 @@ pub struct State {
 }
 
 impl State {
-    /// A process that does not run, with what is remembered of it.
+    /// Creates the state of a process that does not run, with its stored crash history.
     #[must_use]
     pub fn new(limits: Limits, endings: &'static Endings, memory: Memory) -> Self {
         let reason = memory.reason.clone();
         Self { limits, endings, phase: Phase::Stopped, memory, restarts: 0, reason }
     }
 
-    /// Where it stands.
+    /// Returns the current phase.
     #[must_use]
     pub const fn phase(&self) -> &Phase {
         &self.phase
     }
 
-    /// The word for where it stands.
+    /// Returns the name of the current phase.
     #[must_use]
     pub const fn standing(&self) -> Standing {
         match self.phase {
@@ -208,25 +203,25 @@ impl State {
         }
     }
 
-    /// What is remembered on disk.
+    /// Returns the crash history to be stored on disk.
     #[must_use]
     pub const fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// How often it was started again after a crash, as long as this supervisor lives.
+    /// Returns the number of restarts after crashes since this supervisor started.
     #[must_use]
     pub const fn restarts(&self) -> u32 {
         self.restarts
     }
 
-    /// Why it does not run, or why it was started again last.
+    /// Returns the reason why it does not run, or why it was last restarted.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// Whether it can become healthy without anybody doing anything.
+    /// Returns `true` if it can become healthy without help.
     #[must_use]
     pub const fn is_hopeful(&self) -> bool {
         match self.phase {
@@ -236,7 +231,7 @@ impl State {
         }
     }
 
-    /// Why it does not run although it should, where its end said so.
+    /// Returns the kind of failure that keeps it from running, if its exit code told one.
     #[must_use]
     pub const fn failure(&self) -> Option<Kind> {
         match self.phase {
@@ -246,11 +241,12 @@ impl State {
         }
     }
 
-    /// When [`Event::Tick`] is due.
+    /// Returns the time at which [`Event::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
         match self.phase {
             Phase::Starting { until, .. } => Some(until),
+            // The only deadline of a healthy process is the moment at which its crashes are forgotten.
             Phase::Healthy { since, .. } if !self.memory.is_empty() => Some(since + self.limits.stable),
             Phase::BackingOff { until, .. } => Some(until),
             Phase::Stopping { kill_at, .. } => kill_at,
@@ -258,7 +254,7 @@ impl State {
         }
     }
 
-    /// What an event at the time `now` asks for.
+    /// Handles an event at the time `now`, and returns the actions to carry out.
     pub fn on_event(&mut self, event: Event, now: i64) -> Vec<Action> {
         match event {
             Event::Begin => self.begin(now),
@@ -289,6 +285,7 @@ impl State {
         match &mut self.phase {
             Phase::Starting { .. } | Phase::Healthy { .. } => Vec::new(),
             Phase::Stopping { then, .. } => {
+                // It has to end first. `over` starts it afterwards.
                 *then = Then::Start;
                 self.forget()
             }
@@ -344,6 +341,7 @@ impl State {
     }
 
     fn missed(&mut self, reason: &str, now: i64) -> Vec<Action> {
+        // During a start, failed checks are normal: the deadline of the phase decides there.
         let Phase::Healthy { misses, .. } = &mut self.phase else { return Vec::new() };
         *misses += 1;
         if *misses < self.limits.misses {
@@ -354,7 +352,8 @@ impl State {
     }
 
     fn ended(&mut self, exit: Exit, said: Option<String>, now: i64) -> Vec<Action> {
-        // Who is ended by a signal says nothing of it, but for a panic or an abort: its last line is about something else.
+        // A process killed by a signal does not explain that, except after a panic or an abort. Its last line is about
+        // something else.
         let said = said.filter(|line| match exit {
             Exit::Code(_) => true,
             Exit::Signal(signal) => signal != nix::libc::SIGKILL && (self.endings.tells)(line),
@@ -366,7 +365,7 @@ impl State {
             None => exit.to_string(),
         };
         if let (Some(kind), Phase::Starting { .. } | Phase::Healthy { .. }) = (passing, &self.phase) {
-            // However often that is, it says nothing of the process: the breaker stays closed.
+            // The cause is outside the process, so however often this happens, the breaker stays closed.
             self.reason = Some(reason);
             self.phase = Phase::BackingOff { until: now + self.limits.pause, waits_for: Some(kind) };
             return Vec::new();
@@ -374,7 +373,7 @@ impl State {
         self.over(Unready { reason, lasting }, now)
     }
 
-    /// What comes when there is no process any more.
+    /// Handles the fact that no process exists any more.
     fn over(&mut self, why: Unready, now: i64) -> Vec<Action> {
         let Unready { reason, lasting } = why;
         match self.phase {
@@ -385,6 +384,8 @@ impl State {
             }
             Phase::Stopping { then: Then::Start, .. } => self.spawn(now),
             Phase::Stopping { then: Then::Crash, .. } => {
+                // The health checks have already explained why it was stopped. The exit status would only say that it
+                // was.
                 let reason = self.reason.take().unwrap_or(reason);
                 self.crashed(reason, now)
             }
@@ -396,7 +397,7 @@ impl State {
                 }
                 None => self.crashed(reason, now),
             },
-            // Nothing was running as far as this machine knows.
+            // As far as this state machine knows, nothing was running.
             Phase::Stopped | Phase::BackingOff { .. } | Phase::Tripped | Phase::Failed { .. } => Vec::new(),
         }
     }
@@ -417,6 +418,7 @@ impl State {
                 self.spawn(now)
             }
             Phase::Stopping { kill_at, .. } => {
+                // Only the kernel can report the end now, so no deadline follows.
                 *kill_at = None;
                 vec![Action::Kill]
             }

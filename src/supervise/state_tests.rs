@@ -1,4 +1,4 @@
-//! The machine against tables, and against every order of events with a model of the process.
+//! Tests of the state machine: with tables, and with random orders of events against a model of the process.
 
 use proptest::prelude::*;
 
@@ -165,7 +165,7 @@ fn what_something_has_to_pass_for_is_started_again_however_often_it_ends() {
     assert!(state.memory().is_empty(), "it never crashed");
     play(&mut state, &[(now + 1, Event::Proved, &[], Healthy)]);
     assert_eq!(state.failure(), None);
-    // A person who wants it to stop need not wait.
+    // A person can stop it during the delay.
     play(
         &mut state,
         &[
@@ -304,7 +304,7 @@ fn what_can_not_be_made_ready_for_good_is_not_tried_again_by_itself() {
     );
 }
 
-/// What may happen in the property test; ends of the process only when it runs.
+/// Generates steps of the property test. The process can end only while it runs.
 fn step() -> impl Strategy<Value = (i64, u8)> {
     (0_i64..2_000, 0_u8..12)
 }
@@ -362,7 +362,7 @@ proptest! {
             if state.memory().is_open() {
                 prop_assert!(!running, "nothing runs behind an open breaker");
             }
-            // A deadline that has come is dealt with in one tick: no busy loop.
+            // One tick must handle a deadline, or the supervisor's loop would spin.
             let mut probe = state.clone();
             if let Some(deadline) = probe.next_deadline() {
                 let at = deadline.max(now);

@@ -1,5 +1,7 @@
-//! The supervisor: one loop that takes signals, ends of processes, requests and the time in order, feeds them
-//! to the state machines and does what these ask for. It holds the supervisor's lock for life.
+//! The supervisor's loop.
+//!
+//! It takes signals, ends of processes, requests and deadlines one after the other, feeds them to the state machines
+//! and carries out the resulting actions. It holds the supervisor's lock for its whole life.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,34 +26,34 @@ use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::process::ProcessId;
 
-/// What a supervisor works with.
+/// The configuration of a supervisor.
 pub struct Plan<'a> {
-    /// Whose supervisor it is.
     pub home: Home,
-    /// What it runs.
+    /// The processes that it runs.
     pub units: Vec<Arc<dyn Unit>>,
-    /// When it restarts, kills and gives up.
     pub limits: Limits,
-    /// Its log.
+    /// The supervisor's log.
     pub journal: Journal<'a>,
-    /// Whether somebody else keeps it running: then it ends with the reason when what it runs has failed in
-    /// a way that starting again can't mend.
+    /// Set if another program keeps the supervisor running. The supervisor then ends with an error once a process has
+    /// failed in a way that a restart can't fix.
     pub foreground: bool,
 }
 
-/// Supervises until it is told to stop, and returns when everything it ran has ended. `lock` is the
-/// supervisor's lock; `ready` is called when requests are taken.
+/// Supervises until it is told to stop, and returns when all processes have ended.
+///
+/// `lock` is the supervisor's lock. `ready` is called once requests are accepted.
 ///
 /// # Errors
 ///
-/// If it can't begin, or, in the foreground, if what it runs has failed for good.
+/// Returns an error if the supervisor can't start. In the foreground, also returns [`SuperviseError::Failed`] if a
+/// process failed in a way that a restart can't fix.
 pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
     let mut task = Task::begin(plan).await?;
     let (requests, mut asked) = mpsc::channel::<Asked>(64);
     let server = match task.listen(requests) {
         Ok(server) => server,
         Err(error) => {
-            // What runs already must not run on without anybody who can be asked.
+            // Processes that run already must not continue without a supervisor that can be asked.
             task.stop();
             while !task.is_at_rest() {
                 let happening = task.next(&mut mpsc::channel(1).1).await;
@@ -71,15 +73,15 @@ pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(),
             && let Some(error) = task.lasting_failure()
         {
             failure = Some(error);
-            // What runs beside it must not outlive this supervisor.
+            // The other processes must not outlive this supervisor.
             task.stop();
         }
         if task.ending && task.is_at_rest() {
             break failure.map_or(Ok(()), Err);
         }
     };
-    // First nobody can ask any more, then the answer to those who wanted the end, then the lock: whoever
-    // sees the lock free sees a home where nothing runs.
+    // The order matters: close the socket, answer the requests to stop, release the lock. A process that finds the lock
+    // free can then rely on it that nothing runs in this home.
     drop(server);
     task.finish().await;
     drop(lock);
@@ -100,7 +102,7 @@ struct Task<'a> {
     ending: bool,
 }
 
-/// What a supervisor waits for.
+/// An event that the supervisor's loop waits for.
 enum Happening {
     Signal(&'static str),
     ChildEnded,
@@ -128,6 +130,7 @@ impl<'a> Task<'a> {
         let (sender, news) = mpsc::channel(16);
         let Plan { home, units, limits, mut journal, foreground } = plan;
         let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
+        // Orphans of an earlier supervisor are ended before anything starts, so that nothing runs twice.
         leftover::end(&home, &names, &limits, &mut journal).await;
         let wards: Vec<Ward> = units
             .into_iter()
@@ -165,13 +168,15 @@ impl<'a> Task<'a> {
         Ok(server)
     }
 
-    /// The time in milliseconds since the epoch, on a clock that nobody sets back.
+    /// Returns Unix milliseconds from a clock that never goes back.
     fn now(&self) -> i64 {
         self.began_at + i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX / 2)
     }
 
-    /// Waits until something happens. It does nothing about it: what waits can be given up half-way when
-    /// something else happens first, and nothing that is being done may be.
+    /// Waits for the next event, without handling it.
+    ///
+    /// The wait can be cancelled at any point when another event comes first. The handling of an event must never be
+    /// cancelled, so it is separate.
     async fn next(&mut self, asked: &mut mpsc::Receiver<Asked>) -> Happening {
         let deadline = self.wards.iter().filter_map(Ward::next_deadline).min();
         let until = deadline.map(|at| {
@@ -185,6 +190,8 @@ impl<'a> Task<'a> {
             }
         };
         tokio::select! {
+            // Biased: a request to stop comes first, and ends of processes before deadlines and requests that depend on
+            // them.
             biased;
             _ = self.signals.terminate.recv() => Happening::Signal("SIGTERM"),
             _ = self.signals.interrupt.recv() => Happening::Signal("SIGINT"),
@@ -196,7 +203,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does what is to be done about it, to the end.
+    /// Handles an event completely.
     async fn take(&mut self, happening: Happening) {
         let now = self.now();
         match happening {
@@ -239,7 +246,7 @@ impl<'a> Task<'a> {
 
     fn request(&mut self, request: Request, answer: oneshot::Sender<Reply>) {
         if self.ending && !matches!(request, Request::Status | Request::Stop) {
-            // Who has gone away does not need the answer.
+            // A client that has gone does not need the answer.
             let _ = answer.send(Reply { status: Some(self.status()), refused: Some(Refusal::Stopping) });
             return;
         }
@@ -284,9 +291,11 @@ impl<'a> Task<'a> {
         if self.ready_waiters.is_empty() {
             return;
         }
+        // A process that waits for an outside cause may do so for hours, so a client must not wait for it.
         let hopeless = |ward: &Ward| !ward.is_hopeful() || ward.waits();
         let settled = |ward: &Ward| hopeless(ward) || ward.state().standing() == Standing::Healthy;
-        // Without the gateway nothing else is of use; for what is optional the others are not kept waiting either.
+        // Nothing works without the gateway, so its failure answers at once. Optional processes do not delay the answer
+        // about it.
         let lost = self.wards.iter().any(|ward| !ward.is_optional() && hopeless(ward));
         if !lost && !self.wards.iter().filter(|ward| ward.counts()).all(settled) {
             return;
@@ -297,7 +306,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// In the foreground, the failure that starting again can't mend.
+    /// Returns the failure that ends a supervisor in the foreground, if there is one.
     fn lasting_failure(&self) -> Option<SuperviseError> {
         let mut needed = self.wards.iter().filter(|ward| self.foreground && !ward.is_optional());
         needed.find_map(|ward| match ward.state().phase() {
@@ -335,12 +344,12 @@ impl<'a> Task<'a> {
         for waiter in self.end_waiters.drain(..).chain(self.ready_waiters.drain(..)) {
             let _ = waiter.send(reply.clone());
         }
-        // The connections write their answers on this thread.
+        // The tasks of the connections write the answers, and need a turn on this thread first.
         tokio::task::yield_now().await;
     }
 }
 
-/// The kind of failure a status tells of, where starting again can't mend it.
+/// Returns the kind of failure that a status reports, if a restart can't fix it.
 #[must_use]
 pub fn failure_kind(status: &Status) -> Option<Kind> {
     let code = status.units.iter().find_map(|unit| unit.failure.as_deref())?;

@@ -1,9 +1,10 @@
-//! What ties a supervised process to its supervisor: its standard input is a pipe whose other end only the
-//! supervisor holds. When the supervisor is gone, also by `kill -9`, the pipe ends, and the process stops by
-//! itself instead of living on without anybody who watches it.
+//! The connection of a supervised process to its supervisor.
 //!
-//! `PR_SET_PDEATHSIG` was refused: it fires when the *thread* that spawned the process ends, and knows
-//! nothing of a graceful stop.
+//! The standard input of the process is a pipe whose other end only the supervisor holds. When the supervisor is gone,
+//! even after `kill -9`, the pipe closes, and the process stops by itself instead of running unsupervised.
+//!
+//! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that spawned the process ends, and it allows no graceful
+//! stop.
 
 use std::os::fd::AsFd as _;
 
@@ -12,16 +13,16 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::env;
 
-/// Returns when the supervisor of this process is gone. Where there is none, it never returns.
+/// Waits until the supervisor of this process is gone. Never returns if there is no supervisor.
 ///
-/// Call it once, and stop gracefully when it returns. Standard error may be closed by then: a write to it
-/// fails, and must not end the process.
+/// Call it once, and stop gracefully when it returns. Standard error may be closed by then: a write to it fails, which
+/// must not end the process.
 pub async fn released() {
     if env::SUPERVISED.get_os().is_some()
         && let Some(mut pipe) = standard_input()
     {
         let mut piece = [0; 64];
-        // The supervisor writes nothing; what came by mistake is no end.
+        // The supervisor writes nothing. Data that arrives by mistake is not the end.
         while matches!(pipe.read(&mut piece).await, Ok(1..)) {}
         return;
     }

@@ -1,4 +1,4 @@
-//! What a supervisor can run. The native gateway is one; others come beside it.
+//! The programs that a supervisor can run: flock's own gateway, and others beside it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,82 +17,81 @@ use crate::error::Kind;
 use crate::home::{Home, instance};
 use crate::process::ProcessId;
 
-/// Something that runs as a process and can be asked for its health.
+/// A program that runs as a process and can be asked for its health.
 pub trait Unit: Send + Sync {
-    /// Its name: of its PID file, its log and its mark.
+    /// Returns the name used for its PID file, its log and its mark.
     fn name(&self) -> &'static str;
 
-    /// Makes ready what it needs, and says what is to be run now; asked before each start. It may be given up
-    /// half-way.
+    /// Prepares a start and returns the command to run. Called before each start; the future may be dropped before it
+    /// completes.
     fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>>;
 
-    /// The port it was started on.
+    /// Returns the port that it was started on.
     fn port(&self) -> Option<u16>;
 
-    /// Asks it, which runs as this process, who it is. The error says in words what is wrong.
+    /// Performs a health check of `process`. The error explains the problem.
     fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>>;
 
-    /// Which build of it was started, where there can be several.
+    /// Returns the build that was started, if there can be several.
     fn build(&self) -> Option<String> {
         None
     }
 
-    /// Its limits, made of those of all.
+    /// Returns the limits for this program, derived from the common ones.
     fn limits(&self, common: Limits) -> Limits {
         common
     }
 
-    /// How its ends are read.
+    /// Returns the rules by which its ends are interpreted.
     fn endings(&self) -> &'static Endings {
         &Endings::FLOCK
     }
 
-    /// Whether the home is of use without it. Such a process is run only as long as it is wanted, and follows the
-    /// home's configuration.
+    /// Returns `true` if the home is useful without it. An optional process runs only while it is wanted, and follows
+    /// changes of the home's configuration.
     fn is_optional(&self) -> bool {
         false
     }
 
-    /// Whether it is wanted now; asked of what is optional.
+    /// Returns `true` if an optional process is wanted now.
     fn is_wanted(&self) -> bool {
         true
     }
 
-    /// Whether it was made ready for something else than what the home says now; asked of what is optional.
+    /// Returns `true` if an optional process was started with a configuration that has changed since.
     fn is_outdated(&self) -> BoxFuture<'static, bool> {
         Box::pin(std::future::ready(false))
     }
 
-    /// Brings what runs up to what the home says now.
+    /// Applies the current configuration to the running process.
     fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
         Box::pin(std::future::ready(Ok(Refresh::Done)))
     }
 
-    /// Removes what of it outlives its process. `None` if nothing does.
+    /// Removes what outlives the process. Returns `None` if nothing does.
     fn clear(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
 }
 
-/// Why a process can't be started.
+/// The reason why a process can't be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unready {
-    /// In words.
     pub reason: String,
-    /// The kind of failure, where a new try would end the same way until somebody has done something.
+    /// The kind of failure, if another attempt would fail the same way until somebody changes something.
     pub lasting: Option<Kind>,
 }
 
-/// What came of bringing a running process up to date.
+/// The result of applying a new configuration to a running process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refresh {
-    /// It goes on.
+    /// The process continues to run.
     Done,
-    /// It has to be started anew, for this reason.
+    /// The process has to be restarted, for this reason.
     Restart(String),
 }
 
-/// The native gateway.
+/// flock's own gateway.
 #[derive(Debug)]
 pub struct Gateway {
     live: Live,
@@ -102,12 +101,12 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// The gateway of this home, run by the program at `file`: this one, whose path is asked for while it
-    /// is surely still at its place.
+    /// Creates the gateway of a home, run by the program at `file`. The caller determines that path early, while the
+    /// program is certainly still there.
     ///
     /// # Errors
     ///
-    /// If the home's configuration or instance id can't be read.
+    /// Returns an error if the home's configuration or instance id can't be read.
     pub fn new(home: Home, file: PathBuf) -> Result<Self, ConfigError> {
         let instance = instance::read(&home)?;
         let live = Live::open(home)?;
@@ -123,6 +122,7 @@ impl Unit for Gateway {
 
     fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>> {
         let root = self.live.home().root();
+        // The configuration may have changed the port since the last start.
         self.port.store(self.live.current().port, Ordering::Relaxed);
         let mut env: Vec<(OsString, OsString)> =
             env::inherited().filter(|(name, _)| name != env::HOME_DIR.name).collect();
@@ -142,11 +142,11 @@ impl Unit for Gateway {
     }
 }
 
-/// The name of the native gateway's process.
+/// The name of the process of flock's own gateway.
 pub const GATEWAY: &str = "gateway";
 /// The name of OpenClaw's process.
 pub const OPENCLAW: &str = "openclaw";
 /// The names of all processes that supervisors of this and earlier versions run.
 pub const NAMES: [&str; 2] = [GATEWAY, OPENCLAW];
-/// How long a gateway may take to say who it is.
+/// The time limit of a health check.
 const CHECK: Duration = Duration::from_secs(10);

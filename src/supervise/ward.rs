@@ -1,4 +1,4 @@
-//! One supervised process: its state, and the effects its actions ask for.
+//! One supervised process: its state machine and the effects of its actions.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,36 +21,36 @@ use crate::error::chain;
 use crate::home::log::{Cap, Log};
 use crate::home::{Home, atomic};
 
-/// What came of something that was done beside the loop, and for which start of the process.
+/// The result of a background job, with the start of the process that it belongs to.
 pub struct News {
-    /// Whose it is.
+    /// The index of the process.
     pub ward: usize,
     start: u64,
     what: What,
 }
 
 enum What {
-    /// What is to be run, or why it can't be.
+    /// The command to run, or the reason why there is none.
     Prepared(Result<Program, Unready>),
-    /// What a health check found.
+    /// The result of a health check.
     Checked(Result<Health, Unseen>),
-    /// Whether it was made ready for something else than what the home says now.
+    /// `true` if the process was started with an outdated configuration.
     Looked(bool),
-    /// What came of bringing it up to date while it runs.
+    /// The result of applying a new configuration.
     Refreshed(Result<Refresh, Unready>),
-    /// What outlived the process is gone.
+    /// The end of a cleanup, given by its number.
     Cleared(u64),
 }
 
-/// One supervised process.
+/// A supervised process and its background jobs.
 pub struct Ward {
     home: Home,
     unit: Arc<dyn Unit>,
     state: State,
     child: Option<Child>,
-    /// Whether it shall run, where it is wanted.
+    /// Set while the process has been ordered to run. An optional one also has to be wanted.
     wished: bool,
-    /// Counts the starts, so that a late answer of an earlier process is not taken for the present one's.
+    /// The number of starts, so that a late result for an earlier process is not applied to the current one.
     start: u64,
     spawned_at: i64,
     check_at: Option<i64>,
@@ -59,9 +59,9 @@ pub struct Ward {
     looking: Option<JoinHandle<()>>,
     refreshing: Option<JoinHandle<()>>,
     clearing: Option<JoinHandle<()>>,
-    /// Counts the clearings, so that the end of one that was given up is not taken for the present one's.
+    /// The number of cleanups, so that the end of an abandoned one is not taken for the current one's.
     clearings: u64,
-    /// Why it does not run on what the home says now.
+    /// The reason why a new configuration could not be applied.
     stale: Option<String>,
     news: mpsc::Sender<News>,
     index: usize,
@@ -70,7 +70,7 @@ pub struct Ward {
 }
 
 impl Ward {
-    /// A process that does not run yet, with what is remembered of it on disk.
+    /// Creates a process that does not run yet, with the crash history from disk.
     pub fn new(
         home: &Home,
         unit: Arc<dyn Unit>,
@@ -102,37 +102,35 @@ impl Ward {
         }
     }
 
-    /// Where it stands.
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// Its name.
     pub fn name(&self) -> &'static str {
         self.unit.name()
     }
 
-    /// Whether the home is of use without it.
+    /// Returns `true` if the home is useful without it.
     pub fn is_optional(&self) -> bool {
         self.unit.is_optional()
     }
 
-    /// Whether there is anything to be said of it: it runs, or it should.
+    /// Returns `true` if a status has to mention it: it runs, or it should.
     pub fn counts(&self) -> bool {
         !self.is_optional() || self.state.standing() != Standing::Stopped || self.unit.is_wanted()
     }
 
-    /// Whether nothing of it is left.
+    /// Returns `true` if the process has ended and its cleanup is done.
     pub fn is_at_rest(&self) -> bool {
         self.child.is_none() && self.clearing.is_none() && self.state.standing() == Standing::Stopped
     }
 
-    /// When [`Ward::tick`] is due.
+    /// Returns the time at which [`Ward::tick`] is due.
     pub fn next_deadline(&self) -> Option<i64> {
         [self.state.next_deadline(), self.check_at, self.look_at].into_iter().flatten().min()
     }
 
-    /// Takes an order that was given to all, or to it: to begin, start, start anew or stop.
+    /// Handles an order to begin, start, restart or stop.
     pub fn order(&mut self, event: Event, now: i64, journal: &mut Journal<'_>) {
         self.wished = event != Event::Stop;
         self.look_at = (self.wished && self.is_optional()).then_some(now + LATER);
@@ -142,7 +140,7 @@ impl Ward {
         self.event(event, now, journal);
     }
 
-    /// Looks whether it is wanted, and was started on what the home says now.
+    /// Checks if an optional process is wanted, and if it runs with the current configuration.
     pub fn look(&mut self, now: i64, journal: &mut Journal<'_>) {
         if !self.wished || !self.is_optional() {
             return;
@@ -161,13 +159,13 @@ impl Ward {
         }
     }
 
-    /// Takes up what the home says now, where that is something else than what it was made ready for.
+    /// Applies the current configuration, if the process was started with another one.
     fn looked(&mut self, is_outdated: bool, now: i64, journal: &mut Journal<'_>) {
         if !is_outdated || !self.wished || !self.unit.is_wanted() {
             return;
         }
         match self.state.standing() {
-            // Somebody may have mended what it failed of.
+            // The change may have fixed the cause of the failure.
             Standing::Failed => self.event(Event::Start, now, journal),
             Standing::Healthy => {
                 let refreshed = self.unit.refresh();
@@ -177,17 +175,18 @@ impl Ward {
         }
     }
 
-    /// Whether it may still get healthy without anybody's doing: a look may find that what it failed of is mended.
+    /// Returns `true` if it can become healthy without help. A check in progress may find that the cause of a failure
+    /// was fixed.
     pub const fn is_hopeful(&self) -> bool {
         self.state.is_hopeful() || self.looking.is_some()
     }
 
-    /// Whether it can't run before something has passed, however long that takes.
+    /// Returns `true` if it can't run until an outside cause has passed, which may take any time.
     pub const fn waits(&self) -> bool {
         matches!(self.state.phase(), Phase::BackingOff { waits_for: Some(_), .. })
     }
 
-    /// Nobody needs it any more.
+    /// Stops a process that is not wanted any more.
     fn dismiss(&mut self, now: i64, journal: &mut Journal<'_>) {
         if !matches!(self.state.standing(), Standing::Stopped | Standing::Stopping) {
             journal.note(&format!("{} is not wanted any more", self.unit.name()));
@@ -195,22 +194,23 @@ impl Ward {
         self.event(Event::Stop, now, journal);
     }
 
-    /// Does something beside the loop, which hears of it.
+    /// Runs a job beside the loop, which receives its result.
     fn beside(&self, what: impl Future<Output = What> + Send + 'static) -> JoinHandle<()> {
         let (news, ward, start) = (self.news.clone(), self.index, self.start);
         tokio::spawn(async move {
             let what = what.await;
-            // Nobody takes it when the supervisor ends.
+            // When the supervisor ends, nobody receives the result.
             let _ = news.send(News { ward, start, what }).await;
         })
     }
 
-    /// Does what the time asks for.
+    /// Does everything that is due.
     pub fn tick(&mut self, now: i64, journal: &mut Journal<'_>) {
         if self.state.next_deadline().is_some_and(|deadline| now >= deadline) {
             self.event(Event::Tick, now, journal);
         }
         if self.check_at.is_some_and(|at| now >= at) {
+            // The next check is scheduled when this one has finished, so that slow checks never pile up.
             self.check_at = None;
             if let Some(child) = &self.child {
                 let check = self.unit.check(child.id());
@@ -222,7 +222,7 @@ impl Ward {
         }
     }
 
-    /// Takes note of what was done beside the loop.
+    /// Handles the result of a background job.
     pub fn hear(&mut self, news: News, now: i64, journal: &mut Journal<'_>) {
         if let What::Cleared(which) = news.what {
             if which == self.clearings {
@@ -263,7 +263,7 @@ impl Ward {
                 journal.note(&format!("restarting {name}: {reason}"));
                 self.event(Event::Restart, now, journal);
             }
-            // It starts on what is new anyway.
+            // It is being started anyway, with the new configuration.
             Ok(Refresh::Restart(_)) => {}
             Err(Unready { reason, .. }) => {
                 journal.note(&format!("{name} goes on as it was started: {reason}"));
@@ -298,13 +298,13 @@ impl Ward {
         }
     }
 
-    /// Takes note of the end of the process, if it has ended.
+    /// Handles the end of the process, if it has ended.
     pub async fn reap(&mut self, now: i64, journal: &mut Journal<'_>) {
         let Some(child) = &mut self.child else { return };
         let exit = match child.ended() {
             Ok(None) => return,
             Ok(Some(exit)) => exit,
-            // Somebody else took note of it; how it ended can't be known any more.
+            // Other code has waited for it, so its exit status is lost.
             Err(_) => super::state::Exit::Signal(libc::SIGKILL),
         };
         let said = child.last_words(self.unit.endings().tells).await;
@@ -313,13 +313,13 @@ impl Ward {
         self.check_at = None;
         self.health = None;
         self.event(Event::Ended(exit, said), now, journal);
-        // What is made ready for a next start clears first.
+        // If the next start is being prepared, that does the cleanup first.
         if self.preparing.is_none() && self.child.is_none() {
             self.clear();
         }
     }
 
-    /// Removes what outlives a process.
+    /// Starts to remove what outlives the process.
     fn clear(&mut self) {
         let Some(cleared) = self.unit.clear() else { return };
         give_up(&mut self.clearing);
@@ -331,11 +331,12 @@ impl Ward {
         }));
     }
 
-    /// Feeds the state machine and does what it asks for.
+    /// Feeds an event to the state machine and carries out the resulting actions.
     pub fn event(&mut self, event: Event, now: i64, journal: &mut Journal<'_>) {
         let before = self.state.standing();
         let mut actions = self.state.on_event(event, now);
         while !actions.is_empty() {
+            // A failed action is an event of its own, which can lead to further actions.
             let failed = actions.drain(..).filter_map(|action| self.act(action, now, journal)).last();
             if let Some(unready) = failed {
                 actions = self.state.on_event(Event::NotSpawned(unready), now);
@@ -350,7 +351,7 @@ impl Ward {
         }
     }
 
-    /// Does one thing; gives the reason if there is no process after it.
+    /// Carries out one action. Returns the reason if there is no process afterwards.
     fn act(&mut self, action: Action, now: i64, journal: &mut Journal<'_>) -> Option<Unready> {
         match action {
             Action::Spawn => return self.spawn(now, journal).err(),
@@ -358,7 +359,7 @@ impl Ward {
                 Some(child) if action == Action::Kill => child.kill(),
                 Some(child) => child.terminate(),
                 None => {
-                    // It may have been at the clearing.
+                    // The preparation may have been in the middle of its own cleanup.
                     give_up(&mut self.preparing);
                     self.clear();
                     return Some(Unready { reason: "its start was given up".to_owned(), lasting: None });
@@ -382,6 +383,7 @@ impl Ward {
         give_up(&mut self.refreshing);
         give_up(&mut self.clearing);
         let mut prepared = self.unit.prepare();
+        // Most preparations complete at once and need no job of their own.
         match (&mut prepared).now_or_never() {
             Some(prepared) => self.launch(&prepared?, now, journal),
             None => {
@@ -405,13 +407,13 @@ impl Ward {
         journal.note(&format!("{name} started with pid {}", child.id().pid));
         self.child = Some(child);
         self.spawned_at = now;
-        // It asks for nothing.
+        // This event never leads to an action.
         let _ = self.state.on_event(Event::Launched, now);
         self.check_at = Some(now + SOON);
         Ok(())
     }
 
-    /// How it stands, for people and programs.
+    /// Returns the status for people and programs.
     pub fn status(&self) -> UnitStatus {
         let memory = self.state.memory();
         UnitStatus {
@@ -444,7 +446,7 @@ fn give_up(task: &mut Option<JoinHandle<()>>) {
     }
 }
 
-/// The word for where a process stands.
+/// Returns the description of a phase for people.
 #[must_use]
 pub const fn word(standing: Standing) -> &'static str {
     match standing {
@@ -458,14 +460,14 @@ pub const fn word(standing: Standing) -> &'static str {
     }
 }
 
-/// Milliseconds between health checks: at first, later in a slow start, and when all is well.
+/// Milliseconds between health checks: early in a start, late in a slow start, and while healthy.
 const SOON: i64 = 2;
 const SOMETIME: i64 = 25;
 const LATER: i64 = 5_000;
-/// How long the checks of a start follow each other closely.
+/// The time in milliseconds for which the checks of a start follow each other closely.
 const EAGER: i64 = 1_000;
 
-/// What is remembered of crashes; a damaged file remembers nothing.
+/// Reads the crash history of a process. A damaged file counts as an empty history.
 #[must_use]
 pub fn remembered(home: &Home, name: &str) -> Memory {
     let bytes = atomic::read(&home.breaker(name), 64 << 10).ok().flatten();
@@ -475,7 +477,7 @@ pub fn remembered(home: &Home, name: &str) -> Memory {
 fn save(home: &Home, name: &str, memory: &Memory) -> Result<(), crate::home::HomeError> {
     let path = home.breaker(name);
     if memory.is_empty() {
-        // Not being there is what is wanted.
+        // A file that is missing already is fine.
         let _ = fs_err::remove_file(&path);
         return Ok(());
     }

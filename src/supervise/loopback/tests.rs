@@ -1,4 +1,4 @@
-//! Against a server that plays back bytes.
+//! Tests against a server that plays back bytes.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -8,7 +8,7 @@ use crate::error::{Explain as _, Kind};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Answers one connection with these bytes and gives back what it was asked.
+/// Answers one connection with these bytes, and returns the request that it got.
 async fn playing(answer: &'static str) -> (Client, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
