@@ -1,36 +1,38 @@
-//! Named moments in the way of a message, from its acceptance to the answer. A test can end the process at
-//! each of them, to see that nothing is lost and nothing is done twice; otherwise nobody watches.
+//! Named moments in the processing of a message, from its acceptance to the answer.
+//!
+//! A test can kill the process at each of them, to check that nothing is lost and nothing is done twice. Outside tests
+//! they do nothing.
 
 use std::sync::OnceLock;
 
-/// A moment.
+/// A moment in the processing of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoint {
-    /// A message has been checked, and nothing of it is written.
+    /// The message was checked, and nothing is written yet.
     Accepted,
-    /// It is in the database, and nobody has been told.
+    /// The message is in the database, and nobody knows of it yet.
     Committed,
-    /// The scheduler has been told.
+    /// The scheduler knows of the message.
     Queued,
-    /// A turn has taken it, and has not begun.
+    /// A turn has taken the message and has not begun.
     Taken,
     /// The turn's input is in the transcript.
     Began,
-    /// A tool has done its work, and its result is not in the transcript.
+    /// A tool has done its work, and its result is not in the transcript yet.
     Called,
-    /// The turn has ended, and its text is with nobody.
+    /// The turn has ended, and its text is not delivered yet.
     Answered,
-    /// The text is where it belongs, and the delivery is not ended.
+    /// The text is delivered, and the delivery is not marked as ended yet.
     Replied,
-    /// All of it is ended.
+    /// Everything is finished.
     Concluded,
-    /// A compaction is in the transcript, and the conversation is still the one before. Not on the way of every
-    /// message.
+    /// A compaction is in the transcript, and the old conversation is still in use. Not every message passes this
+    /// moment.
     Compacted,
 }
 
 impl Checkpoint {
-    /// Those on the way of every message, in their order.
+    /// The moments that every message passes, in their order.
     pub const ALL: [Self; 9] = [
         Self::Accepted,
         Self::Committed,
@@ -43,7 +45,7 @@ impl Checkpoint {
         Self::Concluded,
     ];
 
-    /// Its name.
+    /// Returns the name that tests use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,13 +65,13 @@ impl Checkpoint {
 
 static WATCHER: OnceLock<fn(Checkpoint)> = OnceLock::new();
 
-/// Lets this function know of every moment that this process reaches. Only the first call counts.
+/// Sets the function that is called at every moment that this process reaches. Only the first call has an effect.
 pub fn watch(watcher: fn(Checkpoint)) {
-    // A second watcher is a mistake of a test, and would see nothing.
+    // A second watcher would be a mistake in a test, and is ignored.
     let _ = WATCHER.set(watcher);
 }
 
-/// This moment is reached.
+/// Reports that a moment is reached.
 pub fn reach(checkpoint: Checkpoint) {
     if let Some(watcher) = WATCHER.get() {
         watcher(checkpoint);

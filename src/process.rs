@@ -1,4 +1,4 @@
-//! Who a process is: its pid alone does not say, because pids are used again.
+//! Identities of processes. A pid alone is not one, because pids are reused.
 
 pub mod table;
 
@@ -7,38 +7,37 @@ use std::str::FromStr;
 
 use crate::env;
 
-/// The login of who runs this process.
+/// Returns the login name of the user that runs this process.
 #[must_use]
 pub fn login() -> String {
     let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
     env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
 }
 
-/// A process and the moment it began, in clock ticks since boot (`/proc/<pid>/stat`, field 22) or, where
-/// there is no `/proc`, in seconds since the epoch. Two processes with the same pid differ in it.
+/// A pid and the start time of the process, which together identify it: two processes with the same pid have different
+/// start times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
-    /// The pid.
     pub pid: i32,
-    /// When it began.
+    /// Clock ticks since boot (`/proc/<pid>/stat`, field 22).
     pub started: u64,
 }
 
 impl ProcessId {
-    /// The process with this pid, if there is one that still runs. A zombie has ended.
+    /// Returns the process with this pid if it is running. A zombie counts as ended.
     #[must_use]
     pub fn of(pid: i32) -> Option<Self> {
         started(pid).map(|started| Self { pid, started })
     }
 
-    /// This process.
+    /// Returns this process.
     #[must_use]
     pub fn current() -> Self {
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
         Self::of(pid).unwrap_or(Self { pid, started: 0 })
     }
 
-    /// Whether exactly this process still runs.
+    /// Returns `true` if exactly this process is still running.
     #[must_use]
     pub fn is_alive(self) -> bool {
         started(self.pid) == Some(self.started)
@@ -46,8 +45,7 @@ impl ProcessId {
 }
 
 impl ProcessId {
-    /// Whether exactly this process stands still: it was stopped by a signal, or is in a debugger's hands. It hears no
-    /// signal then but the one that kills.
+    /// Returns `true` if exactly this process is stopped, by a signal or by a debugger. It then reacts to SIGKILL only.
     #[must_use]
     pub fn is_stopped(self) -> bool {
         self.is_alive() && stands_still(self.pid)
@@ -87,13 +85,14 @@ impl FromStr for ProcessId {
     }
 }
 
-/// Whether a process is this one or descends from it.
+/// Returns `true` if the process `pid` is `from` or a descendant of it.
 #[must_use]
 pub fn descends(pid: i32, from: ProcessId) -> bool {
     let mut line = vec![pid];
     while let Some(last) = line.last().copied().filter(|pid| *pid > 1) {
         if last == from.pid {
             return from.is_alive();
+        // Pids can be reused during this walk, so a circle is possible and must end it.
         }
         match parent(last) {
             Some(parent) if !line.contains(&parent) => line.push(parent),
@@ -103,7 +102,7 @@ pub fn descends(pid: i32, from: ProcessId) -> bool {
     false
 }
 
-/// The process that this one was started by, or that took it over when that ended.
+/// Returns the parent of a process: the one that started it, or the one that adopted it when that ended.
 #[must_use]
 pub fn parent(pid: i32) -> Option<i32> {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -115,7 +114,7 @@ fn started(pid: i32) -> Option<u64> {
         return None;
     }
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may itself hold spaces and parentheses.
+    // The second field is the program's name in parentheses, and may itself contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     match fields.first()? {
         &"Z" | &"X" => None,

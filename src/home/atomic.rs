@@ -1,5 +1,5 @@
-//! Replacing a file in one step: a reader, and a machine that loses power, sees the old file or the new one,
-//! never a part.
+//! Atomic replacement of files: a reader, or a machine after a power cut, sees the old file or the new one, never a
+//! part.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,25 +7,27 @@ use std::path::Path;
 
 use super::{HomeError, regular};
 
-/// Puts `bytes` at `path` with `mode`: a temporary file in the same folder, fsync, rename, fsync of the
-/// folder. A symbolic link at `path` is replaced, not followed.
+/// Writes `bytes` to `path` with `mode`, in one step. A symbolic link at `path` is replaced, not followed.
 ///
 /// # Errors
 ///
-/// With the path and what could not be done; the old file is then untouched and no temporary one is left.
+/// Returns [`HomeError::Io`] with the path. The old file is then unchanged, and no temporary file is left.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
+    // Write a temporary file in the same folder, sync it, rename it, and sync the folder: without the last step a power
+    // cut could undo the rename.
     let file = draft(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     sync_folder(folder_of(path))
 }
 
-/// As [`write()`], but without waiting for the disk: for what means nothing after a power cut, as a PID file.
+/// Writes a file as [`write()`] does, without waiting for the disk. For files that mean nothing after a power cut, such
+/// as a PID file.
 ///
 /// # Errors
 ///
-/// As [`write()`].
+/// Returns [`HomeError::Io`] if the file can't be written or renamed.
 pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
     let file = draft(path, bytes, mode).map_err(fail)?;
@@ -33,11 +35,11 @@ pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeEr
     Ok(())
 }
 
-/// As [`write()`], but only if nothing is at `path` yet; says whether it wrote.
+/// Writes a file as [`write()`] does, unless something is at `path` already. Returns `true` if it wrote.
 ///
 /// # Errors
 ///
-/// As [`write()`].
+/// Returns [`HomeError::Io`] if the file can't be written or renamed.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
     let file = draft(path, bytes, mode).map_err(fail)?;
@@ -49,11 +51,11 @@ pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError
     }
 }
 
-/// Reads a file of at most `cap` bytes that only the owner writes; `None` if it is not there.
+/// Reads a file that only its owner writes. Returns `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// If it can't be read, or is longer.
+/// Returns [`HomeError::Io`] if the file can't be read, is longer than `cap` bytes, or is not a regular file.
 pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
     use std::io::Read as _;
     let fail = |source| HomeError::Io { verb: "read", path: path.to_owned(), source };
@@ -63,6 +65,7 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
         Err(error) => return Err(fail(error)),
     };
     let mut bytes = Vec::new();
+    // One byte more than the cap shows that the file is too long.
     file.take(cap + 1).read_to_end(&mut bytes).map_err(fail)?;
     if bytes.len() as u64 > cap {
         return Err(fail(std::io::Error::new(
@@ -73,8 +76,10 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
     Ok(Some(bytes))
 }
 
-/// Whether a file of this name is new content that a killed writer left: nothing else in a home begins like that and has
-/// a process id and six characters after it. Writers of before did not say who they are.
+/// Returns `true` if a file name is that of a temporary file of [`write()`], which a killed process left behind.
+///
+/// Nothing else in a home has a name of this form: the prefix, a process id and six characters. Earlier versions left
+/// out the process id.
 #[must_use]
 pub fn is_draft(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(DRAFT) else { return false };
@@ -82,7 +87,7 @@ pub fn is_draft(name: &str) -> bool {
     pid.parse::<u32>().is_ok() && random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The process that makes a draft of this name, where the name says it.
+/// Returns the pid of the process that made a temporary file, if the name contains it.
 #[must_use]
 pub fn draft_maker(name: &str) -> Option<i32> {
     let (pid, _) = name.strip_prefix(DRAFT)?.split_once('-')?;
@@ -91,15 +96,16 @@ pub fn draft_maker(name: &str) -> Option<i32> {
 
 const DRAFT: &str = ".new-";
 
-/// The new content under a name of its own, in the folder that it is renamed in; gone when dropped.
+/// Writes the content to a temporary file in the target's folder. The file is removed when it is dropped.
 fn draft(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
-    // Named by its maker: whoever finds it later knows whether it is still being written.
+    // The name contains the pid, so that another process can tell whether the file is still being written.
     let prefix = format!("{DRAFT}{}-", std::process::id());
     let mut file = tempfile::Builder::new()
         .prefix(&prefix)
         .permissions(std::fs::Permissions::from_mode(mode))
         .tempfile_in(folder_of(path))?;
-    // The mask of this process took from the mode what others may: a sandbox's user must be able to run its helper.
+    // The umask of this process removed rights of other users. Those are needed: a sandbox's user must be able to run
+    // its helper.
     file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     Ok(file)

@@ -1,9 +1,11 @@
-//! The only way flock opens what an agent can write: below one folder, without following any link, regular
-//! files only, never blocking, with a cap.
+//! Safe access to files that an agent can write.
 //!
-//! An agent shares its workspace with the host and can change it between two system calls. So nothing here
-//! looks at a path and opens it afterwards: the kernel resolves it below a descriptor (`openat2` with
-//! `RESOLVE_BENEATH` and `RESOLVE_NO_SYMLINKS`), and what was opened is looked at, not what was named.
+//! It is the only way in which flock opens them: below one folder, without following links, regular files only, never
+//! blocking, and with a size limit.
+//!
+//! An agent shares its workspace with the host and can change it between two system calls. So nothing here checks a
+//! path and opens it afterwards. The kernel resolves the path below a descriptor (`openat2` with `RESOLVE_BENEATH` and
+//! `RESOLVE_NO_SYMLINKS`), and the checks apply to the opened file, not to its name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,49 +24,45 @@ use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, symlinkat, unlinkat};
 
 use crate::error::Explain;
 
-/// Why something below a folder could not be opened.
+/// An error of access below a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum BeneathError {
-    /// It leads outside, or through a link.
+    /// The path leads outside the folder, or through a link.
     #[error("{path:?} leads outside the folder, or through a link")]
     Outside {
-        /// As it was given.
+        /// The path as the caller gave it.
         path: PathBuf,
     },
-    /// Nothing is there.
+    /// Nothing is at the path.
     #[error("{path:?} is not there")]
     NotFound {
-        /// As it was given.
+        /// The path as the caller gave it.
         path: PathBuf,
     },
-    /// It is something else than asked for.
+    /// The path names something of another kind than requested.
     #[error("{path:?} is {found}, not {wanted}")]
     WrongKind {
-        /// As it was given.
         path: PathBuf,
-        /// As in `a FIFO`.
+        /// The actual kind, as in `a FIFO`.
         found: &'static str,
-        /// As in `a file`.
+        /// The requested kind, as in `a file`.
         wanted: &'static str,
     },
-    /// It is larger than the caller takes.
+    /// The file is larger than the caller's limit.
     #[error("{path:?} has {size} bytes; at most {cap} are read")]
     TooLarge {
-        /// As it was given.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         size: u64,
-        /// The most that is read.
+        /// The limit in bytes.
         cap: u64,
     },
-    /// The system said no.
+    /// A system call failed.
     #[error("failed to {verb} {path:?}")]
     Io {
-        /// As in `read`.
+        /// The operation, as in `read`.
         verb: &'static str,
-        /// As it was given.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -72,37 +70,34 @@ pub enum BeneathError {
 
 impl Explain for BeneathError {}
 
-/// What something is.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
     File,
-    /// A folder.
     Folder,
-    /// A symbolic link.
     Link,
     /// A FIFO, a socket or a device.
     Other,
 }
 
-/// Something found below the folder.
+/// An entry that was found below the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, relative to the folder.
+    /// Relative to the folder.
     pub path: PathBuf,
-    /// What it is.
     pub kind: Kind,
-    /// Its size in bytes.
+    /// In bytes.
     pub size: u64,
-    /// When it was changed, in milliseconds since the epoch.
+    /// Unix milliseconds of the last change of the content.
     pub modified_ms: i64,
 }
 
-/// Who owns what is made: uid and gid.
+/// The uid and gid that a new file or folder gets.
 pub type Owner = (u32, u32);
 
-/// Where a path leads, with every link on the way followed; the path itself where it can't be said. For comparing where
-/// things are, never for opening what an agent can write.
+/// Returns a path with every link on the way followed, or the path itself if that fails.
+///
+/// Use it only to compare locations, never to open something that an agent can write.
 #[must_use]
 pub fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -115,12 +110,11 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens the folder. Its own path is the caller's and is followed as usual, except for a link in the
-    /// last place.
+    /// Opens a folder. Its own path is trusted and followed as usual, but its last component must not be a link.
     ///
     /// # Errors
     ///
-    /// If it is not there or not a folder.
+    /// Returns [`BeneathError::NotFound`] if it does not exist, and another variant if it is not a folder or is a link.
     pub fn open(folder: &Path) -> Result<Self, BeneathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = nix::fcntl::open(folder, flags, Mode::empty())
@@ -132,14 +126,15 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns [`BeneathError::TooLarge`] if the file is longer than `cap`, and otherwise the errors of
+    /// [`Root::open_file`].
     pub fn read(&self, path: &Path, cap: u64) -> Result<Vec<u8>, BeneathError> {
         let (file, size) = self.open_file(path)?;
         if size > cap {
             return Err(BeneathError::TooLarge { path: path.to_owned(), size, cap });
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
-        // The file may grow while it is read; the cap holds for what comes, not for what was promised.
+        // The file may grow while it is read, so the limit is applied to what arrives and not to the announced size.
         file.take(cap + 1).read_to_end(&mut bytes).map_err(io("read", path))?;
         if bytes.len() as u64 > cap {
             return Err(BeneathError::TooLarge { path: path.to_owned(), size: bytes.len() as u64, cap });
@@ -147,12 +142,15 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Opens a regular file for reading; also gives its size at that moment.
+    /// Opens a regular file for reading. Returns it with its size at that moment.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns [`BeneathError::NotFound`], [`BeneathError::Outside`] or [`BeneathError::WrongKind`] if the path names
+    /// no regular file below the folder, and [`BeneathError::Io`] if opening it fails.
     pub fn open_file(&self, path: &Path) -> Result<(File, u64), BeneathError> {
+        // O_NONBLOCK, because opening a FIFO would wait for its other end. The check of the kind follows on the open
+        // descriptor.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let fd = self.resolve(path, flags, "read", "a file")?;
         let stat = fstat(&fd).map_err(|errno| failed("read", path, errno, "a file"))?;
@@ -160,12 +158,15 @@ impl Root {
         Ok((File::from(fd), u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
-    /// Puts a file there in one step. Folders above it must exist. A file that was there gives its mode to
-    /// the new one, unless `mode` says otherwise; a link, folder or device is refused.
+    /// Writes a file in one step. The folders above it must exist.
+    ///
+    /// A new file gets the mode of the file that it replaces, unless `mode` is given. A link, a folder or a device is
+    /// not replaced.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says; what was there is then untouched.
+    /// Returns a [`BeneathError`] if the path is not suitable or the file can't be written. What was there is then
+    /// unchanged.
     pub fn write(
         &self,
         path: &Path,
@@ -183,6 +184,7 @@ impl Root {
             Err(errno) => return Err(failed("write", path, errno, "a file")),
         };
         let fail = |errno| failed("write", path, errno, "a file");
+        // A random name and O_EXCL: an agent can't prepare a file or a link under the temporary name.
         let temporary = OsString::from(format!(".flock-new-{:016x}", rand::random::<u64>()));
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd =
@@ -196,17 +198,17 @@ impl Root {
             renameat(&folder, temporary.as_os_str(), &folder, name).map_err(fail)
         })();
         if written.is_err() {
-            // Nothing more can be done if this fails too; the name says what the file was.
+            // If this fails as well, nothing more can be done. The name shows what the file is.
             let _ = unlinkat(&folder, temporary.as_os_str(), UnlinkatFlags::NoRemoveDir);
         }
         written
     }
 
-    /// Makes a folder and those above it; folders that are there stay as they are.
+    /// Creates a folder and the folders above it. Existing folders stay as they are.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if a component is not a folder, leads outside, or can't be created.
     pub fn create_dir_all(&self, path: &Path, owner: Option<Owner>) -> Result<(), BeneathError> {
         let mut at = PathBuf::new();
         for name in parts(path)? {
@@ -221,6 +223,7 @@ impl Root {
                     let made = self.folder(&at)?;
                     set_owner(made.as_fd(), owner).map_err(|errno| failed("make", &at, errno, "a folder"))?;
                 }
+                // Opening it checks that what exists is a folder and not a link.
                 Err(Errno::EEXIST) => drop(self.folder(&at)?),
                 Err(errno) => return Err(failed("make", &at, errno, "a folder")),
             }
@@ -228,11 +231,12 @@ impl Root {
         Ok(())
     }
 
-    /// What is there, without following a link.
+    /// Returns the entry at a path, without following a link.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns [`BeneathError::NotFound`] if nothing is there, and another [`BeneathError`] if the path leads outside
+    /// or can't be examined.
     pub fn stat(&self, path: &Path) -> Result<Entry, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)
@@ -240,12 +244,12 @@ impl Root {
         Ok(entry(path.to_owned(), &stat))
     }
 
-    /// The entries of a folder, sorted by name, at most `cap`; an empty path is the folder itself. The
-    /// second value says whether there were more.
+    /// Lists a folder, sorted by name, at most `cap` entries. An empty path is the folder itself. The second value is
+    /// `true` if there are more entries.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if the path is not a folder below this one or can't be read.
     pub fn list(&self, path: &Path, cap: usize) -> Result<(Vec<Entry>, bool), BeneathError> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK;
         let fd = if path.as_os_str().is_empty() {
@@ -270,12 +274,12 @@ impl Root {
             }
             found.push(name);
         }
-        // SAFETY: `dir` owns the descriptor and lives until the end of this function.
+        // SAFETY: `dir` owns the descriptor and is dropped at the end of this function, after the last use of `folder`.
         let folder = unsafe { BorrowedFd::borrow_raw(raw) };
         let mut entries: Vec<Entry> = found
             .into_iter()
             .filter_map(|name| {
-                // An entry may be gone by now; then it is simply not listed.
+                // The entry may have been removed since. Then it is left out.
                 let stat = fstatat(folder, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW).ok()?;
                 Some(entry(path.join(name), &stat))
             })
@@ -284,43 +288,43 @@ impl Root {
         Ok((entries, more))
     }
 
-    /// Reads where a link leads, without following it.
+    /// Returns the target of a link, without following it.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if the path is not a link below the folder.
     pub fn read_link(&self, path: &Path) -> Result<PathBuf, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let target = readlinkat(&folder, name).map_err(|errno| failed("read", path, errno, "a link"))?;
         Ok(target.into())
     }
 
-    /// Makes a link to a path, whatever is there. Nothing is to be where the link comes.
+    /// Creates a link to a path, which need not exist. Nothing may exist at the link's own path.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if something exists there already or the link can't be created.
     pub fn link(&self, path: &Path, to: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         symlinkat(to, &folder, name).map_err(|errno| failed("make", path, errno, "a link"))
     }
 
-    /// Removes a file or a link, not what it points to; a folder is refused.
+    /// Removes a file, or a link without its target. A folder is refused.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if nothing is there, if it is a folder, or if it can't be removed.
     pub fn remove(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir)
             .map_err(|errno| failed("remove", path, errno, "a file"))
     }
 
-    /// Gives a file or folder another name in the same folder; `false` where something has that name already.
+    /// Renames a file or folder within its folder. Returns `false` if the new name is in use.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if nothing is there or it can't be renamed.
     pub fn rename(&self, path: &Path, other: &Path) -> Result<bool, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let (_, other) = self.parent(other)?;
@@ -331,11 +335,11 @@ impl Root {
         }
     }
 
-    /// Removes a folder, which must be empty.
+    /// Removes an empty folder.
     ///
     /// # Errors
     ///
-    /// As [`BeneathError`] says.
+    /// Returns a [`BeneathError`] if it is not an empty folder or can't be removed.
     pub fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         unlinkat(&folder, name, UnlinkatFlags::RemoveDir)
@@ -378,9 +382,11 @@ impl Root {
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
         loop {
             match openat2(&self.fd, &clean, how) {
+                // A rename elsewhere in the tree during the look-up makes the kernel give up with EAGAIN; the look-up
+                // is repeated.
                 Ok(fd) => return Ok(fd),
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
-                // An old kernel, or a filter that does not know the call.
+                // The kernel is old, or a system-call filter does not know the call.
                 Err(Errno::ENOSYS | Errno::EPERM) => break,
                 Err(errno) => return Err(failed(verb, path, errno, wanted)),
             }
@@ -388,7 +394,7 @@ impl Root {
         self.step_by_step(&names, flags).map_err(|errno| failed(verb, path, errno, wanted))
     }
 
-    /// The same without `openat2`: one component at a time, none of them a link.
+    /// Resolves a path without `openat2`: one component at a time, none of which may be a link.
     fn step_by_step(&self, names: &[&OsStr], flags: OFlag) -> Result<OwnedFd, Errno> {
         let mut at = dup(self.fd.as_fd()).map_err(|_| Errno::EMFILE)?;
         let (last, above) = names.split_last().ok_or(Errno::EISDIR)?;
@@ -400,8 +406,10 @@ impl Root {
     }
 }
 
-/// The names of a relative path; anything that climbs, starts at the root or can't be a name is refused
-/// before the kernel sees it, so that the message is plain.
+/// Splits a relative path into its names.
+///
+/// A path with `..`, an absolute path or one that can't be a name is refused before the kernel sees it, so that the
+/// error message is clear.
 fn parts(path: &Path) -> Result<Vec<&OsStr>, BeneathError> {
     let outside = || BeneathError::Outside { path: path.to_owned() };
     if path.as_os_str().len() > 4096 || path.as_os_str().as_bytes().contains(&0) {
@@ -423,7 +431,8 @@ fn dup(fd: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
 fn set_owner(fd: BorrowedFd<'_>, owner: Option<Owner>) -> Result<(), Errno> {
     match owner {
         Some((uid, gid)) => match fchown(fd, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
-            // A folder is opened O_PATH, which some kernels don't let fchown; the path of the descriptor does.
+            // A folder is opened with O_PATH, and some kernels allow no fchown on that. The call with an empty path
+            // works.
             Err(Errno::EBADF) => nix::unistd::fchownat(
                 fd,
                 "",
@@ -483,11 +492,11 @@ fn failed(verb: &'static str, path: &Path, errno: Errno, wanted: &'static str) -
     let path = path.to_owned();
     match errno {
         Errno::ENOENT => BeneathError::NotFound { path },
-        // ELOOP: a link; EXDEV: `..` or a root above the folder.
+        // ELOOP: a link. EXDEV: `..` or a path that leaves the folder.
         Errno::ELOOP | Errno::EXDEV => BeneathError::Outside { path },
         Errno::ENOTDIR => BeneathError::WrongKind { path, found: "a file or a link", wanted: "a folder" },
         Errno::EISDIR => BeneathError::WrongKind { path, found: "a folder", wanted },
-        // Opening a socket, or a device that has no driver.
+        // The path names a socket, or a device without a driver.
         Errno::ENXIO | Errno::ENODEV => {
             BeneathError::WrongKind { path, found: "a socket or a device", wanted }
         }

@@ -1,6 +1,7 @@
-//! Removing a folder with all in it, whoever wrote it: no link is followed, nothing that is mounted in it is touched, a
-//! folder without rights is given them back, and no tree is too deep. What can't be removed stays and is named; all else
-//! goes.
+//! Removal of a folder with all its content, whoever wrote it.
+//!
+//! No link is followed, and nothing that is mounted in it is touched. A folder without permissions gets them back, and
+//! no tree is too deep. What can't be removed stays and is reported; everything else is removed.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -14,21 +15,20 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2
 use nix::sys::stat::{Mode, fchmod, fstat, fstatat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-/// Something that could not be removed.
+/// An entry that could not be removed.
 #[derive(Debug)]
 pub struct Stuck {
-    /// Its path.
     pub path: PathBuf,
-    /// Why.
     pub error: io::Error,
 }
 
-/// Removes what is at `path` below `root`: a file, a link, or a folder with all in it. That it is not there is fine.
-/// The first thing that could not be removed is given back, and how many there were.
+/// Removes what is at `path` below `root`: a file, a link, or a folder with all its content. Succeeds if nothing is
+/// there.
 ///
 /// # Errors
 ///
-/// What stays, and why; also where a link on the way leads elsewhere.
+/// Returns the first entry that could not be removed, and the number of such entries. Also fails if a link on the way
+/// leads elsewhere.
 pub fn clear(root: &Path, path: &Path) -> Result<(), (Stuck, usize)> {
     let full = root.join(path);
     let fail = |errno| Err((stuck(&full, errno), 1));
@@ -47,12 +47,13 @@ pub fn clear(root: &Path, path: &Path) -> Result<(), (Stuck, usize)> {
     }
 }
 
-/// Moves what is at `path` below `root`, whatever it is and however much is in it, to where no file is yet; `to` is in the
-/// same file system, and its folder is nobody else's to write. Gives whether there was something.
+/// Moves what is at `path` below `root`, whatever it is, to `to`. Returns `false` if there was nothing.
+///
+/// `to` must not exist yet and must be on the same file system, in a folder that no other user can write to.
 ///
 /// # Errors
 ///
-/// Where it stays, and why; also where a link on the way leads elsewhere.
+/// Returns an error if it can't be moved, or if a link on the way leads elsewhere.
 pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     let (above, name) = match place(root, path) {
         Ok(found) => found,
@@ -61,12 +62,13 @@ pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     };
     let moved = || with_rights(&above, || renameat(&above, name.as_c_str(), AT_FDCWD, to));
     let result = match moved() {
-        // A folder that comes to be in another one is written to.
+        // Moving a folder changes its `..` entry, so the folder itself has to be writable.
         Err(Errno::EACCES) => give_rights(above.as_fd(), &name).and_then(|()| moved()),
         other => other,
     };
     match result {
         Ok(()) => Ok(true),
+        // ENOENT can also mean that the folder of `to` is missing, so check that the source is really gone.
         Err(Errno::ENOENT) if fstatat(&above, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW).is_err() => {
             Ok(false)
         }
@@ -74,12 +76,14 @@ pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-/// Gives what is at `from` another place in the same file system; that it is not there is fine. Links are moved, not
-/// followed. Both folders above are nobody else's to write.
+/// Moves what is at `from` to `to` on the same file system. Succeeds if nothing is there. Links are moved, not
+/// followed.
+///
+/// Both parent folders must be ones that no other user can write to.
 ///
 /// # Errors
 ///
-/// If it can't be moved; [`io::ErrorKind::AlreadyExists`] where something is in the way.
+/// Returns [`io::ErrorKind::AlreadyExists`] if something is at `to`, and another error if it can't be moved.
 pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
     if from.symlink_metadata().is_err() {
         return Ok(());
@@ -91,7 +95,7 @@ pub fn relocate(from: &Path, to: &Path) -> io::Result<()> {
     fs_err::rename(from, to)
 }
 
-/// Opens the folder that has what is at `path` below `root`, and gives its name there.
+/// Opens the folder that contains `path` below `root`, and returns it with the name in it.
 fn place(root: &Path, path: &Path) -> Result<(OwnedFd, CString), Errno> {
     let mut names = Vec::new();
     for part in path.components() {
@@ -125,10 +129,10 @@ fn stuck(path: &Path, errno: Errno) -> Stuck {
 struct Level {
     fd: OwnedFd,
     path: PathBuf,
-    /// Its own name in the one above.
+    /// The name of the folder in its parent.
     name: CString,
     left: Vec<CString>,
-    /// Whether something in it stays.
+    /// Set if something in it could not be removed, so the folder has to stay.
     keeps: bool,
 }
 
@@ -145,12 +149,13 @@ impl Work {
         }
     }
 
-    /// Removes what is called `name` in a folder. The error is of the thing itself; what is in it is noted.
+    /// Removes the entry `name` of a folder. The error is about the entry itself; failures inside it are only counted.
     fn tree(&mut self, above: &OwnedFd, place: &Path, name: &CStr) -> Result<(), Errno> {
         let path = place.join(OsStr::from_bytes(name.to_bytes()));
         let Some(fd) = enter(above, name)? else { return Ok(()) };
         let mut levels = vec![Level::new(fd, path, name.to_owned())?];
         let mut moved = 0_u64;
+        // A loop instead of a recursion: the depth of the tree must not be limited by the stack.
         while let Some(next) = levels.last_mut().map(|level| level.left.pop()) {
             match next {
                 Some(name) => self.one(&mut levels, &name, &mut moved),
@@ -168,14 +173,14 @@ impl Work {
         Ok(())
     }
 
-    /// Removes what is called `name` in the last of these folders, or opens it as the next of them.
+    /// Removes the entry `name` of the last folder in `levels`, or pushes it as the next level if it is a folder.
     fn one(&mut self, levels: &mut Vec<Level>, name: &CStr, moved: &mut u64) {
         let Some(level) = levels.last() else { return };
         let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
         let inner = match enter(&level.fd, name) {
             Ok(None) => return,
             Ok(Some(fd)) if levels.len() < DEEPEST => Level::new(fd, path.clone(), name.to_owned()).map(Ok),
-            // Deeper than there may be open folders: it goes on at the top.
+            // Too deep for the number of open folders: move the folder to the top and continue with it there.
             Ok(Some(_)) => {
                 *moved += 1;
                 let short = format!(".removed-{moved}-{:08x}", rand::random::<u32>());
@@ -201,7 +206,7 @@ impl Work {
 
 impl Level {
     fn new(fd: OwnedFd, path: PathBuf, name: CString) -> Result<Self, Errno> {
-        // A second descriptor to read names from, so that the first one stays where it is.
+        // A second descriptor reads the names, so that the position of the first one is not changed.
         let reader =
             openat(&fd, ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
         let mut dir = Dir::from_fd(reader)?;
@@ -217,12 +222,12 @@ impl Level {
     }
 }
 
-/// Removes what is called `name`, unless it is a folder: that is opened.
+/// Removes the entry `name`. If it is a folder, it is opened and returned instead.
 fn enter(above: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
     let removed = with_rights(above, || unlinkat(above, name, UnlinkatFlags::NoRemoveDir));
     match removed {
         Ok(()) | Err(Errno::ENOENT) => return Ok(None),
-        // Linux says the first of a folder, other systems the second.
+        // For a folder, Linux returns the first of these and other systems the second.
         Err(Errno::EISDIR | Errno::EPERM) => {}
         Err(errno) => return Err(errno),
     }
@@ -233,7 +238,7 @@ fn enter(above: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
             give_rights(above.as_fd(), name)?;
             open_folder(above.as_fd(), name).map(Some)
         }
-        // No folder, then, and it could not be removed.
+        // So it is not a folder, and could not be removed.
         Err(Errno::ENOTDIR | Errno::ELOOP) => Err(Errno::EPERM),
         Err(errno) => Err(errno),
     }
@@ -246,7 +251,7 @@ fn remove_folder(above: &OwnedFd, name: &CStr) -> Result<(), Errno> {
     }
 }
 
-/// Tries, and once more with the owner's rights on the folder that it is tried in.
+/// Runs `work`. If it fails for lack of permission, gives the owner all rights on `folder` and tries once more.
 fn with_rights<T>(folder: &OwnedFd, mut work: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     match work() {
         Err(Errno::EACCES) if lacks_rights(folder) => {
@@ -262,17 +267,17 @@ fn lacks_rights(folder: &OwnedFd) -> bool {
     fstat(folder).is_ok_and(|found| found.st_mode & all != all)
 }
 
-/// Gives its owner all rights on a folder that can't be opened.
+/// Gives the owner all rights on a folder that can't be opened.
 fn give_rights(above: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let folder = openat(above, name, flags, Mode::empty())?;
-    // What is opened like that can't be changed by its descriptor, but by the descriptor's path.
+    // A descriptor opened with O_PATH accepts no fchmod, but its path in /proc does.
     let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
     let flags = nix::sys::stat::FchmodatFlags::FollowSymlink;
     nix::sys::stat::fchmodat(nix::fcntl::AT_FDCWD, path.as_str(), Mode::S_IRWXU, flags)
 }
 
-/// Opens a folder, if it is one and nothing is mounted there.
+/// Opens a folder if it is one and nothing is mounted on it.
 fn open_folder(above: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let how = OpenHow::new().flags(flags).resolve(
@@ -281,16 +286,17 @@ fn open_folder(above: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     loop {
         match openat2(above, name, how) {
             Err(Errno::EAGAIN | Errno::EINTR) => {}
-            // An old kernel, or a filter that does not know the call.
+            // The kernel is old, or a system-call filter does not know the call.
             Err(Errno::ENOSYS | Errno::EPERM) => break,
             other => return other,
         }
     }
     let folder = openat(above, name, flags, Mode::empty())?;
+    // Another device means that something is mounted there.
     if fstat(&folder)?.st_dev == fstat(above)?.st_dev { Ok(folder) } else { Err(Errno::EXDEV) }
 }
 
-/// So many folders are open at a time.
+/// The most folders that are open at the same time.
 const DEEPEST: usize = 100;
 
 #[cfg(test)]
@@ -314,12 +320,12 @@ mod tests {
         nix::unistd::mkfifo(&at("home/fifo"), Mode::S_IRWXU).unwrap();
         clear(dir.path(), Path::new("home")).unwrap();
         assert!(!at("home").exists());
-        // Neither where a link is on the way, nor outside.
+        // Neither a path through a link nor one outside.
         symlink(at("outside"), at("link")).unwrap();
         for path in ["link/inner", "../x", "/etc", ""] {
             assert!(clear(dir.path(), Path::new(path)).is_err(), "{path}");
         }
-        // A link itself, and what is not there.
+        // A link itself, and things that do not exist.
         clear(dir.path(), Path::new("link")).unwrap();
         clear(dir.path(), Path::new("link")).unwrap();
         clear(dir.path(), Path::new("none/none")).unwrap();
@@ -385,7 +391,7 @@ mod tests {
             std::process::Command::new("mount").args(args).status().is_ok_and(|status| status.success())
         };
         if !mount(&["--bind".as_ref(), theirs.as_os_str(), top.join("in/mount").as_os_str()]) {
-            // A machine that lets root mount nothing.
+            // This machine does not let root mount anything.
             return;
         }
         let cleared = clear(dir.path(), Path::new("top"));

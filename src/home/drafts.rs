@@ -1,5 +1,6 @@
-//! Drafts that killed writers left in the home's folders: files under a name of their own that were to be renamed to a
-//! place. They hold nothing that anybody waits for.
+//! Temporary files that killed processes left in the home's folders.
+//!
+//! They would have been renamed to their final place, and nobody waits for their content.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,31 +9,32 @@ use std::time::{Duration, SystemTime};
 use super::{Home, atomic};
 use crate::process::ProcessId;
 
-/// A draft whose maker is not known, or can't be seen from here, is left by somebody who is gone after so long.
+/// The age at which a temporary file counts as abandoned if its maker is unknown or can't be seen from here.
 const OLD: Duration = Duration::from_secs(3600);
-/// A maker may be in another PID namespace, as where the home is shared with a container, and seem gone.
+/// The age below which no temporary file counts as abandoned. Its maker may only seem to be gone, because it is in
+/// another PID namespace, for example if the home is shared with a container.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Removes the drafts of writers that are gone; gives how many. What can't be looked at is passed over: it is no reason
-/// not to start.
+/// Removes abandoned temporary files and returns their number. Files that can't be examined are skipped: they must not
+/// prevent a start.
 pub fn sweep(home: &Home) -> usize {
     abandoned(home).into_iter().filter(|path| fs_err::remove_file(path).is_ok()).count()
 }
 
-/// The drafts of writers that are gone.
+/// Returns the abandoned temporary files of a home.
 #[must_use]
 pub fn abandoned(home: &Home) -> Vec<PathBuf> {
     let now = SystemTime::now();
     folders(home).into_iter().flat_map(|folder| drafts(&folder, now)).collect()
 }
 
-/// The drafts of a folder whose writers are gone.
+/// Returns the abandoned temporary files of one folder.
 fn drafts(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
     let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
     let found = entries.filter(|entry| {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| atomic::is_draft(name)) else { return false };
-        // Of the file itself: a link of this name is none of flock's.
+        // The metadata is that of the entry itself: a link with such a name is not by flock.
         let Ok(meta) = entry.metadata() else { return false };
         let age = meta.modified().ok().and_then(|at| now.duration_since(at).ok()).unwrap_or_default();
         meta.is_file() && is_abandoned(atomic::draft_maker(name), age, |pid| ProcessId::of(pid).is_some())
@@ -40,7 +42,7 @@ fn drafts(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
     found.map(|entry| entry.path()).collect()
 }
 
-/// Whether nobody will come back to a draft of this age.
+/// Returns `true` if a temporary file of this age and maker is abandoned.
 fn is_abandoned(maker: Option<i32>, age: Duration, lives: impl Fn(i32) -> bool) -> bool {
     match maker {
         Some(pid) => age >= FRESH && !lives(pid),
@@ -48,13 +50,13 @@ fn is_abandoned(maker: Option<i32>, age: Duration, lives: impl Fn(i32) -> bool) 
     }
 }
 
-/// Where flock replaces files: folders of its own alone, in none of which an agent writes.
+/// Returns the folders in which flock replaces files. They belong to flock alone, and no agent can write in them.
 fn folders(home: &Home) -> Vec<PathBuf> {
     let mut folders =
         vec![home.root().to_owned(), home.data(), home.pending(), home.run(), home.backups(), home.secrets()];
     let openclaw = home.openclaw_versions();
     folders.extend([openclaw.join("roles"), openclaw.clone()]);
-    // One level more, where the names are not known.
+    // In these folders, all subfolders as well.
     for above in
         [openclaw, home.helpers(), home.run().join("programs"), home.extension(""), home.extension("hooks")]
     {
@@ -98,7 +100,7 @@ mod tests {
             File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
             path
         };
-        // No process has this id: it is above the kernel's largest.
+        // This pid is above the kernel's maximum, so no process has it.
         let gone = ".new-999999999-a1b2c3";
         let places = [
             home.root().to_owned(),

@@ -1,4 +1,4 @@
-//! A digest of a file or folder that an agent can write, so that a later look tells whether it has changed.
+//! Fingerprints of files and folders that an agent can write, to find out later if they have changed.
 
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,62 +12,60 @@ use crate::id::hex;
 
 /// The most bytes that are read for one fingerprint.
 pub const MAX_BYTES: u64 = 64 << 20;
-/// The most files and folders that are looked at for one fingerprint.
+/// The most files and folders that are examined for one fingerprint.
 pub const MAX_ENTRIES: usize = 5_000;
-/// The deepest folder that is entered.
+/// The depth of the deepest folder that is entered.
 const MAX_DEPTH: usize = 64;
 
 /// The state of a path at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fingerprint {
-    /// Nothing is there.
+    /// Nothing is at the path.
     Absent,
-    /// A regular file.
     File {
-        /// The digest of its content, in hex.
+        /// The SHA-256 of its content, in hex.
         sha256: String,
-        /// Its inode and the time of its last change. The time moves with each write and can't be set back, so
-        /// that a file that was changed and restored differs, too.
+        /// Its inode, mode, and the time of its last status change (ctime). That time moves with each write and can't
+        /// be set back, so a file that was changed and restored differs as well.
         stamp: String,
     },
-    /// A folder.
     Folder {
-        /// A digest of names, kinds, modes, stamps and contents of all in it, in hex.
+        /// A SHA-256 over the names, kinds, modes, stamps and contents of everything in it, in hex.
         sha256: String,
     },
 }
 
-/// Why a path has no fingerprint.
+/// The reason why a path has no fingerprint.
 #[derive(Debug, thiserror::Error)]
 pub enum FingerprintError {
-    /// There is more in it than is read.
+    /// The path contains more than the limits allow.
     #[error("there is more in it than {MAX_ENTRIES} files or {} MiB", MAX_BYTES >> 20)]
     TooMuch,
-    /// It holds something whose content can't be compared.
+    /// The path contains something whose content can't be compared.
     #[error("{path:?} is neither a file nor a folder nor a link")]
     Special {
         /// Relative to the folder.
         path: PathBuf,
     },
-    /// It can't be opened safely.
+    /// The path can't be opened safely.
     #[error(transparent)]
     Beneath(#[from] BeneathError),
-    /// It could not be read.
+    /// A file could not be read.
     #[error("failed to read {path:?}")]
     Io {
         /// Relative to the folder.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Takes the fingerprint of what is at `path` below `folder`; an empty path is the folder itself. No link is followed.
+/// Takes the fingerprint of `path` below `folder`. An empty path is the folder itself. No link is followed.
 ///
 /// # Errors
 ///
-/// As [`FingerprintError`] says; also where a link is on the way or at the end of it.
+/// Returns a [`FingerprintError`] if there is more than the limits allow, if something is neither a file nor a folder
+/// nor a link, if reading fails, or if the path goes through a link or ends at one.
 pub fn take(folder: &Path, path: &Path) -> Result<Fingerprint, FingerprintError> {
     let root = match Root::open(folder) {
         Err(BeneathError::NotFound { .. }) => return Ok(Fingerprint::Absent),
@@ -97,16 +95,17 @@ pub fn take(folder: &Path, path: &Path) -> Result<Fingerprint, FingerprintError>
     }
 }
 
-/// What may still be looked at.
+/// The remaining part of the limits.
 struct Budget {
     bytes: u64,
     entries: usize,
 }
 
-/// The digest of a file's content, and its stamp.
+/// Returns the digest and the stamp of a file.
 fn file(root: &Root, path: &Path, budget: &mut Budget) -> Result<(String, String), FingerprintError> {
     let (mut open, size) = root.open_file(path)?;
     let io = |source| FingerprintError::Io { path: path.to_owned(), source };
+    // Taken before the content is read: a write during the read then changes the next stamp.
     let before = open.metadata().map_err(io)?;
     if size > budget.bytes {
         return Err(FingerprintError::TooMuch);
@@ -119,7 +118,7 @@ fn file(root: &Root, path: &Path, budget: &mut Budget) -> Result<(String, String
         if length == 0 {
             break;
         }
-        // It may grow while it is read.
+        // The file may grow while it is read.
         left = left.checked_sub(length as u64).ok_or(FingerprintError::TooMuch)?;
         digest.update(&piece[..length]);
     }
@@ -150,7 +149,7 @@ fn tree(
     }
     budget.entries = budget.entries.saturating_sub(entries.len());
     for entry in entries {
-        // Lengths keep one name and content from being taken for another pair.
+        // The lengths keep the end of a name from being taken for the start of a content.
         let mut add = |kind: &str, content: &[u8]| {
             let name = entry.path.as_os_str().as_bytes();
             digest.update(format!("{kind} {} {} ", name.len(), content.len()));

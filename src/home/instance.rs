@@ -1,8 +1,8 @@
-//! The home's instance id: it tells the home from all others, also from a copy of it.
+//! The home's instance id, which distinguishes it from all other homes, even from a copy of it.
 //!
-//! Beside the id the file has where the home was when the id was given to it: the path, and the folder's number in its
-//! file system. A home that is elsewhere in both is a copy, or was brought from another file system. It is then known by
-//! another id, so that it never takes what belongs to the first home for its own.
+//! The file also records where the home was when it got the id: the path, and the device and inode of the folder. If
+//! both differ, the home is a copy, or was moved from another file system. It then gets another id, so that it never
+//! takes what belongs to the original home for its own.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::id::hex;
 
 const LONGEST: u64 = 8 << 10;
 
-/// What begins the line that says where the home was.
+/// The prefix of the line that records the place.
 const AT: &str = "at ";
 
-/// Where a home is.
+/// The place of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     device: u64,
@@ -41,21 +41,21 @@ impl Place {
         })
     }
 
-    /// Whether a home that was at `self` and is at `now` is another one: a folder that was moved keeps its number, and one
-    /// that was restored to its place keeps its path.
+    /// Returns `true` if a home recorded at `self` and found at `now` is a copy. A folder that was moved keeps its
+    /// inode, and one that was restored from a backup keeps its path.
     fn is_left_for(&self, now: &Self) -> bool {
         self.path != now.path && (self.device, self.inode) != (now.device, now.inode)
     }
 }
 
-/// What the file holds.
+/// The content of the file.
 struct Record {
     id: String,
     place: Option<Place>,
 }
 
 impl Record {
-    /// `None` where the file is missing, empty or can't be understood.
+    /// Reads the file. Returns `None` if it is missing, empty or invalid.
     fn read(home: &Home) -> Result<Option<Self>, HomeError> {
         let bytes = atomic::read(&home.instance(), LONGEST)?.unwrap_or_default();
         let text = String::from_utf8(bytes).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Record {
     }
 
     fn write(&self, home: &Home) -> Result<(), HomeError> {
-        // A path that is no text is not recorded: a copy of such a home is not told from it.
+        // A path that is not plain text can't be recorded, so a copy of such a home is not detected.
         let path = self.place.as_ref().and_then(|place| place.path.to_str());
         let text = match (&self.place, path.filter(|path| !path.contains('\n'))) {
             (Some(Place { device, inode, .. }), Some(path)) => {
@@ -82,7 +82,7 @@ impl Record {
     }
 }
 
-/// The id of a copy of the home `id` at this path: the same whenever it is asked for.
+/// Returns the id for a copy at `path` of the home `id`. It is the same each time.
 fn of_copy(id: &str, path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let mut hash = Sha256::new();
@@ -92,22 +92,22 @@ fn of_copy(id: &str, path: &Path) -> String {
     hex(&hash.finalize()[..16])
 }
 
-/// What a start found.
+/// The result of [`settle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// The id is that of this home.
+    /// The recorded id belongs to this home.
     Own,
-    /// The home is a copy of another one, and has an id of its own from now on.
+    /// The home is a copy of another one. It has its own id from now on.
     Copy,
-    /// There was no id: the file was missing or empty. There is a new one.
+    /// There was no id, because the file was missing or empty. A new one was written.
     Nothing,
 }
 
-/// Reads it. A copy that was never started is known by its own id already.
+/// Reads the id. For a copy that was never started, this is already the id that it will get.
 ///
 /// # Errors
 ///
-/// [`HomeError::NoInstance`] if there is none; or if it can't be read.
+/// Returns [`HomeError::NoInstance`] if there is no id, and [`HomeError::Io`] if the file can't be read.
 pub fn read(home: &Home) -> Result<String, HomeError> {
     let Some(record) = Record::read(home)? else {
         return Err(HomeError::NoInstance { path: home.instance() });
@@ -118,22 +118,22 @@ pub fn read(home: &Home) -> Result<String, HomeError> {
     Ok(record.id)
 }
 
-/// The place where the home was when its id was given to it, where it is another one now: that of the home that it is a copy
-/// of, or its own before it was moved.
+/// Returns the recorded path of the home if it is now at another one: the path of the original of a copy, or the path
+/// before the home was moved.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn came_from(home: &Home) -> Result<Option<PathBuf>, HomeError> {
     let place = Record::read(home)?.and_then(|record| record.place);
     Ok(place.map(|place| place.path).filter(|path| path != home.root()))
 }
 
-/// Makes sure that there is an id and that it is this home's. For who begins to run it.
+/// Makes sure that the home has an id of its own. Called by a process that begins to run the home.
 ///
 /// # Errors
 ///
-/// If the file can't be read or written.
+/// Returns an error if the file can't be read, or a new id can't be written.
 pub fn settle(home: &Home) -> Result<Found, HomeError> {
     let place = Place::of(home);
     let (record, found) = match Record::read(home)? {
@@ -145,7 +145,7 @@ pub fn settle(home: &Home) -> Result<Found, HomeError> {
         Some(record) => (Record { place, ..record }, Found::Own),
     };
     match record.write(home) {
-        // A place that can't be noted is no reason not to start.
+        // The id itself is valid; only its place could not be updated.
         Err(_) if found == Found::Own => Ok(found),
         written => written.map(|()| found),
     }

@@ -1,4 +1,4 @@
-//! Every path below the home. Nothing else of the program joins these strings.
+//! All paths below the home. No other part of the program builds them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{AgentId, hex};
 
-/// The home's folder, as a canonical path, and all that is found in it.
+/// A home's folder, as a canonical path, and the paths of everything in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
@@ -14,9 +14,10 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home at `root`, which must be canonical if it exists. `default` is where the plain names of
-    /// containers, volumes and images belong; every other home gets a suffix of its own, so that two homes
-    /// never meet in one engine.
+    /// Creates the home at `root`, which must be canonical if it exists.
+    ///
+    /// The home at `default` uses the plain names of containers, volumes and images. Every other home gets a suffix of
+    /// its own, so that two homes never share a name in one container engine.
     #[must_use]
     pub fn new(root: PathBuf, default: Option<&Path>) -> Self {
         let suffix =
@@ -24,327 +25,333 @@ impl Home {
         Self { root, suffix }
     }
 
-    /// Eight hex digits that stand for the folder, also of the home at the default path.
+    /// Returns eight hex digits that identify the folder, also for the home at the default path.
     #[must_use]
     pub fn digest(&self) -> String {
         digest(&self.root)
     }
 
-    /// The folder itself.
+    /// Returns the folder itself.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// What is appended to the names of this home's containers, volumes, networks and image tags: empty for
-    /// the home at the default path, else `-` and eight hex digits.
+    /// Returns the suffix for the names of this home's containers, volumes, networks and image tags: empty for the home
+    /// at the default path, otherwise `-` and eight hex digits.
     #[must_use]
     pub fn suffix(&self) -> &str {
         &self.suffix
     }
 
-    /// The configuration.
+    /// Returns the configuration file.
     #[must_use]
     pub fn config(&self) -> PathBuf {
         self.root.join("config.json")
     }
 
-    /// The number of the home's format.
+    /// Returns the file with the home's format number.
     #[must_use]
     pub fn version(&self) -> PathBuf {
         self.root.join("version")
     }
 
-    /// The home's own random id, which its gateway proves to know.
+    /// Returns the file with the home's random id, which its gateway proves to know.
     #[must_use]
     pub fn instance(&self) -> PathBuf {
         self.data().join("instance")
     }
 
-    /// The database and what belongs beside it.
+    /// Returns the folder of the database and the files that belong to it.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.root.join("data")
     }
 
-    /// The database.
+    /// Returns the database file.
     #[must_use]
     pub fn database(&self) -> PathBuf {
         self.data().join("flock.db")
     }
 
-    /// Where the chain of the audit ends, as it was last written.
+    /// Returns the file that names the last row of the audit chain.
     #[must_use]
     pub fn audit_head(&self) -> PathBuf {
         self.data().join("audit.head")
     }
 
-    /// The texts that a person typed in chats, for the line editor to call back.
+    /// Returns the file of the texts that a person typed in chats, for the history of the line editor.
     #[must_use]
     pub fn chat_history(&self) -> PathBuf {
         self.data().join("chat-history.jsonl")
     }
 
-    /// Held for one change of those.
+    /// Returns the lock file that is held for one change of the chat history.
     #[must_use]
     pub fn chat_history_lock(&self) -> PathBuf {
         self.run().join("chat-history.lock")
     }
 
-    /// Operations on agents that have begun and have not ended, a file each.
+    /// Returns the folder of unfinished operations on agents, one file each.
     #[must_use]
     pub fn pending(&self) -> PathBuf {
         self.data().join("pending")
     }
 
-    /// Held by the process that is at such an operation.
+    /// Returns the lock file that is held by the process that works on such an operation.
     #[must_use]
     pub fn pending_lock(&self) -> PathBuf {
         self.run().join("pending.lock")
     }
 
-    /// Held by a gateway for life: there is never a second one, also while an earlier one still ends.
+    /// Returns the lock file that a gateway holds for life, so that there is never a second one, even while an earlier
+    /// one is ending.
     #[must_use]
     pub fn gateway_lock(&self) -> PathBuf {
         self.run().join("gateway.lock")
     }
 
-    /// What the gateway remembers of the machine's clock.
+    /// Returns the file in which the gateway keeps its knowledge of the machine's clock.
     #[must_use]
     pub fn clock(&self) -> PathBuf {
         self.data().join("clock.json")
     }
 
-    /// An agent's transcripts.
+    /// Returns the folder of an agent's transcripts.
     #[must_use]
     pub fn sessions(&self, agent: &AgentId) -> PathBuf {
         self.agent(agent).join("sessions")
     }
 
-    /// What flock keeps of an agent; the agent itself never sees it.
+    /// Returns the folder of flock's own files about an agent. The agent itself never sees it.
     #[must_use]
     pub fn agent(&self, agent: &AgentId) -> PathBuf {
         self.root.join("agents").join(agent.as_str())
     }
 
-    /// Who an agent is, in files that its owner edits. They are not in its workspace: what lies there the
-    /// agent can rename, and a mount over a file that is renamed on the host comes off.
+    /// Returns the folder of the files that define an agent and that its owner edits.
+    ///
+    /// They are not in its workspace, because the agent could rename them there, and a file that is renamed on the host
+    /// loses the mount over it.
     #[must_use]
     pub fn identity(&self, agent: &AgentId) -> PathBuf {
         self.agent(agent).join("identity")
     }
 
-    /// All workspaces.
+    /// Returns the folder of all workspaces.
     #[must_use]
     pub fn workspaces(&self) -> PathBuf {
         self.root.join("workspaces")
     }
 
-    /// An agent's workspace: `/workspace` in its sandbox.
+    /// Returns an agent's workspace, which is `/workspace` in its sandbox.
     #[must_use]
     pub fn workspace(&self, agent: &AgentId) -> PathBuf {
         self.workspaces().join(agent.as_str())
     }
 
-    /// Shared knowledge.
+    /// Returns the folder of shared knowledge.
     #[must_use]
     pub fn vaults(&self) -> PathBuf {
         self.root.join("vaults")
     }
 
-    /// Skills, a folder each.
+    /// Returns the folder of skills, with one folder each.
     #[must_use]
     pub fn skills(&self) -> PathBuf {
         self.root.join("skills")
     }
 
-    /// A person's own archetypes.
+    /// Returns the folder of archetypes that a person has written.
     #[must_use]
     pub fn archetypes(&self) -> PathBuf {
         self.root.join("archetypes")
     }
 
-    /// Tool descriptions in other languages, a folder each.
+    /// Returns the folder of translated tool descriptions, with one folder for each language.
     #[must_use]
     pub fn locales(&self) -> PathBuf {
         self.root.join("locales")
     }
 
-    /// Written conversations for the provider `script`.
+    /// Returns the folder of scripted conversations for the provider `script`.
     #[must_use]
     pub fn scripts(&self) -> PathBuf {
         self.root.join("scripts")
     }
 
-    /// What belongs to running processes.
+    /// Returns the folder for the files of running processes.
     #[must_use]
     pub fn run(&self) -> PathBuf {
         self.root.join("run")
     }
 
-    /// The folders in which approved commands run on the host, one for each request.
+    /// Returns the folder in which approved commands run on the host, with one folder for each request.
     #[must_use]
     pub fn commands(&self) -> PathBuf {
         self.run().join("commands")
     }
 
-    /// Held by the supervisor for life: the proof that it lives.
+    /// Returns the lock file that the supervisor holds for life, which proves that it is alive.
     #[must_use]
     pub fn supervisor_lock(&self) -> PathBuf {
         self.run().join("supervisor.lock")
     }
 
-    /// Held for one read, edit and rename of the configuration.
+    /// Returns the lock file that is held while the configuration is read, edited and renamed.
     #[must_use]
     pub fn config_lock(&self) -> PathBuf {
         self.run().join("config.lock")
     }
 
-    /// The PID file of a supervised process, as in `gateway`.
+    /// Returns the PID file of a supervised process, as in `gateway`.
     #[must_use]
     pub fn pid_file(&self, name: &str) -> PathBuf {
         self.run().join(format!("{name}.pid"))
     }
 
-    /// What the supervisor remembers of crashes over its own death.
+    /// Returns the file of a process's crash history, which survives the supervisor.
     #[must_use]
     pub fn breaker(&self, name: &str) -> PathBuf {
         self.run().join(format!("{name}.breaker.json"))
     }
 
-    /// The supervisor's control socket, where the path is short enough for one.
+    /// Returns the supervisor's control socket, which is used if its path is short enough.
     #[must_use]
     pub fn control_socket(&self) -> PathBuf {
         self.run().join("control.sock")
     }
 
-    /// The in-sandbox helper programs, a folder for each version.
+    /// Returns the folder of the helper programs for sandboxes, with one folder for each version.
     #[must_use]
     pub fn helpers(&self) -> PathBuf {
         self.run().join("helper")
     }
 
-    /// What the package set is fixed to.
+    /// Returns the file that pins the version of the package set.
     #[must_use]
     pub fn nix_pin(&self) -> PathBuf {
         self.root.join("nix-pin.json")
     }
 
-    /// The locks of those who change the package store, a file each, as in `nix-gc.lock`.
+    /// Returns a lock file for changes of the package store, as in `nix-gc.lock`.
     #[must_use]
     pub fn nix_lock(&self, name: &str) -> PathBuf {
         self.run().join(format!("nix-{name}.lock"))
     }
 
-    /// flock's plugin in another program, as in `flock`.
+    /// Returns the folder of flock's plugin for another program, as in `flock`.
     #[must_use]
     pub fn extension(&self, name: &str) -> PathBuf {
         self.root.join("extensions").join(name)
     }
 
-    /// Logs.
+    /// Returns the folder of logs.
     #[must_use]
     pub fn logs(&self) -> PathBuf {
         self.root.join("logs")
     }
 
-    /// A log, as in `gateway`.
+    /// Returns a log file, as in `gateway`.
     #[must_use]
     pub fn log(&self, name: &str) -> PathBuf {
         self.logs().join(format!("{name}.log"))
     }
 
-    /// Keys and bridge tokens, 0700.
+    /// Returns the folder of keys and bridge tokens, which has mode 0700.
     #[must_use]
     pub fn secrets(&self) -> PathBuf {
         self.root.join("secrets")
     }
 
-    /// The configuration before each change, and the database before each migration.
+    /// Returns the folder of backups: the configuration before each change, and the database before each migration and
+    /// once a day.
     #[must_use]
     pub fn backups(&self) -> PathBuf {
         self.root.join("backups")
     }
 
-    /// Every installed OpenClaw, a folder each, and what belongs to their making.
+    /// Returns the folder of all installed versions of OpenClaw, and of the files that their installation needs.
     #[must_use]
     pub fn openclaw_versions(&self) -> PathBuf {
         self.root.join("gateways").join("openclaw")
     }
 
-    /// The link to the OpenClaw in use.
+    /// Returns the link to the version of OpenClaw in use.
     #[must_use]
     pub fn openclaw(&self) -> PathBuf {
         self.root.join("openclaw")
     }
 
-    /// The commits of OpenClaw that did not work here.
+    /// Returns the file that lists commits of OpenClaw that did not work here.
     #[must_use]
     pub fn openclaw_failed(&self) -> PathBuf {
         self.openclaw_versions().join("failed.json")
     }
 
-    /// The commits that tags of OpenClaw were at when they were first seen.
+    /// Returns the file with the commits that OpenClaw's tags pointed to when they were first seen.
     #[must_use]
     pub fn openclaw_tags(&self) -> PathBuf {
         self.openclaw_versions().join("tags.json")
     }
 
-    /// The change of OpenClaw's version that is under way, or was interrupted.
+    /// Returns the file about a change of OpenClaw's version that is in progress or was interrupted.
     #[must_use]
     pub fn openclaw_underway(&self) -> PathBuf {
         self.openclaw_versions().join("underway.json")
     }
 
-    /// Held by the one that installs a gateway.
+    /// Returns the lock file that is held while OpenClaw is installed.
     #[must_use]
     pub fn install_lock(&self) -> PathBuf {
         self.run().join("install.lock")
     }
 
-    /// What belongs to updates of flock's own program: the one before, and what is being built.
+    /// Returns the folder for updates of flock's own program: the previous program, and what is being built.
     #[must_use]
     pub fn program(&self) -> PathBuf {
         self.root.join("gateways").join("flock")
     }
 
-    /// The commits that tags of flock's source were at when they were first seen.
+    /// Returns the file with the commits that the tags of flock's source pointed to when they were first seen.
     #[must_use]
     pub fn program_tags(&self) -> PathBuf {
         self.program().join("tags.json")
     }
 
-    /// The change of flock's program that is under way, or was interrupted.
+    /// Returns the file about an update of flock's program that is in progress or was interrupted.
     #[must_use]
     pub fn program_underway(&self) -> PathBuf {
         self.program().join("underway.json")
     }
 
-    /// Held by the one that updates flock's program.
+    /// Returns the lock file that is held while flock's program is updated.
     #[must_use]
     pub fn program_lock(&self) -> PathBuf {
         self.run().join("program.lock")
     }
 
-    /// The configuration that OpenClaw is started on, derived from the home's own.
+    /// Returns the configuration file that OpenClaw is started with, derived from the home's own.
     #[must_use]
     pub fn openclaw_config(&self) -> PathBuf {
         self.openclaw_versions().join("openclaw.json")
     }
 
-    /// OpenClaw's own state.
+    /// Returns the folder of OpenClaw's own state.
     #[must_use]
     pub fn openclaw_state(&self) -> PathBuf {
         self.openclaw_versions().join("state")
     }
 
-    /// The folders `init` makes, each with its mode.
+    /// Returns the folders that `init` creates, each with its mode.
     #[must_use]
     pub fn folders(&self) -> Vec<(PathBuf, u32)> {
         vec![
             (self.root.clone(), 0o700),
             (self.data(), 0o700),
             (self.root.join("agents"), 0o700),
+            // These may be entered but not listed by others: a sandbox's user reaches its mounts and helper through
+            // them.
             (self.workspaces(), 0o711),
             (self.vaults(), 0o700),
             (self.skills(), 0o700),

@@ -1,4 +1,4 @@
-//! Locks on files, as `flock(2)` gives them: they end with the process that holds them, however it ends.
+//! File locks with `flock(2)`. A lock ends with the process that holds it, however the process ends.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::HomeError;
 
-/// A held lock; dropping it gives it back.
+/// A held lock, which is released when it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    // Opened close-on-exec, so that no child keeps it.
+    // Opened close-on-exec, so that no child process keeps the lock.
     _file: File,
     path: PathBuf,
 }
@@ -20,7 +20,8 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// [`HomeError::Held`] if somebody does.
+    /// Returns [`HomeError::Held`] if another process holds it, and [`HomeError::Io`] if the file can't be opened or
+    /// locked.
     pub fn try_acquire(path: &Path) -> Result<Self, HomeError> {
         let file = open(path)?;
         match file.try_lock() {
@@ -32,18 +33,19 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting at most `limit` for it. Blocks the thread.
+    /// Takes the lock and waits at most `limit` for it. Blocks the calling thread.
     ///
     /// # Errors
     ///
-    /// [`HomeError::Held`] if it stays held.
+    /// Returns [`HomeError::Held`] if it is still held after `limit`, and [`HomeError::Io`] if the file can't be opened
+    /// or locked.
     pub fn acquire(path: &Path, limit: Duration) -> Result<Self, HomeError> {
         let end = Instant::now() + limit;
         let mut pause = Duration::from_micros(200);
         loop {
             match Self::try_acquire(path) {
                 Err(HomeError::Held { .. }) if Instant::now() < end => {
-                    // flock(2) has no deadline of its own; the pause grows so that 50 waiters stay cheap.
+                    // flock(2) has no timeout, so poll. The growing pause keeps even 50 waiting processes cheap.
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(10));
                 }
@@ -52,11 +54,11 @@ impl Lock {
         }
     }
 
-    /// Whether somebody holds the lock at `path`. A file that is not there is not held.
+    /// Returns `true` if the lock at `path` is held. A lock whose file does not exist is not held.
     ///
     /// # Errors
     ///
-    /// If that can't be found out.
+    /// Returns [`HomeError::Io`] if the file can't be opened or locked.
     pub fn is_held(path: &Path) -> Result<bool, HomeError> {
         if !path.exists() {
             return Ok(false);
@@ -68,7 +70,7 @@ impl Lock {
         }
     }
 
-    /// The file that is locked.
+    /// Returns the path of the lock file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -80,7 +82,7 @@ fn open(path: &Path) -> Result<File, HomeError> {
     let mut options = std::fs::OpenOptions::new();
     let writing = options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
     let opened = match writing.open(path) {
-        // A lock needs no right to write. On a disk that became read-only flock must still be stopped.
+        // A lock needs no write permission. flock must still be able to stop if its disk has become read-only.
         Err(error) if is_read_only(&error) => {
             std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|_| error)
         }

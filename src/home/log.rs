@@ -1,17 +1,19 @@
-//! Log files that can't fill the disk: a file is set aside when it has reached its size, and only the newest
-//! few are kept, as `gateway.log`, `gateway.log.1`, `gateway.log.2`, …
+//! Log files that can't fill the disk.
+//!
+//! A file that has reached its size limit is rotated, and only the newest few are kept: `gateway.log`, `gateway.log.1`,
+//! `gateway.log.2`, …
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// How much is kept.
+/// The limits of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Cap {
-    /// A file is set aside before it grows beyond this, in bytes.
+    /// The size in bytes at which a file is rotated.
     pub bytes: u64,
-    /// So many files that were set aside are kept.
+    /// The number of rotated files that are kept.
     pub files: u32,
 }
 
@@ -21,8 +23,7 @@ impl Default for Cap {
     }
 }
 
-/// A log that is written to its end. Errors are for the caller to ignore or count: logging must never end
-/// what it logs.
+/// A log that lines are appended to. Callers ignore or count its errors: logging must never end the process that logs.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -31,7 +32,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log at this path; nothing is opened before the first write.
+    /// Creates the log at a path. The file is opened at the first write.
     #[must_use]
     pub const fn new(path: PathBuf, cap: Cap) -> Self {
         Self { path, cap, file: None }
@@ -41,7 +42,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// If the file can't be opened or written; the next call tries again.
+    /// Returns an error if the file can't be opened or written. The next call tries again.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = lines.len() as u64;
         let (mut file, mut size) = match self.file.take() {
@@ -57,7 +58,7 @@ impl Log {
         Ok(())
     }
 
-    /// Renames are best effort: what can't be moved is written over by the next one.
+    /// Rotates the files. Errors are ignored: a file that can't be renamed is overwritten by the next rotation.
     fn set_aside(&self) {
         for number in (1..self.cap.files).rev() {
             let _ = fs_err::rename(aside(&self.path, number), aside(&self.path, number + 1));
@@ -66,7 +67,7 @@ impl Log {
     }
 }
 
-/// The files of a log that are there, oldest first.
+/// Returns the existing files of a log, oldest first.
 #[must_use]
 pub fn files(path: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
@@ -78,7 +79,7 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where a log goes that has been set aside `number` times.
+/// Returns the name of a log after `number` rotations.
 fn aside(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
@@ -90,13 +91,14 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
         .append(true)
         .create(true)
         .mode(0o600)
+        // O_NONBLOCK, because opening a FIFO in place of the log would block the process.
         .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
         .open(path)?;
     let size = file.metadata()?.size();
     Ok((file, size))
 }
 
-/// No cap asks for more files than this.
+/// The most rotated files that any cap allows.
 const MOST_FILES: u32 = 99;
 
 #[cfg(test)]
@@ -111,7 +113,7 @@ mod tests {
         for number in 0..100 {
             log.append(format!("line {number:03}\n").as_bytes()).unwrap();
         }
-        // A second writer, as after a restart, goes on where the first one was.
+        // A second writer, as after a restart, continues the same file.
         Log::new(path.clone(), Cap { bytes: 40, files: 3 }).append(b"line 100\n").unwrap();
         let kept: String = files(&path).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
         let lines: Vec<&str> = kept.lines().collect();

@@ -1,5 +1,7 @@
-//! The home: the folder that holds one flock. This module owns its layout, its locks, atomic replacement of
-//! its files, its format version, and the only safe way to open what an agent can write.
+//! The home: the folder that contains one flock installation.
+//!
+//! This module owns its layout, its locks, the atomic replacement of its files, its format version, and the only safe
+//! way to open what an agent can write.
 
 pub mod atomic;
 pub mod beneath;
@@ -24,71 +26,67 @@ use crate::error::{Explain, KERNEL_LOG, Kind, is_of_disk};
 
 pub use layout::Home;
 
-/// Why a home can't be used.
+/// An error of using a home.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// There is no home folder of a user to look in.
+    /// The user has no home folder in which flock's could be.
     #[error("this user has no home folder, and neither --home nor FLOCK_HOME is given")]
     Nowhere,
-    /// The path is not one a home can have.
+    /// The path can't be that of a home.
     #[error("{} can't be a home: {reason}", path.display())]
     Unusable {
-        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The reason why not.
         reason: &'static str,
     },
-    /// Nothing has been set up there.
+    /// `flock init` was not run for this home.
     #[error("flock is not set up in {}", root.display())]
     NotInitialised {
-        /// The home.
+        /// The folder of the home.
         root: PathBuf,
     },
     /// The home has no instance id.
     #[error("{} is missing or empty", path.display())]
     NoInstance {
-        /// The file.
+        /// The file in which it is missing.
         path: PathBuf,
     },
-    /// A newer flock made it.
+    /// A newer version of flock created the home.
     #[error("{} has format {found}; this flock writes format {known}", root.display())]
     Newer {
-        /// The home.
+        /// The folder of the home.
         root: PathBuf,
-        /// Its format.
+        /// The home's format number.
         found: u32,
-        /// The newest this flock knows.
+        /// The newest format number that this flock knows.
         known: u32,
     },
-    /// The format number can't be read.
+    /// The file with the format number is invalid.
     #[error("{} does not hold a format number", path.display())]
     BadVersion {
-        /// The file.
+        /// The path of that file.
         path: PathBuf,
     },
-    /// Somebody else holds a lock.
+    /// Another process holds a lock.
     #[error("another process holds {}", path.display())]
     Held {
-        /// The lock.
+        /// The path of the lock file.
         path: PathBuf,
     },
-    /// Other users can look into it, and that can't be changed.
+    /// Other users have access to a folder, and that could not be changed.
     #[error("other users can look into {}, which could not be closed to them", path.display())]
     Open {
-        /// Which folder.
         path: PathBuf,
-        /// Why; `None` where the file system keeps no rights.
+        /// The error of the change; `None` if the file system does not store permissions.
         #[source]
         source: Option<std::io::Error>,
     },
-    /// A file or folder of the home failed.
+    /// An operation on a file or folder of the home failed.
     #[error("failed to {verb} {}", path.display())]
     Io {
-        /// As in `write`.
+        /// The operation, as in `write`.
         verb: &'static str,
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -135,15 +133,16 @@ impl Explain for HomeError {
     }
 }
 
-/// The home format this flock writes.
+/// The home format that this flock writes.
 pub const FORMAT: u32 = 1;
 
 impl Home {
-    /// Finds the home: the one given, else `FLOCK_HOME`, else `~/.flock`. It need not exist yet.
+    /// Finds the home: `given`, else `FLOCK_HOME`, else `~/.flock`. It need not exist yet.
     ///
     /// # Errors
     ///
-    /// If there is no place for one, or the path is a file.
+    /// Returns [`HomeError::Nowhere`] if none of the three is available, and [`HomeError::Unusable`] if the path is a
+    /// file, the root folder, or contains a colon or control characters.
     pub fn locate(given: Option<&Path>) -> Result<Self, HomeError> {
         let default = dirs::home_dir().map(|home| canonical(&home.join(".flock")));
         let chosen = match given {
@@ -159,7 +158,8 @@ impl Home {
         if chosen.exists() && !chosen.is_dir() {
             return Err(HomeError::Unusable { path: chosen, reason: "it is not a folder" });
         }
-        // Docker's bind syntax and the control characters of a terminal both end in trouble much later.
+        // A colon breaks Docker's syntax for mounts, and control characters disturb terminals, both much later than
+        // here.
         if chosen.to_str().is_none_or(|text| text.contains(':') || text.chars().any(char::is_control)) {
             return Err(HomeError::Unusable {
                 path: chosen,
@@ -169,11 +169,11 @@ impl Home {
         Ok(Self::new(chosen, default.as_deref()))
     }
 
-    /// Fails unless `init` has made this home.
+    /// Checks that `flock init` was run for this home.
     ///
     /// # Errors
     ///
-    /// [`HomeError::NotInitialised`].
+    /// Returns [`HomeError::NotInitialised`] if it was not.
     pub fn require(&self) -> Result<(), HomeError> {
         if self.config().exists() {
             Ok(())
@@ -182,11 +182,11 @@ impl Home {
         }
     }
 
-    /// Makes the folders that are missing, each with its mode, and closes the home to other users.
+    /// Creates missing folders, each with its mode, and removes other users' access to the home.
     ///
     /// # Errors
     ///
-    /// If one can't be made, and as [`Home::close`].
+    /// Returns an error if a folder can't be created, and the errors of [`Home::close`].
     pub fn make_folders(&self) -> Result<(), HomeError> {
         use std::os::unix::fs::DirBuilderExt as _;
         for (path, mode) in self.folders() {
@@ -199,12 +199,12 @@ impl Home {
         self.close()
     }
 
-    /// Takes from other users what rights they have to the home and to its most private folders. A workspace in it may hold
-    /// programs that run with its owner's rights.
+    /// Removes other users' access to the home and to its most private folders. A workspace in it may contain programs
+    /// that run with the rights of their owner.
     ///
     /// # Errors
     ///
-    /// [`HomeError::Open`] where others still have some.
+    /// Returns [`HomeError::Open`] if others still have access.
     pub fn close(&self) -> Result<(), HomeError> {
         use std::os::unix::fs::PermissionsExt as _;
         for path in [self.root().to_owned(), self.data(), self.secrets()] {
@@ -214,7 +214,7 @@ impl Home {
                 continue;
             }
             let closed = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(found & !0o077));
-            // Some file systems take any mode and keep their own.
+            // Some file systems accept any mode and ignore it, so check the result.
             let is_closed = mode().is_ok_and(|now| now & 0o077 == 0);
             if closed.is_err() || !is_closed {
                 return Err(HomeError::Open { path, source: closed.err() });
@@ -224,7 +224,8 @@ impl Home {
     }
 }
 
-/// The path, or the nearest folder above it that is there: a command can't look at a file that could not be made.
+/// Returns the path, or its nearest existing ancestor. A hint can't tell the user to inspect a file that could not be
+/// created.
 pub(crate) fn existing(path: &Path) -> &Path {
     path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
@@ -237,8 +238,9 @@ fn absolute(path: &Path) -> Result<PathBuf, HomeError> {
     })
 }
 
-/// The canonical form of a path whose last parts may not exist yet. For comparing where things are, never for opening
-/// what an agent can write.
+/// Returns the canonical form of a path whose last components may not exist.
+///
+/// Use it only to compare locations, never to open something that an agent can write.
 #[must_use]
 pub fn canonical(path: &Path) -> PathBuf {
     let mut missing = Vec::new();

@@ -1,5 +1,7 @@
-//! Operations on an agent that take several steps: each is written down before its first step and struck out after its
-//! last, so that one which was killed is known and can be finished.
+//! Unfinished operations on agents.
+//!
+//! An operation of several steps is recorded before its first step and deleted after its last one. If its process is
+//! killed, the record shows that, and the operation can be finished.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,43 +16,41 @@ use crate::id::AgentId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pending {
-    /// The agent.
     pub agent: AgentId,
-    /// What is done with it.
     pub operation: Operation,
-    /// Who asked for it, as a party.
+    /// The party that asked for it.
     pub by: String,
-    /// When it began, in Unix milliseconds.
+    /// Unix milliseconds.
     pub begun_at: i64,
-    /// Whether the configuration has been changed for it. An agent of this id that is configured after that is a new
-    /// one and stays there.
+    /// Set once the configuration was changed for the operation. An agent of this id that is added to the configuration
+    /// afterwards is a new one and is kept.
     pub configured: bool,
 }
 
-/// What is done with an agent.
+/// The kind of an operation on an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Operation {
-    /// It is removed.
+    /// The agent is removed.
     Remove {
-        /// Whether its workspace, transcripts and sessions are deleted, too.
+        /// Set to delete its workspace, transcripts and sessions as well.
         purge: bool,
-        /// Its workspace when it was removed.
+        /// Its workspace at the time of the removal.
         workspace: PathBuf,
     },
-    /// It gets another id.
+    /// The agent gets another id.
     Rename {
-        /// The new one.
+        /// The new id.
         to: AgentId,
-        /// Its workspace when that began.
+        /// Its workspace at the start of the operation.
         workspace: PathBuf,
-        /// Whether a gateway was stopped for it, which is to be started again.
+        /// Set if a gateway was stopped for this and has to be started again.
         restart: bool,
     },
 }
 
 impl Pending {
-    /// Whether its last step deletes what the agent had.
+    /// Returns `true` if the last step deletes the agent's data.
     #[must_use]
     pub const fn purges(&self) -> bool {
         match self.operation {
@@ -59,7 +59,7 @@ impl Pending {
         }
     }
 
-    /// As in `the removal of coder`.
+    /// Returns a noun phrase, as in `the removal of coder`.
     #[must_use]
     pub fn title(&self) -> String {
         match &self.operation {
@@ -68,7 +68,7 @@ impl Pending {
         }
     }
 
-    /// The command that goes on with it.
+    /// Returns the command that continues the operation.
     #[must_use]
     pub fn command(&self) -> String {
         match &self.operation {
@@ -79,16 +79,16 @@ impl Pending {
     }
 }
 
-/// No record of an operation is larger, in bytes.
+/// The largest record in bytes.
 const LARGEST: u64 = 64 << 10;
-/// How long one waits for another process that is at an operation.
+/// The time limit for waiting for another process that works on an operation.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Writes down that an operation begins, or how far it has come. It is on the disk when this returns.
+/// Records the start of an operation or its progress. Returns once the record is on the disk.
 ///
 /// # Errors
 ///
-/// If it can't be written.
+/// Returns an error if the record can't be written.
 pub fn write(home: &Home, pending: &Pending) -> Result<(), HomeError> {
     let folder = home.pending();
     fs_err::create_dir_all(&folder).map_err(|source| HomeError::Io {
@@ -100,11 +100,11 @@ pub fn write(home: &Home, pending: &Pending) -> Result<(), HomeError> {
     atomic::write(&path(home, &pending.agent), &bytes, 0o600)
 }
 
-/// Strikes an operation out.
+/// Deletes the record of an operation that has ended.
 ///
 /// # Errors
 ///
-/// If its record can't be removed.
+/// Returns an error if the record can't be removed.
 pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     let path = path(home, agent);
     match fs_err::remove_file(&path) {
@@ -115,11 +115,11 @@ pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     }
 }
 
-/// The operation on this agent that has not ended.
+/// Returns the unfinished operation on an agent, if there is one.
 ///
 /// # Errors
 ///
-/// If its record can't be read.
+/// Returns an error if the record can't be read or is invalid.
 pub fn read(home: &Home, agent: &AgentId) -> Result<Option<Pending>, HomeError> {
     let path = path(home, agent);
     let Some(bytes) = atomic::read(&path, LARGEST)? else { return Ok(None) };
@@ -130,11 +130,11 @@ pub fn read(home: &Home, agent: &AgentId) -> Result<Option<Pending>, HomeError> 
     })
 }
 
-/// All operations that have not ended, in the order of their agents.
+/// Returns all unfinished operations, sorted by agent.
 ///
 /// # Errors
 ///
-/// If one can't be read.
+/// Returns an error if a record can't be read or is invalid.
 pub fn all(home: &Home) -> Result<Vec<Pending>, HomeError> {
     let folder = home.pending();
     let fail = |source| HomeError::Io { verb: "read", path: folder.clone(), source };
@@ -156,20 +156,20 @@ pub fn all(home: &Home) -> Result<Vec<Pending>, HomeError> {
     Ok(found)
 }
 
-/// The right to work on operations of this home. Blocks while another process has it, for some minutes at most.
+/// Takes the lock for work on operations of this home. Waits some minutes for another process that has it.
 ///
 /// # Errors
 ///
-/// [`HomeError::Held`] if another process keeps it.
+/// Returns [`HomeError::Held`] if another process still has it after that.
 pub fn lock(home: &Home) -> Result<Lock, HomeError> {
     Lock::acquire(&home.pending_lock(), PATIENCE)
 }
 
-/// As [`lock`], without waiting.
+/// Takes the same lock as [`lock`], without waiting.
 ///
 /// # Errors
 ///
-/// [`HomeError::Held`] if another process has it.
+/// Returns [`HomeError::Held`] if another process has it.
 pub fn try_lock(home: &Home) -> Result<Lock, HomeError> {
     Lock::try_acquire(&home.pending_lock())
 }
@@ -201,7 +201,7 @@ mod tests {
         write(&home, &bob).unwrap();
         write(&home, &ada).unwrap();
         write(&home, &Pending { configured: true, ..bob.clone() }).unwrap();
-        // A draft of a writer that was killed.
+        // A temporary file of a process that was killed.
         std::fs::write(home.pending().join(".new-a1b2c3"), "{").unwrap();
         assert_eq!(all(&home).unwrap(), [ada.clone(), Pending { configured: true, ..bob.clone() }]);
         clear(&home, &ada.agent).unwrap();

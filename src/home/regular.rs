@@ -1,41 +1,41 @@
-//! Opening files of the home that must be regular files. A FIFO in the place of one would hold whoever opens it until
-//! somebody writes into it, which nobody does.
+//! Opening files of the home that must be regular files. Opening a FIFO would block until somebody writes to it, which
+//! nobody does.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Opens a file for reading.
+/// Opens a regular file for reading.
 ///
 /// # Errors
 ///
-/// If it can't be opened, or is no regular file.
+/// Returns an error if the file can't be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true))
 }
 
-/// Opens a file in the way that `options` say, but for flags of their own.
+/// Opens a regular file with `options`, whose custom flags are replaced.
 ///
 /// # Errors
 ///
-/// As [`open`].
+/// Returns an error if the file can't be opened, or is not a regular file.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    // O_NONBLOCK means nothing for a regular file, and has the opening of a FIFO return at once.
+    // O_NONBLOCK has no effect on a regular file, and makes the open of a FIFO return at once.
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY | nix::libc::O_CLOEXEC;
     let file = match options.custom_flags(flags).open(path) {
-        // A FIFO that is opened for writing and has no reader, or a socket.
+        // A FIFO opened for writing that has no reader, or a socket.
         Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => return Err(no_file()),
         file => file?,
     };
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
 }
 
-/// Copies a file with its rights.
+/// Copies a regular file with its permissions.
 ///
 /// # Errors
 ///
-/// As [`open`], or if the copy can't be written.
+/// Returns an error if `from` can't be opened or is not a regular file, or if the copy can't be written.
 pub fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     drop(open(from)?);
     std::fs::copy(from, to)

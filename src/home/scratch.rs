@@ -1,4 +1,4 @@
-//! An empty folder for one use, removed with all in it when it is dropped.
+//! Temporary folders that are removed with their content when they are dropped.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::HomeError;
 use super::clear::clear;
 
-/// A folder of its owner's alone. It is removed with all in it when this is dropped.
+/// A temporary folder that only its owner can use. Dropping it removes it with its content.
 #[derive(Debug)]
 pub struct Scratch {
     above: PathBuf,
@@ -14,11 +14,11 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the folder `name` in the folder `above`, which is made too where it is not there.
+    /// Creates the folder `name` in the folder `above`, which is created too if it is missing.
     ///
     /// # Errors
     ///
-    /// If it can't be made, or something has that name already.
+    /// Returns an error if it can't be created, or if the name is in use.
     pub fn make(above: &Path, name: &str) -> Result<Self, HomeError> {
         let made = Self { above: above.to_owned(), name: name.into() };
         let make =
@@ -29,14 +29,13 @@ impl Scratch {
             };
         make(above, true)?;
         if let Err(error) = make(&made.path(), false) {
-            // What is there is somebody else's.
+            // What has the name belongs to another process, so it must not be removed by the destructor.
             std::mem::forget(made);
             return Err(error);
         }
         Ok(made)
     }
 
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.above.join(&self.name)
@@ -49,14 +48,14 @@ impl Drop for Scratch {
     }
 }
 
-/// The names of what is in the folder `above`.
+/// Returns the names of the entries of the folder `above`.
 #[must_use]
 pub fn names(above: &Path) -> Vec<String> {
     let Ok(entries) = fs_err::read_dir(above) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// Removes these from the folder `above`: an earlier process left them.
+/// Removes these entries of the folder `above`, which an earlier process left.
 pub fn sweep(above: &Path, names: &[String]) {
     names.iter().for_each(|name| remove(above, Path::new(name)));
 }

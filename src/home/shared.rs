@@ -1,4 +1,4 @@
-//! Folders of the home that a person fills: `vaults/` and `skills/`, with a folder for each vault or skill, and
+//! Folders of the home that a person fills: `vaults/` and `skills/`, with one folder for each vault or skill, and
 //! `archetypes/`.
 
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use super::beneath::{BeneathError, Kind, Root};
 use crate::id::FolderName;
 
-/// The vaults or skills in a folder, in order. A link, a file, or a name that is none is not among them; where
-/// the folder is missing there are none.
+/// Returns the names of the vaults or skills in a folder, sorted. Links, files and invalid names are left out. A
+/// missing folder has none.
 #[must_use]
 pub fn names(folder: &Path) -> Vec<FolderName> {
     let listed = open(folder).and_then(|root| root.list(Path::new(""), MAX));
@@ -16,14 +16,15 @@ pub fn names(folder: &Path) -> Vec<FolderName> {
     folders.filter_map(|entry| entry.path.to_str()?.parse().ok()).collect()
 }
 
-/// Opens the folder itself. It is the person's, who may have put a link to another place there; what is in it is opened
-/// without following any.
+/// Opens the folder itself.
+///
+/// It belongs to the person, who may have made it a link to another place. Links inside it are not followed.
 ///
 /// # Errors
 ///
-/// If it is not there or not a folder.
+/// Returns a [`BeneathError`] if it does not exist or is not a folder.
 pub fn open(folder: &Path) -> Result<Root, BeneathError> {
-    // A link in the last place is not followed, and here the last place is the folder's own `.`.
+    // `Root::open` refuses a link as the last component. With `.` appended, a link to the folder is not the last one.
     Root::open(&folder.join("."))
 }
 

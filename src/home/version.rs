@@ -1,12 +1,12 @@
-//! The format number of a home. A home of a newer flock is read by `status` and written by nothing.
+//! The home's format number. A home of a newer flock can be read by `status`, but nothing writes to it.
 
 use super::{FORMAT, Home, HomeError, atomic};
 
-/// The format of the home; `None` where there is no home yet, or one that `init` has not finished.
+/// Returns the home's format number, or `None` if there is no home or `init` has not finished.
 ///
 /// # Errors
 ///
-/// If the number can't be read.
+/// Returns [`HomeError::BadVersion`] if the file has no number in it, and [`HomeError::Io`] if it can't be read.
 pub fn read(home: &Home) -> Result<Option<u32>, HomeError> {
     let path = home.version();
     let Some(bytes) = atomic::read(&path, 64)? else { return Ok(None) };
@@ -14,11 +14,11 @@ pub fn read(home: &Home) -> Result<Option<u32>, HomeError> {
     number.map(Some).ok_or(HomeError::BadVersion { path })
 }
 
-/// Fails if this flock must not write the home.
+/// Checks that this flock may write to the home.
 ///
 /// # Errors
 ///
-/// [`HomeError::Newer`], or if the number can't be read.
+/// Returns [`HomeError::Newer`] if the home has a newer format, and the errors of [`read`].
 pub fn check_writable(home: &Home) -> Result<(), HomeError> {
     match read(home)? {
         Some(found) if found > FORMAT => {
@@ -28,11 +28,11 @@ pub fn check_writable(home: &Home) -> Result<(), HomeError> {
     }
 }
 
-/// Writes this flock's format number.
+/// Writes this flock's format number to the home.
 ///
 /// # Errors
 ///
-/// If the home is newer, or the file can't be written.
+/// Returns [`HomeError::Newer`] if the home has a newer format, and another error if the file can't be read or written.
 pub fn stamp(home: &Home) -> Result<(), HomeError> {
     check_writable(home)?;
     atomic::write(&home.version(), format!("{FORMAT}\n").as_bytes(), 0o600)

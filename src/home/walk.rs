@@ -1,41 +1,45 @@
-//! A look through a whole folder that is not trusted: bounded in depth and number, following nothing.
+//! A walk through an untrusted folder: limited in depth and number of entries, following no links.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::beneath::{BeneathError, Entry, Kind, Root};
 
-/// How far a walk goes.
+/// The limits of a walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Levels of folders; 1 is the folder itself.
+    /// The number of levels; 1 is the folder itself without subfolders.
     pub depth: usize,
-    /// Entries in all.
+    /// The number of entries in total.
     pub entries: usize,
 }
 
-/// What was found.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub struct Walk {
-    /// Everything but what is hidden, each folder before what is in it, and in a folder by name.
+    /// All entries that are not hidden. A folder comes before its content, and entries of one folder are sorted by
+    /// name.
     pub entries: Vec<Entry>,
-    /// Whether there is more than the limits let be seen.
+    /// Set if there is more than the limits allow.
     pub more: bool,
 }
 
 impl Walk {
-    /// The regular files.
+    /// Returns the regular files.
     pub fn files(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.kind == Kind::File)
     }
 }
 
-/// Looks through `from`, a path relative to `root`; an empty one is the root itself. What begins with a dot
-/// is passed over: there are the drafts of atomic writes, and what programs keep for themselves.
+/// Walks through `from`, a path relative to `root`; an empty path is the root itself.
+///
+/// Names that begin with a dot are skipped. They are temporary files of atomic writes, and files that programs keep for
+/// themselves.
 ///
 /// # Errors
 ///
-/// If the folder itself can't be listed. A folder in it that can't is named in the log, and counts as more.
+/// Returns a [`BeneathError`] if the folder itself can't be listed. A subfolder that can't be listed is logged and
+/// counts as more.
 pub fn walk(root: &Root, from: &Path, limits: Limits) -> Result<Walk, BeneathError> {
     let mut found = Walk::default();
     descend(root, from, limits, &mut found)?;
@@ -70,7 +74,8 @@ fn descend(root: &Root, folder: &Path, limits: Limits, found: &mut Walk) -> Resu
     Ok(())
 }
 
-/// Hidden entries of one folder that are read over without costing a visible one its place.
+/// The number of hidden entries of a folder that are read in addition to the limit, so that they do not displace
+/// visible ones.
 const HIDDEN: usize = 64;
 
 #[cfg(test)]

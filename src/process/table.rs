@@ -1,5 +1,4 @@
-//! The processes of this machine as a whole: who bears what in its environment, who descends from whom, and the end
-//! of many at once.
+//! Operations on all processes of the machine: search by environment, search by descent, and killing many at once.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,14 +9,16 @@ use nix::unistd::Pid;
 
 use super::ProcessId;
 
-/// Whether a process has such an entry, `NAME=value`, in its environment. Where that can't be read it has not.
+/// Returns `true` if a process has a matching entry, `NAME=value`, in its environment. Returns `false` if the
+/// environment can't be read.
 #[must_use]
 pub fn bears(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
     environment(pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_one))
 }
 
-/// All living processes with such an entry in their environment, but for this one and its ancestors: flock may itself
-/// be run by what it looks for.
+/// Returns all living processes with a matching entry in their environment.
+///
+/// This process and its ancestors are left out: flock itself may run below a process that it searches for.
 #[must_use]
 pub fn bearing(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
     let spared = lineage();
@@ -30,7 +31,7 @@ pub fn bearing(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
         .collect()
 }
 
-/// All living processes that descend from this one, but for those that are spared and what descends from them.
+/// Returns all living descendants of `root`, except spared ones and their descendants.
 #[must_use]
 pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
@@ -40,7 +41,8 @@ pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId>
     let mut found = Vec::new();
     let mut open = vec![root.pid];
     while let Some(parent) = open.pop() {
-        // Each is taken out of the table once, so that a pid that was used again meanwhile makes no circle.
+        // Each parent is removed from the table when it is visited, so a pid that was reused in between can't cause an
+        // endless loop.
         let taken: Vec<i32> =
             children.remove(&parent).unwrap_or_default().into_iter().filter(|pid| !is_spared(*pid)).collect();
         found.extend(taken.iter().copied().filter_map(ProcessId::of));
@@ -49,22 +51,24 @@ pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId>
     if root.is_alive() { found } else { Vec::new() }
 }
 
-/// Kills what is found until nothing is found any more, because a process that forks without end makes new ones while
-/// the old are killed. Gives back those that would not die: of another user, or stuck in the kernel.
+/// Kills all processes that `find` returns, until it returns none. Returns those that could not be killed.
+///
+/// One round is not enough: a process that keeps forking creates new ones while the old ones are killed. Processes of
+/// other users, or stuck in the kernel, can't be killed.
 pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
     let until = Instant::now() + LIMIT;
     let mut left: Vec<ProcessId> = Vec::new();
     let mut empty_looks = 0;
     loop {
         let found: Vec<ProcessId> = find().into_iter().filter(|one| !left.contains(one)).collect();
-        // The table is not read at one instant: a process whose parent ends just then may be missed once.
+        // The process table is not read at one instant. A process whose parent ends meanwhile can be missed once.
         empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
         if empty_looks == EMPTY_LOOKS || Instant::now() >= until {
             left.extend(found);
             left.retain(|one| one.is_alive());
             return left;
         }
-        // First none of them can go on, then all die.
+        // Stop all of them before killing any, so that none can fork in between.
         let refused = found.iter().filter(|one| signal(**one, Signal::SIGSTOP) == Err(Errno::EPERM));
         left.extend(refused);
         for one in &found {
@@ -74,22 +78,22 @@ pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
     }
 }
 
-/// Signals exactly this process.
+/// Sends a signal to exactly this process, checked by its start time.
 ///
 /// # Errors
 ///
-/// If it may not be signalled, or is gone.
+/// Returns `ESRCH` if the process is gone, and `EPERM` if it may not be signalled.
 pub fn signal(process: ProcessId, signal: Signal) -> nix::Result<()> {
     if process.is_alive() { kill(Pid::from_raw(process.pid), signal) } else { Err(Errno::ESRCH) }
 }
 
-/// How long what is killed may take to be gone, and how often is looked.
+/// The time that killed processes may take to disappear, and the pause between two searches.
 const LIMIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
-/// How many looks have to find nothing.
+/// The number of consecutive searches that have to find nothing.
 const EMPTY_LOOKS: u32 = 3;
 
-/// This process and those it descends from.
+/// Returns this process and its ancestors.
 fn lineage() -> Vec<i32> {
     let mut line = vec![ProcessId::current().pid];
     while let Some(parent) = line.last().and_then(|pid| super::parent(*pid)).filter(|pid| *pid > 1) {
@@ -105,8 +109,8 @@ fn environment(pid: i32) -> Option<Vec<u8>> {
     let read = |file: &str| fs_err::read(format!("/proc/{pid}/{file}")).ok();
     for _ in 0..EXEC_LOOKS {
         let environment = read("environ")?;
-        // In the middle of an exec a process has neither an environment nor arguments for a moment, and a
-        // look just then would miss one of ours.
+        // During an exec, a process has neither an environment nor arguments for a moment. A look at that time would
+        // miss a marked process.
         if !environment.is_empty() || !read("cmdline")?.is_empty() || Stat::of(pid)?.has_no_memory() {
             return Some(environment);
         }
@@ -115,11 +119,11 @@ fn environment(pid: i32) -> Option<Vec<u8>> {
     None
 }
 
-/// How often, and how far apart, a process is looked at that seems to be in the middle of an exec.
+/// The number of looks at a process that seems to be in an exec, and the pause between them.
 const EXEC_LOOKS: u32 = 20;
 const EXEC_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// What `/proc/<pid>/stat` says, of what is needed here.
+/// The fields of `/proc/<pid>/stat` that are needed here.
 struct Stat {
     state: char,
     flags: u64,
@@ -134,9 +138,9 @@ impl Stat {
         Some(Self { state, flags })
     }
 
-    /// Whether it is dead, or the kernel's own: such a process has no environment for good.
+    /// Returns `true` for a dead process or a kernel thread, neither of which ever has an environment.
     const fn has_no_memory(&self) -> bool {
-        /// `PF_KTHREAD` of the kernel's `sched.h`.
+        /// `PF_KTHREAD` in the kernel's `sched.h`.
         const KERNEL_THREAD: u64 = 0x0020_0000;
         matches!(self.state, 'Z' | 'X') || self.flags & KERNEL_THREAD != 0
     }
@@ -159,7 +163,7 @@ mod tests {
 
     #[test]
     fn who_descends_is_found_but_for_who_is_spared() {
-        // A shell with a child, which has one in a session of its own.
+        // A shell with a child, which itself has a child in a session of its own.
         let script = "sleep 4713 & sh -c 'setsid sleep 4715 & wait' & sleep 4713 & wait";
         let mut top = Command::new("sh").args(["-c", script]).spawn().unwrap();
         let root = ProcessId::of(i32::try_from(top.id()).unwrap()).unwrap();
