@@ -73,6 +73,7 @@ pub fn watch(watcher: fn(Checkpoint)) {
 
 /// Reports that a moment is reached.
 pub fn reach(checkpoint: Checkpoint) {
+    // Only tests set a watcher.
     if let Some(watcher) = WATCHER.get() {
         watcher(checkpoint);
     }

@@ -10,6 +10,7 @@ use crate::env;
 /// Returns the login name of the user that runs this process.
 #[must_use]
 pub fn login() -> String {
+    // The number is the last resort, for a user without an entry in the user database.
     let of_uid = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.name);
     env::USER.get().or_else(of_uid).unwrap_or_else(|| nix::unistd::getuid().to_string())
 }
@@ -55,6 +56,7 @@ impl ProcessId {
 #[cfg(target_os = "linux")]
 fn stands_still(pid: i32) -> bool {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The states are T for "stopped by a signal" and t for "stopped by a debugger".
     stat.rsplit_once(')').is_some_and(|(_, rest)| matches!(rest.split_whitespace().next(), Some("T" | "t")))
 }
 
@@ -116,6 +118,7 @@ fn started(pid: i32) -> Option<u64> {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses, and may itself contain spaces and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // The state, field 3 of the file, is the first one here, so field 22 is at index 19.
     match fields.first()? {
         &"Z" | &"X" => None,
         _ => fields.get(19)?.parse().ok(),

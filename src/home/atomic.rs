@@ -44,6 +44,7 @@ pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
     let file = draft(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
+    // Another process may have created the file since the caller looked.
     match file.persist_noclobber(path) {
         Ok(_) => sync_folder(folder_of(path)).map(|()| true),
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),

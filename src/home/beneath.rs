@@ -382,9 +382,8 @@ impl Root {
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
         loop {
             match openat2(&self.fd, &clean, how) {
-                // A rename elsewhere in the tree during the look-up makes the kernel give up with EAGAIN; the look-up
-                // is repeated.
                 Ok(fd) => return Ok(fd),
+                // EAGAIN: a rename in the tree raced with the look-up, and the kernel asks to try again.
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
                 // The kernel is old, or a system-call filter does not know the call.
                 Err(Errno::ENOSYS | Errno::EPERM) => break,

@@ -143,6 +143,7 @@ fn tree(
     if depth > MAX_DEPTH {
         return Err(FingerprintError::TooMuch);
     }
+    // A fingerprint of only a part would miss changes in the rest, so too many entries are an error.
     let (entries, has_more) = root.list(path, budget.entries)?;
     if has_more {
         return Err(FingerprintError::TooMuch);
@@ -161,6 +162,7 @@ fn tree(
                 let (sha256, stamp) = file(root, &entry.path, budget)?;
                 add("file", format!("{stamp} {sha256}").as_bytes());
             }
+            // A link counts by its target's path, because the target itself is never read.
             Kind::Link => add("link", root.read_link(&entry.path)?.as_os_str().as_bytes()),
             Kind::Folder => {
                 add("folder", b"");

@@ -87,6 +87,7 @@ fn of_copy(id: &str, path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let mut hash = Sha256::new();
     hash.update(id.as_bytes());
+    // A separator, so that no other id and path give the same input.
     hash.update([0]);
     hash.update(path.as_os_str().as_bytes());
     hex(&hash.finalize()[..16])
@@ -142,6 +143,7 @@ pub fn settle(home: &Home) -> Result<Found, HomeError> {
             (Record { id: of_copy(&record.id, home.root()), place }, Found::Copy)
         }
         Some(record) if record.place == place => return Ok(Found::Own),
+        // The home was moved or restored. It keeps its id, and the new place is recorded.
         Some(record) => (Record { place, ..record }, Found::Own),
     };
     match record.write(home) {

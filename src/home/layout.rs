@@ -350,8 +350,6 @@ impl Home {
             (self.root.clone(), 0o700),
             (self.data(), 0o700),
             (self.root.join("agents"), 0o700),
-            // These may be entered but not listed by others: a sandbox's user reaches its mounts and helper through
-            // them.
             (self.workspaces(), 0o711),
             (self.vaults(), 0o700),
             (self.skills(), 0o700),

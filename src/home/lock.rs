@@ -60,6 +60,7 @@ impl Lock {
     ///
     /// Returns [`HomeError::Io`] if the file can't be opened or locked.
     pub fn is_held(path: &Path) -> Result<bool, HomeError> {
+        // Trying to take the lock would create the file.
         if !path.exists() {
             return Ok(false);
         }

@@ -45,10 +45,12 @@ impl Log {
     /// Returns an error if the file can't be opened or written. The next call tries again.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = lines.len() as u64;
+        // Taken out of `self`, so that after an error the next call opens the file again.
         let (mut file, mut size) = match self.file.take() {
             Some(open) => open,
             None => open(&self.path)?,
         };
+        // A batch that is larger than the limit goes into an empty file, instead of rotating forever.
         if size > 0 && size + length > self.cap.bytes {
             self.set_aside();
             (file, size) = open(&self.path)?;

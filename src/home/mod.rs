@@ -114,6 +114,7 @@ impl Explain for HomeError {
             Self::BadVersion { path } => Some(format!("echo {FORMAT} > {}", path.display())),
             Self::Held { .. } => Some("flock status".to_owned()),
             Self::NoInstance { .. } => Some("flock doctor --fix".to_owned()),
+            // The permissions could not be changed, most likely because another user owns the folder.
             Self::Open { path, source: Some(_) } => {
                 let path = path.display();
                 Some(format!("sudo chown $(id -u) {path} && chmod 700 {path}"))
@@ -144,6 +145,7 @@ impl Home {
     /// Returns [`HomeError::Nowhere`] if none of the three is available, and [`HomeError::Unusable`] if the path is a
     /// file, the root folder, or contains a colon or control characters.
     pub fn locate(given: Option<&Path>) -> Result<Self, HomeError> {
+        // Canonical paths, so that a home has the same identity however its path is written.
         let default = dirs::home_dir().map(|home| canonical(&home.join(".flock")));
         let chosen = match given {
             Some(path) => canonical(&absolute(path)?),
@@ -209,6 +211,7 @@ impl Home {
         use std::os::unix::fs::PermissionsExt as _;
         for path in [self.root().to_owned(), self.data(), self.secrets()] {
             let mode = || std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o7777);
+            // A folder that does not exist needs no change.
             let Ok(found) = mode() else { continue };
             if found & 0o077 == 0 {
                 continue;
@@ -246,6 +249,7 @@ pub fn canonical(path: &Path) -> PathBuf {
     let mut missing = Vec::new();
     let mut at = path;
     loop {
+        // The longest existing part is resolved, and the missing names are appended to it.
         if let Ok(real) = at.canonicalize() {
             return missing.iter().rev().fold(real, |real, name| real.join(name));
         }

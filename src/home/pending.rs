@@ -91,6 +91,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Returns an error if the record can't be written.
 pub fn write(home: &Home, pending: &Pending) -> Result<(), HomeError> {
     let folder = home.pending();
+    // `init` does not create this folder.
     fs_err::create_dir_all(&folder).map_err(|source| HomeError::Io {
         verb: "make the folder",
         path: folder.clone(),
@@ -107,6 +108,7 @@ pub fn write(home: &Home, pending: &Pending) -> Result<(), HomeError> {
 /// Returns an error if the record can't be removed.
 pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     let path = path(home, agent);
+    // A missing record is fine: the last step of an operation may be repeated after a crash.
     match fs_err::remove_file(&path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             Err(HomeError::Io { verb: "remove", path, source })
@@ -123,6 +125,7 @@ pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
 pub fn read(home: &Home, agent: &AgentId) -> Result<Option<Pending>, HomeError> {
     let path = path(home, agent);
     let Some(bytes) = atomic::read(&path, LARGEST)? else { return Ok(None) };
+    // An invalid record is an error, because ignoring it would leave its operation unfinished.
     serde_json::from_slice(&bytes).map(Some).map_err(|error| HomeError::Io {
         verb: "read",
         path,
@@ -145,6 +148,7 @@ pub fn all(home: &Home) -> Result<Vec<Pending>, HomeError> {
     let mut agents = Vec::new();
     for entry in entries {
         let name = entry.map_err(fail)?.file_name();
+        // Temporary files of `atomic::write` have other names and are skipped.
         let name = name.to_str().and_then(|name| name.strip_suffix(ENDING));
         agents.extend(name.and_then(|name| name.parse::<AgentId>().ok()));
     }

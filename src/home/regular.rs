@@ -37,6 +37,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 ///
 /// Returns an error if `from` can't be opened or is not a regular file, or if the copy can't be written.
 pub fn copy(from: &Path, to: &Path) -> io::Result<u64> {
+    // Only the check is needed: `std::fs::copy` opens the file itself.
     drop(open(from)?);
     std::fs::copy(from, to)
 }

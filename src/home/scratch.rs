@@ -27,6 +27,7 @@ impl Scratch {
                     HomeError::Io { verb: "make the folder", path: path.to_owned(), source }
                 })
             };
+        // The folder itself is created without `recursive`, which would accept an existing one.
         make(above, true)?;
         if let Err(error) = make(&made.path(), false) {
             // What has the name belongs to another process, so it must not be removed by the destructor.

@@ -11,6 +11,7 @@ use crate::id::FolderName;
 #[must_use]
 pub fn names(folder: &Path) -> Vec<FolderName> {
     let listed = open(folder).and_then(|root| root.list(Path::new(""), MAX));
+    // Entries beyond the limit are ignored.
     let (entries, _) = listed.unwrap_or_default();
     let folders = entries.iter().filter(|entry| entry.kind == Kind::Folder);
     folders.filter_map(|entry| entry.path.to_str()?.parse().ok()).collect()

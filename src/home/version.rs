@@ -9,6 +9,7 @@ use super::{FORMAT, Home, HomeError, atomic};
 /// Returns [`HomeError::BadVersion`] if the file has no number in it, and [`HomeError::Io`] if it can't be read.
 pub fn read(home: &Home) -> Result<Option<u32>, HomeError> {
     let path = home.version();
+    // A number is much shorter. A longer file is not a format number.
     let Some(bytes) = atomic::read(&path, 64)? else { return Ok(None) };
     let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
     number.map(Some).ok_or(HomeError::BadVersion { path })

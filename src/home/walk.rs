@@ -48,6 +48,7 @@ pub fn walk(root: &Root, from: &Path, limits: Limits) -> Result<Walk, BeneathErr
 
 fn descend(root: &Root, folder: &Path, limits: Limits, found: &mut Walk) -> Result<(), BeneathError> {
     let room = limits.entries.saturating_sub(found.entries.len());
+    // Hidden entries are dropped below, so more than `room` have to be read.
     let (entries, more) = root.list(folder, room + HIDDEN)?;
     found.more |= more;
     for entry in entries {
@@ -61,6 +62,7 @@ fn descend(root: &Root, folder: &Path, limits: Limits, found: &mut Walk) -> Resu
         let inner = (entry.kind == Kind::Folder).then(|| entry.path.clone());
         found.entries.push(entry);
         let Some(inner) = inner else { continue };
+        // Folders of the last level are listed but not entered, so there may be more.
         if limits.depth <= 1 {
             found.more = true;
             continue;

@@ -67,6 +67,7 @@ pub const MAX_DETAIL: usize = 500;
 pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> rusqlite::Result<()> {
     // The first row of all follows a hash of zeros.
     let previous = chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
+    // Cut between two characters, because the column contains text.
     let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL)];
     let session = entry.session.as_ref().map(SessionKey::as_str);
     let turn = entry.turn.map(|turn| turn.to_string());
@@ -151,6 +152,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
 }
 
 fn query(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite::Result<Vec<AuditRow>> {
+    // The condition that is always true keeps the list from being empty.
     let mut conditions = vec!["1"];
     let mut values: Vec<Value> = Vec::new();
     if let Some(actor) = &filter.actor {
@@ -196,6 +198,7 @@ impl Store {
     /// Returns the Unix milliseconds of the newest audit row or session turn, whichever is later, or `None` in an empty
     /// database.
     pub fn newest_time(&self) -> Result<Option<i64>, StoreError> {
+        // Both parts read one entry of an index, so this is fast in a large database.
         self.read("look for the newest row", |connection| {
             connection.query_row(
                 "SELECT max(at) FROM (SELECT at FROM (SELECT at FROM audit ORDER BY id DESC LIMIT 1)

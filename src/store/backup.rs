@@ -20,7 +20,7 @@ const EVERY: i64 = 24 * 3_600_000;
 /// The reason for a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupKind {
-    /// Made once a day.
+    /// Made once every 24 hours.
     Daily,
     /// Made before a migration changed the database.
     Migration,
@@ -107,6 +107,7 @@ impl Store {
         let draft = home.backups().join(format!(".new-{}-backup", std::process::id()));
         let made = copy(&self.path, &draft)
             .and_then(|()| Ok(fs_err::rename(&draft, &path)?))
+            // Without a sync of the folder, a power cut could undo the rename.
             .and_then(|()| Ok(std::fs::File::open(home.backups())?.sync_all()?));
         if let Err(source) = made {
             drop(fs_err::remove_file(&draft));

@@ -46,6 +46,7 @@ pub(super) fn within<T>(deadline: Instant, work: impl FnOnce() -> T) -> T {
 }
 
 fn pause(attempts: i32) -> Duration {
+    // Clamped, so that the shift can't overflow.
     let doubled = PAUSE.saturating_mul(1 << attempts.clamp(0, 10));
     doubled.min(LONGEST_PAUSE)
 }

@@ -13,7 +13,7 @@ pub struct StoredCard {
     pub agent: AgentId,
     pub name: Option<String>,
     pub description: Option<String>,
-    /// A JSON list.
+    /// Encoded as a JSON list.
     pub skills: Option<String>,
     /// Unix milliseconds of the last update.
     pub updated_at: i64,
@@ -24,7 +24,7 @@ pub struct StoredCard {
 pub struct CardUpdate {
     pub name: Option<String>,
     pub description: Option<String>,
-    /// A JSON list.
+    /// Encoded as a JSON list.
     pub skills: Option<String>,
 }
 
@@ -60,6 +60,7 @@ impl Store {
         now: i64,
     ) -> Result<(), StoreError> {
         self.write("keep a card", move |transaction| {
+            // Fields that the agent left out keep their stored value.
             transaction
                 .prepare_cached(
                     "INSERT INTO card (agent, name, description, skills, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)

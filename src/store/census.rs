@@ -37,6 +37,7 @@ pub fn census(path: &Path) -> Result<Census, StoreError> {
     let count = |name: &str| -> rusqlite::Result<i64> {
         connection.query_row(&format!("SELECT count(*) FROM \"{name}\""), (), |row| row.get(0))
     };
+    // One damaged table must not keep the others from being counted.
     let table = |name: String| {
         let rows = count(&name).ok().and_then(|rows| u64::try_from(rows).ok());
         Table { name, rows }

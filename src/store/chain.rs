@@ -172,6 +172,7 @@ fn compare(
         session: None,
         turn: None,
     };
+    // Recorded before the store is used, so that this is the first row after the gap.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     audit::append(&transaction, &entry, crate::clock::unix_ms())?;
     transaction.commit()?;
@@ -415,6 +416,7 @@ impl Store {
             Ok(pruned as u64)
         });
         let pruned = pruned.await?;
+        // The deletion is committed, so the old start is no longer valid.
         self.give_up(GivenUp { rows: vec![end] }).await?;
         Ok(pruned)
     }
@@ -460,6 +462,7 @@ impl Reader {
             if let Some(broken) = cut(connection, written.as_ref(), &given_up)? {
                 return Ok(Some(broken));
             }
+            // An earlier cut does not show at the ends any more, only in the row that recorded it.
             let noted: Option<i64> = connection
                 .prepare_cached(
                     "SELECT id FROM audit WHERE actor = 'system' AND action = ?1 ORDER BY id DESC LIMIT 1",

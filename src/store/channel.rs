@@ -15,11 +15,11 @@ use crate::id::{AgentId, ChannelId, Party};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChannelState {
-    /// Accepts messages.
+    /// Accepts new messages.
     Active,
     /// Accepts messages while its members review it before it ends.
     Archiving,
-    /// Is read-only.
+    /// Is kept for reading only.
     Archived,
 }
 
@@ -70,7 +70,7 @@ pub struct Channel {
     pub archived_at: Option<i64>,
     /// The sequence number of the last message; 0 without messages.
     pub last_seq: u64,
-    /// Sorted by name.
+    /// Sorted by the members' names.
     pub members: Vec<Member>,
 }
 
@@ -144,6 +144,7 @@ const COLUMNS: &str = "id, name, topic, created_by, created_at, state, archiving
 
 fn channel(row: &Row<'_>) -> rusqlite::Result<Channel> {
     let since: Option<i64> = row.get(6)?;
+    // The three columns of an archive in progress are set and cleared together.
     let archiving = match since {
         Some(since) => Some(Archiving { since, by: parsed(row, 7)?, due_at: row.get(8)? }),
         None => None,
@@ -230,6 +231,7 @@ pub(super) fn join(
             .execute((id.as_str(), party.to_string(), now))?;
         if is_new == 1 {
             joined.push(party.clone());
+            // Only agents have a delivery position. People read a channel by themselves.
             if let Party::Agent(agent) = party {
                 // An agent that was a member before does not go back: it has received those messages already.
                 transaction
@@ -268,6 +270,7 @@ impl Store {
             if made == 0 {
                 return Ok(None);
             }
+            // Members come before the first message, whose recipients are read from the member table.
             join(transaction, &new.id, &new.members, new.now)?;
             audit::append(transaction, &entry, new.now)?;
             let posted = match first {
@@ -364,6 +367,7 @@ impl Store {
         entry: AuditEntry,
     ) -> Result<Option<Changed>, StoreError> {
         self.write("change a channel's members", move |transaction| {
+            // Checked within the transaction: the channel may have been archived since the caller looked.
             let found = find(transaction, &change.channel)?;
             if found.is_none_or(|channel| channel.state == ChannelState::Archived) {
                 return Ok(None);
@@ -383,6 +387,7 @@ impl Store {
                 return Ok(Some(Changed::default()));
             }
             audit::append(transaction, &entry, change.now)?;
+            // Parties that have just left are no longer among the recipients.
             let posted = post::post(transaction, &notice(&joined, &left))?.posted();
             Ok(Some(Changed { joined, left, posted }))
         })

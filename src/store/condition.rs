@@ -161,6 +161,7 @@ impl Condition {
     /// Records that the disk fails to read part of the file while the rest can be used.
     pub(super) fn partly(&self, reason: String) {
         self.0.send_modify(|state| {
+            // A trouble that has become smaller still began when it was first noticed.
             let since = state.trouble.as_ref().map_or_else(unix_ms, |trouble| trouble.since);
             let (access, is_damage, blocks) = (Access::Read, false, false);
             state.trouble = Some(Trouble { since, access, reason, is_damage, blocks });

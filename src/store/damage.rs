@@ -86,6 +86,7 @@ pub fn check(path: &Path, depth: Depth) -> Result<Checked, StoreError> {
         doubt::read(path).map_err(unreadable)?;
         found = look(path, depth)?;
     }
+    // The disk may have failed during the last look as well.
     if !found.is_whole() {
         doubt::read(path).map_err(unreadable)?;
     }

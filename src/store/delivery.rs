@@ -15,7 +15,7 @@ use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 /// The messages of one channel that a turn receives together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// With its members.
+    /// The channel, with its members.
     pub channel: Channel,
     /// Oldest first, without the agent's own messages.
     pub messages: Vec<Given>,
@@ -206,6 +206,7 @@ const JUDGED: i64 = 500;
 /// that wake nobody.
 fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite::Result<Option<Unseen>> {
     let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
+    // Messages that the running turn was given do not count as unseen.
     let after = inflight.unwrap_or(delivered).max(delivered);
     let found: (Option<Wake>, bool, bool) = connection
         .prepare_cached(

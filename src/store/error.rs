@@ -191,6 +191,7 @@ impl StoreError {
             | Self::Disk { .. }
             | Self::Doubtful { .. }
             | Self::Unreadable { .. } => true,
+            // Of the errors of files beside the database, only those of a failing disk may pass.
             Self::Beside(error) => error.kind() == Kind::Unreadable,
             Self::Query { source, .. } | Self::Open { source, .. } => condition::is_fault(source),
             _ => false,
@@ -214,6 +215,7 @@ impl Explain for StoreError {
             Self::Newer { .. } => Kind::NewerHome,
             Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
             Self::Disk { .. } | Self::Doubtful { .. } | Self::Unreadable { .. } => Kind::Unreadable,
+            // The file was read and contains something else, so the disk is not at fault.
             Self::Query { source, .. } | Self::Open { source, .. } if condition::is_no_database(source) => {
                 Kind::Damaged
             }
@@ -240,6 +242,7 @@ impl Explain for StoreError {
             Self::Stopped => None,
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
             Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),
+            // A restore would lose data if only the disk fails for a moment, so the first advice is a check.
             error if error.is_doubtful() => Some(DOCTOR.to_owned()),
             error => Some(match error.kind() {
                 Kind::Damaged => "flock restore".to_owned(),
@@ -250,6 +253,7 @@ impl Explain for StoreError {
     }
 
     fn may_pass(&self) -> bool {
+        // `is_fault` includes a file that is not a database, which does not pass by itself.
         self.is_fault() && self.kind() != Kind::Damaged
     }
 }

@@ -65,7 +65,8 @@ impl Store {
     /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
     pub fn exchanges(&self, a: &AgentId, b: &AgentId, limit: usize) -> Result<Vec<RecentPost>, StoreError> {
         self.read("look at direct messages", |connection| {
-            // The range from `human:` to `human;` selects all people through an index; LIKE would not use it.
+            // All people are between `human:` and `human;`. The condition has to be that of the partial index on messages,
+            // or SQLite would not use the index.
             let heard: Option<i64> = connection
                 .prepare_cached(
                     "SELECT max(at) FROM (
@@ -77,6 +78,7 @@ impl Store {
                          UNION ALL SELECT max(at) FROM audit WHERE subject IN (?1, ?2) AND action = 'chat.turn')",
                 )?
                 .query_row((a.as_str(), b.as_str()), |row| row.get(0))?;
+            // If no person has given any input yet, all exchanges count.
             connection
                 .prepare_cached(
                     "SELECT sender, receiver, start, length, created_at FROM exchange

@@ -32,6 +32,7 @@ impl Frozen {
     /// yet.
     #[must_use]
     pub fn of(&self, agent: &AgentId) -> Option<&Freeze> {
+        // The agent's own freeze comes first. An exemption applies only to that of the home.
         let with_home = self.home.as_ref().filter(|_| !self.spared.contains(agent));
         self.agents.get(agent).or(with_home)
     }
@@ -57,6 +58,7 @@ impl Frozen {
                 self.agents.entry(agent.clone()).or_insert(freeze);
             }
         } else {
+            // A new freeze of the home applies to every agent again.
             self.spared.clear();
             self.home.get_or_insert(freeze);
         }
@@ -175,12 +177,14 @@ impl Store {
             let mut after = before.clone();
             if let Some(by) = by {
                 after.freeze(None, Freeze { at: now, by });
+                // As in memory: exemptions from an earlier freeze end.
                 transaction.execute("UPDATE agent_state SET spared = 0", ())?;
             } else {
                 after.thaw(None);
                 transaction
                     .execute("UPDATE agent_state SET frozen_at = NULL, frozen_by = NULL, spared = 0", ())?;
             }
+            // The row is written again below. A freeze that continues keeps its time and author.
             transaction.execute("DELETE FROM home_freeze", ())?;
             if let Some(Freeze { at, by }) = &after.home {
                 transaction.execute("INSERT INTO home_freeze (one, at, by) VALUES (1, ?1, ?2)", (at, by))?;

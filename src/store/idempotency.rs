@@ -41,6 +41,7 @@ pub(super) fn find(
     now: i64,
 ) -> rusqlite::Result<Option<KeyedRequest>> {
     let parsed = |text: Option<String>| text.and_then(|text| text.parse().ok());
+    // Expired keys have to be ignored here, because they are deleted only when another key is stored.
     connection
         .prepare_cached(
             "SELECT digest, session, turn, answer, created_at FROM idempotency_key
@@ -120,6 +121,7 @@ impl Store {
     /// Frees a key whose request had no effect. A key with an outcome is kept.
     pub async fn release_key(&self, key: IdempotencyKey) -> Result<(), StoreError> {
         self.write("free an idempotency key", move |transaction| {
+            // A key with an answer belongs to a request that had an effect.
             transaction
                 .prepare_cached(
                     "DELETE FROM idempotency_key WHERE caller = ?1 AND name = ?2 AND answer IS NULL",

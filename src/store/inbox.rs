@@ -112,6 +112,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
 
 /// Adds an item and returns its id.
 pub(super) fn add(transaction: &Transaction<'_>, new: &NewItem) -> rusqlite::Result<String> {
+    // Version 7 starts with a time stamp, so ids sort in the order of acceptance.
     let id = uuid::Uuid::now_v7().to_string();
     transaction
         .prepare_cached(
@@ -150,6 +151,7 @@ impl Store {
     /// Gives a session's next waiting item to a turn: a [`ItemKind::Resume`] item first, then the oldest.
     pub async fn take_item(&self, session: SessionKey, turn: TurnId) -> Result<Option<Item>, StoreError> {
         self.write("take a message", move |transaction| {
+            // The item stays in the table until the turn has ended, so that a crash does not lose it.
             let Some(mut found) = first(transaction, &session)? else { return Ok(None) };
             transaction
                 .prepare_cached("UPDATE inbox SET turn = ?2 WHERE id = ?1")?
@@ -224,11 +226,13 @@ impl Store {
                 .query_row([turn.to_string()], |row| row.get(0))
                 .optional()?;
             transaction.prepare_cached("DELETE FROM inbox WHERE turn = ?1")?.execute([turn.to_string()])?;
+            // One note about an interruption is enough for a session.
             let waits: bool = transaction
                 .prepare_cached(
                     "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND kind = 'resume' AND turn IS NULL)",
                 )?
                 .query_row([session.as_str()], |row| row.get(0))?;
+            // A task must keep an item of its own, or nobody would work on it any more.
             if waits && task.is_none() {
                 return Ok(());
             }
@@ -242,6 +246,7 @@ impl Store {
                 now,
             };
             let id = add(transaction, &new)?;
+            // A new item starts with no attempts. This one continues the count of the interrupted turn.
             transaction.execute("UPDATE inbox SET attempts = ?2 WHERE id = ?1", (id, attempts)).map(drop)
         })
         .await

@@ -88,6 +88,7 @@ use writer::{Change, Job, Writer};
 ///
 /// Returns [`StoreError::Backup`] if the copy can't be made or is damaged. The incomplete copy is deleted.
 pub fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
+    // A file from an earlier attempt may be there, and the copy needs an empty one.
     drop(fs_err::remove_file(to));
     backup::copy(&home.database(), to).map_err(|source| StoreError::Backup { path: to.to_owned(), source })
 }
@@ -191,7 +192,7 @@ impl Store {
         })))?;
         let folded = answered.await.map_err(|_| StoreError::Stopped)?;
         folded.map_err(|source| StoreError::query(what, source))?;
-        // A checkpoint truncates the log. The syncer still has to write the end of the audit chain.
+        // What was reported to the syncer, and the end of the audit chain, still have to reach the disk.
         let syncer = self.syncer.handle();
         tokio::task::spawn_blocking(move || syncer.sync_now()).await.map_err(|_| StoreError::Stopped)
     }

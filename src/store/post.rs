@@ -128,7 +128,7 @@ impl PostOutcome {
     }
 }
 
-/// A stored message.
+/// A message as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Post {
     pub channel: ChannelId,
@@ -194,6 +194,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
     if let Some(seq) = repeated(transaction, new, &id, last)? {
         return Ok(PostOutcome::Repeated(seq));
     }
+    // A single thread runs all changes, so no other message can get the same number.
     let seq = last + 1;
     let author = new.author.to_string();
     transaction.prepare_cached("UPDATE channel SET last_seq = ?2 WHERE id = ?1")?.execute((&id, seq))?;
@@ -213,6 +214,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
             new.turn.map(|turn| turn.to_string()),
             new.is_final,
         ))?;
+    // A bridge that is paused or archived does not get this message.
     transaction
         .prepare_cached(
             "INSERT INTO outbox (bridge, channel, seq, created_at)
@@ -231,6 +233,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
     };
     audit::append(transaction, &entry, new.now)?;
     if let Some(key) = &new.key {
+        // The outcome is known at once, so the key is stored together with its answer.
         idempotency::insert(transaction, key, None, Some(&seq.to_string()), new.now)?;
     }
     let recipients = transaction
@@ -265,6 +268,7 @@ fn repeated(
             .query_row([new.turn.map(|turn| turn.to_string())], |row| row.get(0))
             .optional()?
     } else if new.author.agent().is_some() {
+        // Only repetitions by agents are dropped. People may repeat themselves.
         transaction
             .prepare_cached(
                 "SELECT seq FROM message WHERE channel = ?1 AND seq > ?2 - ?5 AND author = ?3 AND content = ?4
@@ -308,6 +312,7 @@ fn search(
     query: &str,
     limit: u32,
 ) -> rusqlite::Result<Vec<Post>> {
+    // The number of words is limited, because each costs a look-up in the index.
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(32);
     let words: Vec<&str> = words.collect();
     let Some(last) = words.last() else { return Ok(Vec::new()) };

@@ -53,6 +53,7 @@ impl Store {
     /// Returns [`StoreError::Replaced`] if the path no longer names the file that was opened, and another error if the
     /// test write or read fails.
     pub async fn try_out(&self) -> Result<(), StoreError> {
+        // Writes to the open file would still succeed if the path named another file by now.
         let place = match FileId::of(&self.path) {
             Ok(found) if found == self.file => None,
             Ok(_) => Some("another file was put in its place".to_owned()),

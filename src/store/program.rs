@@ -77,6 +77,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write("keep a program's conversation", move |transaction| {
             let ProgramConversation { name, turn, begun } = kept;
+            // A session has one conversation in each program, so a new one replaces the old one.
             transaction
                 .prepare_cached(
                     "INSERT OR REPLACE INTO program_conversation

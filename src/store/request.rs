@@ -25,7 +25,7 @@ pub enum RequestState {
     Waiting,
     /// A person approved it, and it has not begun.
     Approved,
-    /// It has begun.
+    /// Carrying it out has begun.
     Running,
     /// It was carried out or answered.
     Done,
@@ -94,9 +94,9 @@ pub enum Step {
     Approve,
     /// A person denies it, or withdraws an approval.
     Deny,
-    /// Its time is over.
+    /// Its deadline has passed.
     Expire,
-    /// It begins.
+    /// Carrying it out begins.
     Begin,
     /// It is answered with text; nothing is carried out.
     Answer,
@@ -128,9 +128,11 @@ pub const fn next(state: RequestState, level: Level, step: Step) -> Option<Reque
     use RequestState::{Approved, Denied, Done, Expired, Failed, Running, Triage, Waiting};
     match (state, step) {
         (Triage, Step::Hold) => Some(Waiting),
+        // A level that needs a person never begins from here, whatever the row's state says.
         (Triage, Step::Begin) if !matches!(level, Level::Red) => Some(Running),
         (Triage, Step::Answer) | (Running, Step::Finish) => Some(Done),
         (Waiting, Step::Approve) => Some(Approved),
+        // An approval can be withdrawn until the request begins.
         (Triage | Waiting | Approved, Step::Deny) => Some(Denied),
         (Triage | Waiting | Approved, Step::Expire) => Some(Expired),
         (Approved, Step::Begin) => Some(Running),
@@ -190,7 +192,7 @@ pub struct NewRequest {
     pub now: i64,
 }
 
-/// A stored request.
+/// A request as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRow {
     pub id: String,
@@ -310,6 +312,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RequestRow> {
         level: level(row, 9)?,
         why: serde_json::from_str(&why).map_err(|_| rusqlite::Error::InvalidQuery)?,
         state: row.get(11)?,
+        // An unknown scope is read as the narrower one.
         scope: if scope == Scope::Agent.as_str() { Scope::Agent } else { Scope::Once },
         created_at: row.get(13)?,
         expires_at: row.get(14)?,
@@ -414,6 +417,7 @@ impl Store {
                     new.expires_at,
                     new.asks_sysadmin,
                 ])?;
+            // A refused id must leave nothing in the audit or in an inbox.
             if inserted == 1 {
                 along.write(transaction, new.now)?;
                 if let Some(exchange) = &new.exchange {
@@ -442,6 +446,7 @@ impl Store {
             }
             let moved = take(transaction, &id, step, now)?;
             let Moved::Done(mut found) = moved else { return Ok(moved) };
+            // Of the steps that are allowed here, only a denial is a decision.
             let decides = step == Step::Deny;
             let decided_by = decides.then_some(along.entry.actor.as_str());
             transaction
@@ -481,6 +486,7 @@ impl Store {
             }
             let moved = take(transaction, &id, Step::Approve, now)?;
             let Moved::Done(mut found) = moved else { return Ok(moved) };
+            // Until now the deadline was that of the decision. From here on it is that of the start.
             transaction
                 .prepare_cached(
                     "UPDATE request SET decided_by = ?2, decided_at = ?3, approved = ?4, expires_at = ?5
@@ -505,9 +511,11 @@ impl Store {
         self.write("begin a request", move |transaction| {
             let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
             let may_begin = next(found.state, found.level, Step::Begin).is_some();
+            // `used_at` is a second guard against beginning twice, independent of the state.
             if !may_begin || found.used_at.is_some() || found.asks_sysadmin {
                 return Ok(Moved::Not(found));
             }
+            // A body must match its approval if the request was approved or needs an approval.
             let held = found.level == Level::Red || found.state == RequestState::Approved;
             let actual = digest(&found.body);
             let intact = actual == found.sha256 && (!held || found.approved.as_ref() == Some(&actual));
@@ -553,6 +561,7 @@ impl Store {
             }
             let mut reasons = found.why.clone();
             reasons.push(why.clone());
+            // A raise also answers the question to the sysadmin, so the flag is cleared with it.
             let reasons = serde_json::to_string(&reasons).unwrap_or_else(|_| "[]".to_owned());
             transaction
                 .prepare_cached("UPDATE request SET level = ?2, why = ?3, asks_sysadmin = 0 WHERE id = ?1")?
@@ -609,6 +618,7 @@ impl Store {
             if found.revoked_by.is_none() || found.state != RequestState::Done {
                 return Ok(Moved::Not(found));
             }
+            // Restoring a grant is a new approval of the same body.
             transaction
                 .prepare_cached(
                     "UPDATE request SET revoked_at = NULL, revoked_by = NULL, decided_by = ?2, decided_at = ?3,
@@ -782,6 +792,7 @@ impl Store {
                 )?
                 .query_map((), |row| parsed(row, 0))?
                 .collect::<rusqlite::Result<_>>()?;
+            // A token can name an agent that has never made a request.
             let mut all = [granted, token::named_agents(connection)?].concat();
             all.sort_unstable();
             all.dedup();
@@ -815,6 +826,7 @@ impl Store {
                     .prepare_cached("UPDATE request SET revoked_by = NULL WHERE agent = ?1")?
                     .execute([agent.as_str()])?;
             }
+            // An open request of an agent that is going away must not become a grant for its successor.
             let open: Vec<String> = transaction
                 .prepare_cached(
                     "SELECT id FROM request WHERE agent = ?1 AND ?2 IS NULL
@@ -834,6 +846,7 @@ impl Store {
                 }
             }
             let narrowed = if only.is_none() { token::drop_agent(transaction, &agent)? } else { 0 };
+            // A call that changed nothing leaves no audit row.
             if revoked + denied + narrowed > 0 {
                 audit::append(transaction, &entry, now)?;
             }

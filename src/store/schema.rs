@@ -47,6 +47,7 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<u32, StoreEr
 /// Migrates the database to the newest version. An existing database is saved to `backups` first.
 pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) -> Result<(), StoreError> {
     let first = check(connection, path)?;
+    // An empty database has nothing to save.
     if first > 0 && first < newest() {
         save(connection, first, backups)?;
     }
@@ -84,6 +85,7 @@ fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()>
     if version(&transaction)? >= to {
         return Ok(());
     }
+    // An empty database does not have this table yet.
     transaction.execute_batch(
         "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT;",
     )?;

@@ -13,9 +13,9 @@ use crate::id::{AgentId, SessionKey, SessionKind};
 /// The ability of a session to take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
-    /// Takes turns.
+    /// Accepts new turns.
     Open,
-    /// Is read-only.
+    /// Is kept for reading only.
     Closed,
 }
 
@@ -46,7 +46,7 @@ impl ToSql for SessionState {
     }
 }
 
-/// A stored session.
+/// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     pub key: SessionKey,
@@ -85,6 +85,7 @@ pub struct StoredPrompt {
     pub text: std::sync::Arc<str>,
 }
 
+// Whether a turn runs is computed from the turns, so it can't contradict them.
 const COLUMNS: &str = "key, file, state, created_at, updated_at, turns,
     EXISTS (SELECT 1 FROM turn WHERE turn.session = session.key AND turn.state = 'running'),
     model, input, output, cache_read, cache_write, coalesce(renewed_at, created_at)";
@@ -121,6 +122,7 @@ pub(super) fn find_or_make(
     new: &NewSession,
     now: i64,
 ) -> rusqlite::Result<Session> {
+    // Callers pass the key in its established spelling, so an exact comparison is enough.
     if let Some(found) = find_as(transaction, &new.key, AS_WRITTEN)? {
         return Ok(found);
     }
@@ -146,6 +148,7 @@ pub(super) fn find_or_make(
 /// Finds a session by its exact key, or else by a key that differs in case only. Of several such sessions, the one used
 /// last wins.
 fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Session>> {
+    // The exact key comes first, because the keys of two sessions may differ in case only.
     match find_as(connection, key, AS_WRITTEN)? {
         None => find_as(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
         found => Ok(found),
@@ -164,6 +167,7 @@ fn find_as(connection: &Connection, key: &SessionKey, compared: &str) -> rusqlit
 /// Returns a key in its established spelling: with the channel's id as the channel was created, or as an existing
 /// session spells it. Returns `None` if neither exists.
 fn spelled(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<SessionKey>> {
+    // A channel keeps the case that it was created with, and the key has to follow it.
     if key.kind() == SessionKind::Channel {
         let id: Option<String> = connection
             .prepare_cached("SELECT id FROM channel WHERE id = ?1")?
@@ -191,6 +195,7 @@ impl Spellings {
     /// Returns the key as its first user spelled it.
     fn first(&self, key: &SessionKey) -> SessionKey {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Forgetting is harmless: sessions with older spellings are in the database by now.
         if known.len() >= MOST_SPELLINGS {
             known.clear();
         }
@@ -199,6 +204,7 @@ impl Spellings {
 }
 
 fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlite::Result<Vec<Session>> {
+    // Two statements, because each of them has its own index.
     match agent {
         Some(agent) => connection
             .prepare_cached(&format!(
@@ -223,6 +229,7 @@ impl Store {
     /// names the same session.
     pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
+        // The session does not exist yet, so the first spelling that was asked for becomes the established one.
         Ok(known.unwrap_or_else(|| self.spellings.first(key)))
     }
 
@@ -283,6 +290,7 @@ impl Store {
             for key in &keys {
                 delete.execute([key.as_str()])?;
             }
+            // A deleted session's prompt may be shared with sessions that stay.
             transaction.execute(
                 "DELETE FROM prompt WHERE inputs NOT IN (SELECT prompt FROM session WHERE prompt IS NOT NULL)",
                 (),
@@ -302,6 +310,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.write("renew a session", move |transaction| {
             if let Some(prompt) = &prompt {
+                // Sessions with the same inputs share one stored prompt.
                 transaction
                     .prepare_cached(
                         "INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)",
@@ -321,6 +330,7 @@ impl Store {
     /// Creates a session for an existing transcript. Returns `false` if the key is in use.
     pub async fn make_session(&self, new: NewSession, now: i64) -> Result<bool, StoreError> {
         self.write("make a session", move |transaction| {
+            // A key that differs in case only counts as in use.
             if find(transaction, &new.key)?.is_some() {
                 return Ok(false);
             }
@@ -345,6 +355,7 @@ impl Reader {
     /// Returns a key in its established spelling, as [`Store::spelled`] does.
     pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
+        // A reader creates no sessions, so it has no spellings to remember.
         Ok(known.unwrap_or_else(|| key.clone()))
     }
 

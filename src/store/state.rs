@@ -70,9 +70,11 @@ impl Store {
         now: i64,
     ) -> Result<bool, StoreError> {
         self.write("put an agent to sleep or wake it", move |transaction| {
+            // The agent may have no row yet, and the update below would then change nothing.
             transaction
                 .prepare_cached("INSERT OR IGNORE INTO agent_state (agent) VALUES (?1)")?
                 .execute([agent.as_str()])?;
+            // Only a change between asleep and awake counts. An agent that sleeps keeps its first reason.
             let changed = transaction
                 .prepare_cached(
                     "UPDATE agent_state SET asleep_at = ?2, sleep_reason = ?3

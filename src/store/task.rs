@@ -53,7 +53,7 @@ pub enum TaskState {
     Working,
     /// The assignee asked a question and waits for the reply.
     InputRequired,
-    /// Answered.
+    /// Ended with an answer.
     Completed,
     /// Ended without an answer.
     Failed,
@@ -107,8 +107,10 @@ impl TaskState {
     #[must_use]
     pub const fn may_become(self, next: Self) -> bool {
         match self {
+            // A task may end before any turn has worked on it.
             Self::Submitted => !matches!(next, Self::Submitted),
             Self::Working => !matches!(next, Self::Submitted | Self::Rejected),
+            // There is no answer without a turn, so only a reply, a failure or a cancellation ends the wait.
             Self::InputRequired => matches!(next, Self::Working | Self::Failed | Self::Canceled),
             Self::Completed | Self::Failed | Self::Canceled | Self::Rejected => false,
         }
@@ -127,7 +129,7 @@ impl ToSql for TaskState {
     }
 }
 
-/// A stored task.
+/// A task as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// A UUID of version 7, so ids sort by time.
@@ -313,11 +315,13 @@ fn find(connection: &Connection, id: &str) -> rusqlite::Result<Option<Task>> {
 fn list(connection: &Connection, filter: &TaskFilter, limit: u32) -> rusqlite::Result<Vec<Task>> {
     let (conditions, mut values) = conditions(filter);
     values.push(Box::new(limit));
+    // Ids start with a time stamp, so the highest ids are the newest tasks.
     let sql = format!("SELECT {COLUMNS} FROM task WHERE {conditions} ORDER BY id DESC LIMIT ?");
     connection.prepare_cached(&sql)?.query_map(rusqlite::params_from_iter(values), row)?.collect()
 }
 
 fn conditions(filter: &TaskFilter) -> (String, Vec<Box<dyn ToSql>>) {
+    // The condition that is always true keeps the list from being empty.
     let mut conditions = vec!["1"];
     let mut values: Vec<Box<dyn ToSql>> = Vec::new();
     let mut add = |condition, value: Box<dyn ToSql>| {
@@ -371,6 +375,7 @@ fn say(
 /// Stores the message that a change adds to a task submitted by A2A: a question of the agent, or a reply of the client.
 fn say_change(transaction: &Transaction<'_>, before: &Task, change: &TaskChange) -> rusqlite::Result<()> {
     let after = &change.task;
+    // Only A2A clients can read the history of a task.
     if after.kind != TaskKind::A2a {
         return Ok(());
     }
@@ -385,6 +390,7 @@ fn say_change(transaction: &Transaction<'_>, before: &Task, change: &TaskChange)
 }
 
 fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
+    // Only these columns can change. The id, the parties and the request are fixed.
     transaction
         .prepare_cached(
             "UPDATE task SET state = ?2, question = ?3, asked_in = ?4, reply = ?5, response = ?6, turn = ?7,
@@ -440,6 +446,7 @@ impl Store {
                     &new.request,
                     new.now,
                 ))?;
+            // The task and its inbox item are written together: nobody would work on a task without an item.
             inbox::add(transaction, &NewItem { task: Some(id.clone()), ..item })?;
             if let Some(exchange) = &new.exchange {
                 exchange::add(transaction, exchange)?;
@@ -455,6 +462,7 @@ impl Store {
             if let Some(key) = &new.key {
                 idempotency::insert(transaction, key, None, Some(&id), new.now)?;
             }
+            // The request is the first message in the history that the client can read.
             if new.kind == TaskKind::A2a {
                 let name = new.key.as_ref().map(|key| key.name.as_str());
                 say(transaction, &id, true, name, &new.request)?;
@@ -497,6 +505,7 @@ impl Store {
                 .optional()?;
             let in_flight = in_flight.map(|turn| turn.parse()).transpose();
             let in_flight = in_flight.map_err(|_| rusqlite::Error::InvalidQuery)?;
+            // The callback decides within the transaction, from the current row.
             let change = change(&before).filter(|change| before.state.may_become(change.task.state));
             let Some(change) = change else {
                 return Ok(Some(TaskChanged { before, after: None, in_flight }));
@@ -507,6 +516,7 @@ impl Store {
                 let (id, now) = (&change.task.id, change.task.updated_at);
                 idempotency::insert(transaction, key, None, Some(id), now)?;
             }
+            // Items that a turn has received are left for the end of that turn.
             if change.recall {
                 transaction
                     .prepare_cached("DELETE FROM inbox WHERE task = ?1 AND turn IS NULL")?
@@ -571,6 +581,7 @@ impl Store {
     /// Their turn ended, and the process was killed before it could record that. A task whose assignee asked a question
     /// waits for the reply and is not among them.
     pub fn stranded_tasks(&self) -> Result<Vec<String>, StoreError> {
+        // An item stays in the inbox until its turn has ended, so an open task without one is lost.
         self.read("look for lost tasks", |connection| {
             connection
                 .prepare(

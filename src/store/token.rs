@@ -124,6 +124,7 @@ pub fn hash(token: &[u8]) -> String {
 const COLUMNS: &str = "name, agents, rights, created_at, expires_at, revoked_at, generation";
 
 fn row(row: &Row<'_>) -> rusqlite::Result<ClientToken> {
+    // Lists are stored as words with commas between them. An empty list is not the same as NULL, which means all.
     fn words<T: FromStr>(text: &str) -> rusqlite::Result<Vec<T>> {
         let parsed = text.split(',').filter(|word| !word.is_empty()).map(str::parse);
         parsed.collect::<Result<_, _>>().map_err(|_| rusqlite::Error::InvalidQuery)
@@ -161,6 +162,7 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<ClientToken>> {
 ///
 /// A later agent with the same id must not be covered by them. A token that named only this agent then covers none.
 pub(super) fn drop_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<usize> {
+    // With commas around the list and the id, only whole ids match.
     transaction
         .prepare_cached(
             "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ','), ',')
@@ -200,6 +202,7 @@ impl Store {
             let joined = |words: Vec<&str>| words.join(",");
             let agents = new.agents.as_ref().map(|ids| joined(ids.iter().map(AgentId::as_str).collect()));
             let rights = joined(new.rights.iter().map(|right| right.as_str()).collect());
+            // An existing token of this name is revoked or expired, so its row can be replaced.
             transaction
                 .prepare_cached(
                     "INSERT OR REPLACE INTO client_token

@@ -72,7 +72,7 @@ impl Tokens {
     }
 }
 
-/// A stored turn.
+/// A turn as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub id: TurnId,
@@ -108,7 +108,7 @@ pub struct Begin {
 /// The outcome of a turn.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// The final state.
+    /// The state that the turn ends in.
     pub state: TurnState,
     /// The number of model calls.
     pub steps: u32,
@@ -142,6 +142,7 @@ impl Store {
     pub async fn begin_turn(&self, begin: Begin) -> Result<Session, StoreError> {
         self.write("begin a turn", move |transaction| {
             let session = session::find_or_make(transaction, &begin.session, begin.now)?;
+            // The caller sees in the returned state that a closed session took no turn.
             if session.state == SessionState::Open {
                 insert(transaction, &begin)?;
             }
@@ -163,6 +164,7 @@ impl Store {
     /// Returns all turns that run, or were running when their process died.
     pub fn running_turns(&self) -> Result<Vec<Turn>, StoreError> {
         self.read("list running turns", |connection| {
+            // A partial index contains the running turns only, so this stays fast in a large table.
             connection
                 .prepare_cached(&format!("SELECT {COLUMNS} FROM turn WHERE state = 'running' ORDER BY id"))?
                 .query_map((), turn)?
@@ -173,6 +175,7 @@ impl Store {
     /// Returns the last turn of a session that ended with an answer.
     pub fn last_done(&self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
         self.read("read a session's last turn", |connection| {
+            // Turn ids start with a time stamp, so the highest id is the last turn.
             connection
                 .prepare_cached(&format!(
                     "SELECT {COLUMNS} FROM turn WHERE session = ?1 AND state = 'done' ORDER BY id DESC LIMIT 1"
@@ -207,6 +210,7 @@ impl Store {
 
 fn insert(transaction: &Transaction<'_>, begin: &Begin) -> rusqlite::Result<()> {
     let key = begin.session.key.as_str();
+    // Sessions with the same inputs share one stored prompt.
     transaction
         .prepare_cached("INSERT OR IGNORE INTO prompt (inputs, text, built_at) VALUES (?1, ?2, ?3)")?
         .execute((&begin.prompt.inputs, &*begin.prompt.text, begin.now))?;
@@ -244,6 +248,7 @@ fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &Ended) -> rusqlite::
             ended.error,
         ])?;
     // The session's sums change only with the first end of a turn, so nothing is counted twice.
+    // They are kept in the session's row because a session may have many thousands of turns.
     if changed > 0 {
         transaction
             .prepare_cached(

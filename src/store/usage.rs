@@ -163,6 +163,7 @@ fn signed(count: u64) -> i64 {
 }
 
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    // A sum can't be negative. If one is after all, it is read as 0.
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
 
@@ -202,6 +203,7 @@ fn add(transaction: &Transaction<'_>, place: &Place, delta: &Delta) -> rusqlite:
 
 fn used(connection: &Connection, day: &str, scope: &Counted) -> rusqlite::Result<Used> {
     let (condition, value) = match scope {
+        // `?2` has to occur in each condition, because it is always bound.
         Counted::Day => ("?2 = ''", ""),
         Counted::Agent(agent) => ("agent = ?2", agent.as_str()),
         Counted::Channel(channel) => ("channel = ?2", channel.as_str()),
@@ -260,6 +262,7 @@ fn sums(connection: &Connection, filter: &UsageFilter, by: UsageBy) -> rusqlite:
         UsageBy::Model => "model",
         UsageBy::Day => "day",
     };
+    // Days are ISO dates, so they compare as text, and an empty start matches all of them.
     let mut conditions = vec!["day >= ?"];
     let mut values: Vec<Value> = vec![filter.since.clone().into()];
     if !filter.until.is_empty() {
@@ -270,6 +273,7 @@ fn sums(connection: &Connection, filter: &UsageFilter, by: UsageBy) -> rusqlite:
         conditions.push("agent = ?");
         values.push(agent.as_str().to_owned().into());
     }
+    // Releasing all reservations of a sum leaves a row of zeros. HAVING leaves it out.
     let conditions = conditions.join(" AND ");
     connection
         .prepare_cached(&format!(
@@ -317,6 +321,7 @@ impl Store {
     /// works on, or else the one set for the session.
     pub fn charge(&self, session: &SessionKey, turn: TurnId) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
+            // The channel of the task has priority over that of the session.
             connection
                 .prepare_cached(
                     "SELECT channel FROM (
@@ -356,6 +361,8 @@ impl Store {
                 tokens: delta.tokens.iter().sum::<i64>().unsigned_abs(),
                 cost: delta.cost.unsigned_abs(),
             };
+            // The check and the reservation are one transaction, and a single thread runs them all, so no other call
+            // can come in between.
             if let Some(exceeded) = exceeded(transaction, &new.day, &limits, more)? {
                 return Ok(Err(exceeded));
             }
@@ -387,6 +394,7 @@ impl Store {
                     cache_write,
                     new.cost.map(signed),
                 ))?;
+            // The sums include the reservation at once, and the next call is checked against them.
             add(transaction, &place, &delta)?;
             Ok(Ok(()))
         })
@@ -397,8 +405,10 @@ impl Store {
     /// reserved.
     pub fn settle_usage(&self, id: i64, truth: Option<(Tokens, Option<u64>)>) {
         self.write_behind("settle a model call", move |transaction| {
+            // A call is settled once. A later attempt finds no reservation and does nothing.
             let Some((place, tokens, cost)) = reserved(transaction, id)? else { return Ok(()) };
             let before = Delta::of(tokens, cost);
+            // Nothing was used, so neither the row nor its share of the sums may remain.
             let Some((tokens, cost)) = truth else {
                 transaction.prepare_cached("DELETE FROM usage WHERE id = ?1")?.execute([id])?;
                 return add(transaction, &place, &Delta::nothing().less(&before));
@@ -411,6 +421,7 @@ impl Store {
                      state = 'settled' WHERE id = ?1",
                 )?
                 .execute((id, input, output, cache_read, cache_write, cost.map(signed)))?;
+            // The sums include the reservation already, so only the difference is added.
             add(transaction, &place, &after.less(&before))
         });
     }
@@ -421,6 +432,7 @@ impl Store {
     /// The actual usage of calls whose process died is unknown, so the reserved maximum is assumed.
     pub async fn settle_left_usage(&self) -> Result<usize, StoreError> {
         self.write("settle model calls of an earlier run", |transaction| {
+            // The sums include the full amounts already, so only the state changes.
             transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
         })
         .await
@@ -464,6 +476,7 @@ impl Store {
         budget: String,
     ) -> Result<bool, StoreError> {
         self.write("note that a budget is used up", move |transaction| {
+            // The primary key allows one notice for each day, channel and budget.
             transaction
                 .prepare_cached(
                     "INSERT OR IGNORE INTO budget_notice (day, channel, budget) VALUES (?1, ?2, ?3)",

@@ -77,7 +77,7 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
                 asked = asked.filter(|one| *one != ProcessId::current());
                 halted.survivors.extend(gone(asked.as_slice(), PATIENCE).await);
                 for name in NAMES {
-                    // Its processes may have left their group, so they are found by the mark in their environment.
+                    // `leftover::end` skips names without a PID file. This finds all marked processes.
                     halted.survivors.extend(leftover::sweep(&Mark::new(home, name), &mut journal).await);
                 }
                 halted.survivors.sort_unstable_by_key(|one| one.pid);

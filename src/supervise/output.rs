@@ -147,6 +147,7 @@ impl Tail {
     fn push(&mut self, batch: &[u8]) {
         let batch = String::from_utf8_lossy(batch);
         let lines: Vec<&str> = batch.lines().filter(|line| !line.trim().is_empty()).collect();
+        // Only the last lines of a large batch can stay.
         for line in &lines[lines.len().saturating_sub(KEPT)..] {
             if self.lines.len() == KEPT {
                 self.lines.pop_front();

@@ -95,6 +95,7 @@ pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), Po
         match asked {
             Ok(_) => return Ok(()),
             Err(HealthError::Imposter(Imposter::OtherHome { pid, .. })) => {
+                // The kernel is more reliable than what the other program reports.
                 let pid = holder.map_or(pid, |holder| holder.pid);
                 return Err(PortTaken::OtherHome { port, home: home_of(pid), pid });
             }
@@ -176,6 +177,7 @@ fn process_with(inode: u64) -> Option<Holder> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
+        // The descriptors of other users' processes can't be listed.
         let Ok(files) = fs_err::read_dir(entry.path().join("fd")) else { continue };
         let holds = files
             .flatten()
@@ -193,6 +195,7 @@ fn process_with(inode: u64) -> Option<Holder> {
 /// if the system has no table of sockets.
 fn sockets(port: u16) -> Option<Vec<Socket>> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs_err::read_to_string(table).ok());
+    // One table is enough: a system without IPv6 lacks the second.
     if tables.iter().all(Option::is_none) {
         return None;
     }
@@ -229,6 +232,7 @@ fn listening(table: &str, port: u16) -> Vec<Socket> {
         whole.get_mut(4_usize.checked_sub(words.len())?..)?.copy_from_slice(&words);
         Some(whole)
     };
+    // The first line is the header.
     let rows = table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (local, state) = (fields.get(1)?, fields.get(3)?);

@@ -60,6 +60,7 @@ impl Service {
     pub fn enable(&self) -> Vec<Vec<String>> {
         let name = self.name();
         match self.scope {
+            // Without lingering, a user's services end with the user's last login session.
             Scope::User => vec![
                 words("loginctl enable-linger", &[&self.user]),
                 words("systemctl --user daemon-reload", &[]),

@@ -271,6 +271,7 @@ impl State {
     }
 
     fn begin(&mut self, now: i64) -> Vec<Action> {
+        // Only a person closes the breaker, and it stays open across restarts of the supervisor.
         if self.memory.is_open() {
             self.phase = Phase::Tripped;
             return Vec::new();
@@ -313,6 +314,7 @@ impl State {
                 vec![Action::Terminate]
             }
             Phase::Stopping { then, .. } => {
+                // The deadline for the kill stays that of the first request.
                 *then = after;
                 Vec::new()
             }

@@ -124,6 +124,7 @@ impl Unit for Gateway {
         let root = self.live.home().root();
         // The configuration may have changed the port since the last start.
         self.port.store(self.live.current().port, Ordering::Relaxed);
+        // The home is set explicitly, because the supervisor may have got it as an argument.
         let mut env: Vec<(OsString, OsString)> =
             env::inherited().filter(|(name, _)| name != env::HOME_DIR.name).collect();
         env.push((env::HOME_DIR.name.into(), root.into()));
@@ -136,6 +137,7 @@ impl Unit for Gateway {
     }
 
     fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
+        // The proof in the answer identifies the gateway, so the pid of the listener is not needed.
         let port = self.port.load(Ordering::Relaxed);
         let identity = Identity { instance: self.instance.clone(), token: self.live.current().token.clone() };
         Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(Unseen::from) })

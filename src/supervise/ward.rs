@@ -133,6 +133,7 @@ impl Ward {
     /// Handles an order to begin, start, restart or stop.
     pub fn order(&mut self, event: Event, now: i64, journal: &mut Journal<'_>) {
         self.wished = event != Event::Stop;
+        // Only optional processes follow changes of the configuration.
         self.look_at = (self.wished && self.is_optional()).then_some(now + LATER);
         if self.wished && self.is_optional() && !self.unit.is_wanted() {
             return self.dismiss(now, journal);
@@ -150,6 +151,7 @@ impl Ward {
             return self.dismiss(now, journal);
         }
         match self.state.standing() {
+            // `Begin` instead of `Start`, because an open breaker has to stay open.
             Standing::Stopped => self.event(Event::Begin, now, journal),
             Standing::Failed | Standing::Healthy if self.looking.is_none() && self.refreshing.is_none() => {
                 let outdated = self.unit.is_outdated();
@@ -230,6 +232,7 @@ impl Ward {
             }
             return;
         }
+        // The result belongs to an earlier process.
         if news.start != self.start {
             return;
         }
@@ -276,6 +279,7 @@ impl Ward {
         if self.child.is_none() {
             return;
         }
+        // Checks are frequent early in a start, so that a fast start is noticed at once.
         let wait = match self.state.phase() {
             Phase::Starting { since, .. } if now - since < EAGER => SOON,
             Phase::Starting { .. } => SOMETIME,
@@ -383,7 +387,7 @@ impl Ward {
         give_up(&mut self.refreshing);
         give_up(&mut self.clearing);
         let mut prepared = self.unit.prepare();
-        // Most preparations complete at once and need no job of their own.
+        // A preparation that completes at once, as the gateway's does, needs no job of its own.
         match (&mut prepared).now_or_never() {
             Some(prepared) => self.launch(&prepared?, now, journal),
             None => {
@@ -401,6 +405,7 @@ impl Ward {
             lasting: None,
         })?;
         let record = pid::Record { process: child.id(), socket: None };
+        // The process can run without a PID file: its mark still identifies it.
         if let Err(error) = pid::write(&self.home.pid_file(name), &record) {
             journal.note(&format!("its PID file can't be written: {}", chain(&error)));
         }

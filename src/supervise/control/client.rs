@@ -99,6 +99,7 @@ impl Connection {
             line.push(b'\n');
             self.stream.get_mut().write_all(&line).await?;
             let mut answer = Vec::new();
+            // The limit keeps a faulty listener from filling the memory.
             (&mut self.stream).take(MAX_REPLY).read_until(b'\n', &mut answer).await?;
             if answer.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());

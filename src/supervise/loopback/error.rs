@@ -89,6 +89,7 @@ struct ErrorDetail {
 impl LoopbackError {
     /// Returns the error for an answer outside 2xx, with the details from its body.
     pub(super) fn status(address: SocketAddr, status: StatusCode, body: &[u8]) -> Self {
+        // Another program on the port may answer with any body.
         let said = serde_json::from_slice::<ErrorBody>(body).ok().map(|body| body.error);
         let (code, message, hint) = match said {
             Some(said) => (said.code, said.message, said.hint),
@@ -122,6 +123,7 @@ impl Explain for LoopbackError {
         match self {
             Self::Unreachable { .. } => Some("flock start".to_owned()),
             Self::Timeout { .. } | Self::Broken { .. } => Some("flock logs gateway".to_owned()),
+            // This home's gateway would accept the owner's token, so something else seems to have answered.
             Self::Status { status: 401, hint: None, .. } => {
                 Some("another program or another home may hold the port: run `flock status`".to_owned())
             }

@@ -136,6 +136,7 @@ impl Client {
             return Ok(answer);
         }
         let status = answer.status;
+        // The status alone is an error, so a body that can't be read is ignored.
         let body = answer.bytes(MAX_ERROR, limit).await.unwrap_or_default();
         Err(LoopbackError::status(self.address, status, &body))
     }
@@ -174,6 +175,7 @@ impl Client {
         // A request is one small write, and Nagle's algorithm would only delay it.
         let _ = stream.set_nodelay(true);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        // hyper needs a task that drives the connection.
         let driver = Driver(tokio::spawn(async move {
             // The caller learns of a connection error through the request or the body.
             let _ = connection.await;
@@ -184,6 +186,7 @@ impl Client {
         *request.uri_mut() =
             call.path.parse().map_err(|source| LoopbackError::Path { path: call.path, source })?;
         *request.headers_mut() = call.headers;
+        // HTTP/1.1 requires this header, and hyper does not add it to requests of this kind.
         let host = format!("127.0.0.1:{}", address.port());
         for (name, value) in
             [(HOST, Some(host)), (AUTHORIZATION, self.token.as_ref().map(|token| format!("Bearer {token}")))]
@@ -260,6 +263,7 @@ impl Answer {
             }
             Ok(whole)
         };
+        // `chunk` limits the wait for each chunk. This limits the sum of the waits.
         tokio::time::timeout(limit, read).await.map_err(|_| LoopbackError::Timeout { address, limit })?
     }
 
