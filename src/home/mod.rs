@@ -192,12 +192,14 @@ impl Home {
     pub fn make_folders(&self) -> Result<(), HomeError> {
         use std::os::unix::fs::DirBuilderExt as _;
         for (path, mode) in self.folders() {
+            // `recursive` accepts folders that exist already, and leaves their mode as it is.
             std::fs::DirBuilder::new()
                 .recursive(true)
                 .mode(mode)
                 .create(&path)
                 .map_err(|source| HomeError::Io { verb: "make the folder", path: path.clone(), source })?;
         }
+        // Folders that existed before may be open to other users.
         self.close()
     }
 

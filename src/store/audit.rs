@@ -54,7 +54,7 @@ pub struct AuditEntry {
     pub action: &'static str,
     pub subject: String,
     pub level: Level,
-    /// Free text; bytes beyond [`MAX_DETAIL`] are cut off.
+    /// Free text; bytes beyond `MAX_DETAIL` are cut off.
     pub detail: String,
     pub session: Option<SessionKey>,
     pub turn: Option<TurnId>,

@@ -104,6 +104,7 @@ impl Store {
     pub fn back_up(&self, home: &Home, now: i64) -> Result<Backup, StoreError> {
         let path = home.backups().join(format!("flock-daily-{now}.db"));
         // A draft has another name, so `list` never sees a backup that is unfinished or unchecked.
+        // The name has the form of the temporary files of `home::atomic`, so one that a killed process leaves is swept.
         let draft = home.backups().join(format!(".new-{}-backup", std::process::id()));
         let made = copy(&self.path, &draft)
             .and_then(|()| Ok(fs_err::rename(&draft, &path)?))

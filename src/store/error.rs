@@ -20,8 +20,6 @@ use crate::home::HomeError;
 /// - [`Stopped`](Self::Stopped), if the store was closed before a write was done;
 /// - [`Open`](Self::Open), [`Unreadable`](Self::Unreadable) or [`NoFile`](Self::NoFile), if a read needs a new
 ///   connection and that can't be opened.
-///
-/// A write that returns an error has changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file could not be created.

@@ -65,8 +65,8 @@ impl Store {
     /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
     pub fn exchanges(&self, a: &AgentId, b: &AgentId, limit: usize) -> Result<Vec<RecentPost>, StoreError> {
         self.read("look at direct messages", |connection| {
-            // All people are between `human:` and `human;`. The condition has to be that of the partial index on messages,
-            // or SQLite would not use the index.
+            // All people are between `human:` and `human;`. The condition has to be that of the partial index on
+            // messages, or SQLite would not use the index.
             let heard: Option<i64> = connection
                 .prepare_cached(
                     "SELECT max(at) FROM (

@@ -176,7 +176,7 @@ impl Store {
         })
     }
 
-    /// Returns the task that syncs written files, so that they survive a power cut.
+    /// Returns the thread that syncs written files, so that they survive a power cut.
     #[must_use]
     pub const fn syncer(&self) -> &Syncer {
         &self.syncer

@@ -69,6 +69,7 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<Restored, StoreError>
         }
     }
     // Everything happens in a draft, so that the old database stays in place until the new one is complete and checked.
+    // The name has the form of the temporary files of `home::atomic`, so one that a killed process leaves is swept.
     let draft = home.data().join(format!(".new-{}-remake", std::process::id()));
     let made = make(home, &mut restored, &draft);
     if let Err(error) = made {

@@ -11,8 +11,9 @@ use super::unit::OPENCLAW;
 use crate::home::{Home, atomic};
 use crate::id::AgentId;
 
-/// Waits until OpenClaw neither runs nor is being started. Returns `true` if that happened in time, or if there is no
-/// supervisor.
+/// Waits until OpenClaw neither runs nor is being started. Returns `true` if that happened in time.
+///
+/// If no supervisor answers, OpenClaw counts as running while its PID file names a living process.
 pub async fn is_down(home: &Home, patience: Duration) -> bool {
     until(home, patience, || false).await
 }
