@@ -241,8 +241,8 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
 impl Store {
     /// Takes a channel's new messages for a turn, after those that the same turn was given before.
     ///
-    /// Returns `None` if there is nothing new, if the agent is not a member, if the channel is archived or does not exist,
-    /// or if another turn has not ended its delivery.
+    /// Returns `None` if there is nothing new, if the agent is not a member, if the channel is archived or does not
+    /// exist, or if another turn has not ended its delivery.
     pub async fn take_batch(
         &self,
         agent: AgentId,
