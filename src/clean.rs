@@ -1,6 +1,6 @@
-//! Takes the power over a reader out of text. Names, messages and file contents may come from a model or a
-//! web page; an escape sequence among them could move the cursor, rewrite what was printed or answer a
-//! question, a line end could begin a line that somebody else seems to have written.
+//! Removes from text what could deceive or attack the person who reads it. Names, messages and file contents may come
+//! from a model or a web page. An escape sequence among them could move the cursor, rewrite what was printed or answer
+//! a question. A line end could begin a line that seems to have been written by somebody else.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,21 +11,20 @@ mod spelled;
 pub use seen::Seen;
 pub use spelled::{spelled, spelled_lines};
 
-/// The text with every character that nobody sees but newline and tab spelled out, as in
-/// `\u{1b}`.
+/// Returns the text with every invisible character except newline and tab written as an escape, as in `\u{1b}`.
 #[must_use]
 pub fn block(text: &str) -> Cow<'_, str> {
     neutralise(text, |c| c != '\n' && c != '\t' && is_unseen(c))
 }
 
-/// As [`block`], for text that must stay on one line: newline and tab are spelled out too.
+/// Returns the text as [`block`] does, but on one line: newline and tab are escaped too.
 #[must_use]
 pub fn inline(text: &str) -> Cow<'_, str> {
     neutralise(text, is_unseen)
 }
 
-/// A name or topic as it is kept: one line without anything that nobody sees, each run of white space one
-/// space, at most so many characters.
+/// Returns a name or topic in the form in which it is stored: one line without invisible characters, each run of white
+/// space replaced by one space, at most `most` characters.
 #[must_use]
 pub fn label(text: &str, most: usize) -> String {
     let mut label = String::new();
@@ -39,6 +38,7 @@ pub fn label(text: &str, most: usize) -> String {
             if left < 2 {
                 break;
             }
+            // A space at the end would be followed by no letter.
             label.push(' ');
             left -= 1;
         }
@@ -50,11 +50,13 @@ pub fn label(text: &str, most: usize) -> String {
     label
 }
 
-/// A text of any length as one line of at most so many characters, as [`label`]; what was cut off is shown
-/// by an ellipsis.
+/// Returns a text of any length as one line of at most `most` characters, cleaned as by [`label`]. An ellipsis shows
+/// that something was cut off.
 #[must_use]
 pub fn summary(text: &str, most: usize) -> String {
-    // Enough for what is dropped: the text may have megabytes.
+    // Only the beginning is read, because the text may have megabytes. 16 bytes a character leave room for characters
+    // that are dropped.
+    // One character more than allowed, to notice that something is cut off.
     let mut line = label(&text[..text.floor_char_boundary(most.saturating_mul(16))], most.saturating_add(1));
     if line.chars().count() > most {
         line.truncate(line.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at));
@@ -64,6 +66,7 @@ pub fn summary(text: &str, most: usize) -> String {
 }
 
 fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+    // Most texts need no change. They are not copied.
     if !text.chars().any(&bad) {
         return Cow::Borrowed(text);
     }
@@ -80,17 +83,18 @@ fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// Adds a character by its number, as in `\u{1b}`.
+/// Appends a character as its number, as in `\u{1b}`.
 pub fn spell(text: &mut String, c: char) {
     // Writing to a String does not fail.
     let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
 }
 
-/// Characters that a reader does not see, or sees something else for: control characters, marks that
-/// reorder text, and those that show nothing. The two joiners are not among them: words and pictures of
-/// several scripts are written with them.
+/// Returns `true` for a character that a reader does not see, or sees something else for: control characters, marks
+/// that reorder text, and characters that show nothing. The zero-width joiner and non-joiner do not count, because
+/// words and emoji of several scripts need them.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
+    // Control characters include the escape character and the C1 codes, which begin terminal commands.
     c.is_control()
         || matches!(
             c,
@@ -111,8 +115,8 @@ pub fn is_unseen(c: char) -> bool {
         )
 }
 
-/// Characters that stand between others and are passed over when these are read: those of [`is_unseen`], the joiners
-/// and selectors that words and pictures need, and blanks that are no white space.
+/// Returns `true` for a character that a reader passes over: those of [`is_unseen`], the joiners and variation
+/// selectors, and blanks that Unicode does not call white space.
 #[must_use]
 pub fn is_ignorable(c: char) -> bool {
     is_unseen(c)
@@ -139,14 +143,16 @@ const fn is_selector(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180f}')
 }
 
-/// A line without what nobody sees but tabs. A joiner or a selector stays where it does what it is for: between two
-/// letters or pictures of scripts that need it, and after one.
+/// Returns a line without its invisible characters, except tabs. A joiner stays only between two letters or emoji that
+/// can need it, a variation selector only after one.
 #[must_use]
 pub fn visible(line: &str) -> Cow<'_, str> {
-    // Nearly all lines.
+    // Nearly all lines are plain ASCII.
     if line.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
         return Cow::Borrowed(line);
     }
+    // Only characters outside ASCII are joined or varied. Between ASCII letters a joiner could only hide a word from a
+    // search.
     let carries = |c: char| !c.is_ascii() && !c.is_whitespace() && !is_ignorable(c);
     let mut kept = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
@@ -168,7 +174,7 @@ pub fn visible(line: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// What some reader takes for the end of a line.
+/// Returns `true` for a character that some program or reader treats as the end of a line.
 #[must_use]
 pub const fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')

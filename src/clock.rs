@@ -10,19 +10,21 @@ use jiff::tz::TimeZone;
 /// Milliseconds since the Unix epoch. A clock before 1970 reads as 0.
 #[must_use]
 pub fn unix_ms() -> i64 {
+    // No wall clock is trusted to be right: a wrong one gives a wrong time, never a panic.
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A time (Unix milliseconds) in this machine's zone, as `2026-02-28 09:30:00`.
+/// Returns a time, given in Unix milliseconds, in this machine's time zone, as in `2026-02-28 09:30:00`.
 #[must_use]
 pub fn local(at: i64) -> String {
     let time = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(TimeZone::system());
     time.strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// How long this thread has been running on a processor: what a test can bound, however busy the machine is.
+/// Returns the processor time of this thread. A test can set a limit on it that does not depend on how busy the machine
+/// is.
 #[cfg(test)]
 pub(crate) fn thread_time() -> std::time::Duration {
     use nix::sys::resource::{UsageWho, getrusage};

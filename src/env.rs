@@ -1,20 +1,20 @@
 //! The environment variables that flock reads, each defined once.
 //!
-//! Nothing else of the program reads the environment: a variable that is not here has no effect, unless the
+//! Nothing else in the program reads the environment. A variable that is not listed here has no effect, unless the
 //! configuration names it as the source of a key.
 
 use std::ffi::OsString;
 
-/// A variable flock reads.
+/// A variable that flock reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Var {
-    /// Its name.
     pub name: &'static str,
-    /// What it does, in one line, for the reference in docs/.
+    /// One line for the reference in docs/.
     pub doc: &'static str,
 }
 
 macro_rules! vars {
+    // The text of a variable is both its doc comment and the line in the reference, so the two cannot differ.
     ($($ident:ident = $name:literal, $doc:literal;)*) => {
         $(#[doc = $doc] pub const $ident: Var = Var { name: $name, doc: $doc };)*
         /// Every variable, for the reference.
@@ -65,11 +65,12 @@ vars! {
     OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
 }
 
-/// The value of a variable that the configuration names, as `env:NAME`, if it is set, not empty and UTF-8.
+/// Returns the value of a variable that the configuration names, as in `env:NAME`. `None` if it is unset, empty or not
+/// UTF-8.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 pub fn named(name: &str) -> Option<String> {
-    // `var_os` panics on these.
+    // `var_os` panics on such names, and the configuration may hold any text.
     if name.is_empty() || name.contains(['=', '\0']) {
         return None;
     }
@@ -77,28 +78,30 @@ pub fn named(name: &str) -> Option<String> {
 }
 
 impl Var {
-    /// The value, if it is set, not empty and UTF-8.
+    /// Returns the value, or `None` if it is unset, empty or not UTF-8.
     #[must_use]
     pub fn get(self) -> Option<String> {
         self.get_os().and_then(|value| value.into_string().ok())
     }
 
-    /// The value, if it is set and not empty.
+    /// Returns the value, or `None` if it is unset or empty.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn get_os(self) -> Option<OsString> {
+        // Shells and service files often unset a variable by giving it an empty value.
         std::env::var_os(self.name).filter(|value| !value.is_empty())
     }
 
-    /// Whether the value switches something on.
+    /// Returns `true` if the value switches something on: any value but `0` and `false`.
     #[must_use]
     pub fn is_on(self) -> bool {
         self.get().is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }
 
-/// How a program that flock starts reaches the network: through which proxy, and which certificates it trusts.
+/// Variables that say how a program started by flock reaches the network: its proxy, and the certificates it trusts.
 pub const NETWORK: [&str; 11] = [
+    // Both spellings are in use. curl, for example, reads only the lower-case `http_proxy`.
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -112,8 +115,8 @@ pub const NETWORK: [&str; 11] = [
     "SSL_CERT_DIR",
 ];
 
-/// The whole environment, for a program that is started on the user's behalf: references to keys in the
-/// configuration may name any variable.
+/// Returns the whole environment, for a program that is started on the user's behalf. Every variable is passed on,
+/// because the configuration may name any of them as the source of a key.
 pub fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }

@@ -1,31 +1,31 @@
-//! What every error of flock can say of itself: its kind, which fixes the exit code, and the command that
-//! mends it.
+//! The information that every error of flock can give: its kind, which sets the exit code, and a command that fixes the
+//! problem.
 //!
-//! Each module has its own `thiserror` enum; this module only holds the vocabulary that lets the command
-//! line and the HTTP API report all of them in one way. It knows no terminal and no HTTP.
+//! Each module has its own `thiserror` enum. This module holds only the shared vocabulary, so that the command line and
+//! the HTTP API can report all errors in one way. It depends on neither a terminal nor HTTP.
 
-/// The kinds of failure a caller can tell apart, one exit code each.
+/// The kinds of failure that a caller can tell apart. Each has its own exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Something that was asked for failed.
+    /// The requested operation failed.
     Failed,
-    /// The command line, or a request, is not valid.
+    /// The command line or a request is not valid.
     Usage,
-    /// There is no home here yet.
+    /// The folder is not a flock home yet.
     NotInitialised,
-    /// Nothing of this home is running.
+    /// Neither the supervisor nor the gateway of this home is running.
     NotRunning,
-    /// The id exists already, or another process holds the home.
+    /// The id is taken, or another process holds the home.
     Conflict,
     /// No Docker engine answers, or it refuses this user.
     DockerUnavailable,
     /// The home was made by a newer flock.
     NewerHome,
-    /// A person has to approve this first.
+    /// A person has to approve the operation first.
     NeedsApproval,
-    /// The database is damaged or gone: starting again does not mend it.
+    /// The database is damaged or missing, and a restart does not repair it.
     Damaged,
-    /// The disk fails to read what flock keeps, which may pass.
+    /// The disk fails to read flock's data. The problem may be temporary.
     Unreadable,
     /// A defect of flock itself.
     Internal,
@@ -49,6 +49,7 @@ impl Kind {
 
     /// The exit code of a command that ends with this kind of failure.
     #[must_use]
+    // Scripts depend on these numbers and on the words below.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -61,11 +62,12 @@ impl Kind {
             Self::NeedsApproval => 8,
             Self::Damaged => 9,
             Self::Unreadable => 10,
+            // 70 is `EX_SOFTWARE` of sysexits.h.
             Self::Internal => 70,
         }
     }
 
-    /// The stable word for programs, in `{"error":{"code":…}}`.
+    /// Returns the stable word for programs, in `{"error":{"code":…}}`.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -84,36 +86,37 @@ impl Kind {
     }
 }
 
-/// An error that knows its kind and the way out.
+/// An error that knows its kind and how to fix it.
 pub trait Explain: std::error::Error {
-    /// What kind of failure this is.
     fn kind(&self) -> Kind {
         Kind::Failed
     }
 
-    /// A command that mends it, or the shortest true advice where no command can.
+    /// Returns a command that fixes the problem, or the shortest true advice if no command can.
     fn hint(&self) -> Option<String> {
         None
     }
 
-    /// Whether it may pass, as a full disk does, so that the same can be asked for later.
+    /// Returns `true` if the failure may be temporary, like a full disk, so that the same request can succeed later.
     fn may_pass(&self) -> bool {
         self.kind() == Kind::Unreadable
     }
 }
 
-/// What helps where a disk fails.
+/// Advice for an error of the disk.
 pub const KERNEL_LOG: &str = "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
 
-/// Whether it is the disk that failed, one behind a network too, and neither its room nor anybody's rights.
+/// Returns `true` if the disk itself failed, or the network behind it. A full disk and missing permissions do not
+/// count.
 #[must_use]
 pub fn is_of_disk(error: &std::io::Error) -> bool {
     use nix::libc::{EIO, ENODEV, ENXIO, ESTALE, ETIMEDOUT};
+    // ESTALE and ETIMEDOUT are what a network file system returns.
     matches!(error.raw_os_error(), Some(EIO | ENXIO | ENODEV | ESTALE | ETIMEDOUT))
 }
 
-/// The message of an error and of all its causes, joined as `a: b: c`, without saying a cause twice when a
-/// message already ends with it.
+/// Returns the message of an error and of all its causes, joined as in `a: b: c`. A cause is left out if the message
+/// before it already ends with it.
 #[must_use]
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

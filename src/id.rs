@@ -1,5 +1,5 @@
-//! Identifiers and their grammars. A value of one of these types has been checked: code below never checks
-//! an id again, and a path or label built from one cannot escape.
+//! Identifiers and their grammars. A value of one of these types has been checked. Code that uses it never checks it
+//! again, and a path or label built from it cannot leave its folder.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,40 +8,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Explain, Kind};
 
-/// Why a text is not an id.
+/// The reason why a text is not a valid id.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum IdError {
-    /// Not in the grammar of agent ids.
+    /// Does not match the grammar of agent ids.
     #[error(
         "{0:?} is not an agent id: use 1 to 63 of a-z, 0-9, '-' and '_', starting with a letter or a digit"
     )]
     Agent(String),
-    /// A word that flock keeps for itself.
+    /// A word that flock reserves for itself.
     #[error("{0:?} is a reserved word and can't be an agent id")]
     Reserved(String),
-    /// Not in the grammar of channel ids.
+    /// Does not match the grammar of channel ids.
     #[error(
         "{0:?} is not a channel id: use 1 to 64 letters, digits and '-', starting with a letter or a digit"
     )]
     Channel(String),
-    /// Not in the grammar of vaults and skills.
+    /// Does not match the grammar of vault and skill names.
     #[error(
         "{0:?} is not the name of a vault or a skill: use 1 to 64 letters, digits, '.', '_' and '-', starting with \
          a letter or a digit"
     )]
     Folder(String),
-    /// Not in the grammar of session keys.
+    /// Does not match the grammar of session keys.
     #[error("{0:?} is not a session key: use agent:<agent>:flock:<channel|dm|request|main>:<peer>")]
     Session(String),
-    /// Not a UUID.
     #[error("{0:?} is not a turn id")]
     Turn(String),
-    /// Neither an agent nor `human:<name>`.
     #[error(
         "{0:?} is neither an agent id nor human:<name>, with a name of 1 to 64 letters, digits, '.', '_', '@' and '-'"
     )]
     Party(String),
-    /// Not `provider/model`.
     #[error("{0:?} is not a model: write provider/model, as in anthropic/claude-opus-4-5")]
     Model(String),
 }
@@ -59,7 +56,7 @@ impl Explain for IdError {
     }
 }
 
-/// Words that are never an agent's id: other parts of the system answer to them.
+/// Words that can never be an agent's id, because other parts of the system use them.
 pub const RESERVED_AGENT_IDS: [&str; 7] = ["main", "unknown", "all", "human", "system", "flock", "openclaw"];
 
 macro_rules! text_id {
@@ -70,7 +67,6 @@ macro_rules! text_id {
         pub struct $name(String);
 
         impl $name {
-            /// The id as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -92,6 +88,7 @@ macro_rules! text_id {
         impl TryFrom<String> for $name {
             type Error = IdError;
 
+            // Deserialized ids go through the same check as typed ones.
             fn try_from(text: String) -> Result<Self, IdError> {
                 text.parse()
             }
@@ -116,6 +113,7 @@ impl FromStr for FolderName {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let first = |c: char| c.is_ascii_alphanumeric();
         let rest = |c: char| first(c) || matches!(c, '.' | '_' | '-');
+        // The first character rules out `.` and `..`: the name becomes the name of a folder.
         if text.len() > 64 || !text.starts_with(first) || !text.chars().all(rest) {
             return Err(IdError::Folder(shorten(text)));
         }
@@ -132,6 +130,7 @@ impl FromStr for AgentId {
         if text.len() > 63 || !text.starts_with(first) || !text.chars().all(rest) {
             return Err(IdError::Agent(shorten(text)));
         }
+        // Reserved words are reported apart, because such a text looks like a valid id.
         if RESERVED_AGENT_IDS.contains(&text) {
             return Err(IdError::Reserved(text.to_owned()));
         }
@@ -151,36 +150,36 @@ impl FromStr for ChannelId {
     }
 }
 
-/// Who takes part in a channel or says something in it.
+/// A participant of a channel, or the author of a message in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Party {
-    /// An agent.
     Agent(AgentId),
-    /// A person by the name after `human:`, or the client of a token, by `human:token:NAME`.
+    /// A person, by the name after `human:`, or the client of an API token, as `human:token:NAME`.
     Human(String),
-    /// flock itself: it speaks, and is never a member.
+    /// flock itself. It writes messages but is never a member.
     System,
 }
 
 impl Party {
-    /// The person with this name. Characters that no name can hold become `-`: a login may hold anything.
+    /// Returns the person with this name. Characters that a name cannot hold become `-`, because a login may hold any
+    /// character.
     #[must_use]
     pub fn human(name: &str) -> Self {
+        // Two different logins can become the same name.
         let name: String =
             name.chars().map(|c| if is_name_char(c) { c } else { '-' }).take(MAX_HUMAN_NAME).collect();
         Self::Human(if name.is_empty() { "-".to_owned() } else { name })
     }
 
-    /// The client whose token has this name; `None` where it can't be one. It is a person's deputy, and no person can have
-    /// its name: theirs hold no colon.
+    /// Returns the client whose token has this name, or `None` if no token can have it. A client acts for a person. No
+    /// person can have its name, because names of people hold no colon.
     #[must_use]
     pub fn client(name: &str) -> Option<Self> {
         let fits = (1..=MAX_CLIENT_NAME).contains(&name.len()) && name.chars().all(is_name_char);
         fits.then(|| Self::Human(format!("{CLIENT}{name}")))
     }
 
-    /// The agent, if it is one.
     #[must_use]
     pub const fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -189,7 +188,7 @@ impl Party {
         }
     }
 
-    /// Whether it is a person.
+    /// Returns `true` for a person or a client of a token.
     #[must_use]
     pub const fn is_human(&self) -> bool {
         matches!(self, Self::Human(_))
@@ -198,7 +197,7 @@ impl Party {
 
 const MAX_HUMAN_NAME: usize = 64;
 const MAX_CLIENT_NAME: usize = 40;
-/// Stands before the name of a client's token.
+/// Prefix of the name of a token's client.
 const CLIENT: &str = "token:";
 
 const fn is_name_char(c: char) -> bool {
@@ -214,6 +213,7 @@ impl FromStr for Party {
         }
         let error = || IdError::Party(shorten(text));
         match text.strip_prefix("human:") {
+            // This arm comes first: the colon of `token:` is allowed only here.
             Some(name) if name.starts_with(CLIENT) => {
                 name.strip_prefix(CLIENT).and_then(Self::client).ok_or_else(error)
             }
@@ -252,21 +252,20 @@ impl TryFrom<String> for Party {
     }
 }
 
-/// What a session is for; the fourth part of its key.
+/// The purpose of a session, and the fourth part of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionKind {
-    /// A channel the agent is a member of.
+    /// A channel that the agent is a member of.
     Channel,
-    /// One other agent or person.
+    /// A conversation with one other agent or person.
     Dm,
-    /// One request, made of its own messages.
+    /// A single request, whose body holds the whole conversation.
     Request,
-    /// A person at the command line.
+    /// A conversation with a person at the command line.
     Main,
 }
 
 impl SessionKind {
-    /// The word in the key.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -278,8 +277,8 @@ impl SessionKind {
     }
 }
 
-/// The name of one isolated conversation of one agent: `agent:<agent>:flock:<kind>:<peer>`, at most 200
-/// bytes of `[A-Za-z0-9:._@-]`.
+/// The name of one isolated conversation of one agent: `agent:<agent>:flock:<kind>:<peer>`, at most 200 bytes of
+/// `[A-Za-z0-9:._@-]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionKey {
@@ -289,44 +288,45 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// The key of an agent's session with a peer. Characters a key can't hold become `-`, and a name that
-    /// is too long is cut: a login or a display name may hold anything.
+    /// Makes the key of an agent's session with a peer. Characters that a key cannot hold become `-`, and a name that
+    /// is too long is cut, because a login or a display name may be any text.
     #[must_use]
     pub fn new(agent: &AgentId, kind: SessionKind, peer: &str) -> Self {
         let mut text = format!("agent:{agent}:flock:{}:", kind.as_str());
+        // The prefix is at most 84 bytes long, since an agent id has at most 63, so the subtraction cannot underflow.
         let room = MAX_SESSION_KEY - text.len();
         let peer: String = peer.chars().map(|c| if is_peer_char(c) { c } else { '-' }).take(room).collect();
+        // An empty peer would give a key that does not parse again.
         text.push_str(if peer.is_empty() { "-" } else { &peer });
         Self { text, agent: agent.clone(), kind }
     }
 
-    /// The key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whose session it is.
+    /// Returns the agent that the session belongs to.
     #[must_use]
     pub const fn agent(&self) -> &AgentId {
         &self.agent
     }
 
-    /// What the session is for.
     #[must_use]
     pub const fn kind(&self) -> SessionKind {
         self.kind
     }
 
-    /// The channel that the session is for, if it is one's.
+    /// Returns the channel of the session, or `None` if the session is not a channel's.
     #[must_use]
     pub fn channel(&self) -> Option<ChannelId> {
         (self.kind == SessionKind::Channel).then(|| self.peer().parse().ok()).flatten()
     }
 
-    /// Who or what the agent talks with there.
+    /// Returns the person, agent, channel or request that the session is held with.
     #[must_use]
     pub fn peer(&self) -> &str {
+        // The peer may hold colons itself, as in `human:ann`.
         self.text.splitn(5, ':').nth(4).unwrap_or_default()
     }
 }
@@ -341,6 +341,7 @@ impl FromStr for SessionKey {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
+        // The length is checked before anything else, so that a huge text costs nothing.
         let error = || IdError::Session(shorten(text));
         if text.len() > MAX_SESSION_KEY || !text.chars().all(is_peer_char) {
             return Err(error());
@@ -357,6 +358,7 @@ impl FromStr for SessionKey {
             "request" => SessionKind::Request,
             "main" => SessionKind::Main,
             _ => return Err(error()),
+            // The prefix may have matched with nothing after it.
         };
         if peer.is_empty() {
             return Err(error());
@@ -385,13 +387,13 @@ impl TryFrom<String> for SessionKey {
     }
 }
 
-/// One run of a session; a UUIDv7, so ids sort by time.
+/// The id of one run of a session. It is a UUIDv7, so ids sort by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TurnId(uuid::Uuid);
 
 impl TurnId {
-    /// A new id.
+    /// Makes a new id from the current time.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "two calls give two ids; a default would hide that")]
     pub fn new() -> Self {
@@ -413,34 +415,34 @@ impl FromStr for TurnId {
     }
 }
 
-/// A model as it is written: `provider/model`. The model's own name may hold further slashes.
+/// A model in the form `provider/model`. The model's own name may hold further slashes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ModelRef {
+    // `provider/model` as it was written.
     text: String,
+    // Byte offset of the first slash.
     slash: usize,
 }
 
 impl ModelRef {
-    /// The provider's id.
     #[must_use]
     pub fn provider(&self) -> &str {
         &self.text[..self.slash]
     }
 
-    /// The provider's name for the model.
+    /// Returns the provider's name for the model.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.text[self.slash + 1..]
     }
 
-    /// `provider/model`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether a written conversation answers instead of a model.
+    /// Returns `true` if a scripted conversation answers instead of a model.
     #[must_use]
     pub fn is_script(&self) -> bool {
         self.provider() == "script"
@@ -451,6 +453,7 @@ impl FromStr for ModelRef {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
+        // A model's name goes into request paths and log lines, so white space and control characters are refused.
         let valid = |c: char| !c.is_whitespace() && !c.is_control();
         match text.find('/') {
             Some(slash)
@@ -483,7 +486,7 @@ impl TryFrom<String> for ModelRef {
     }
 }
 
-/// Bytes as lower-case hex digits, as digests are named.
+/// Returns bytes as lower-case hex digits, the form in which digests are named.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
@@ -494,7 +497,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// An error message must stay readable whatever was typed.
+/// Cuts a rejected text to 80 characters, so that the error message stays readable.
 fn shorten(text: &str) -> String {
     const LIMIT: usize = 80;
     if text.chars().count() <= LIMIT {

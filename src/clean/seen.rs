@@ -1,20 +1,21 @@
-//! A text as marks are looked for in it: as a reader sees it, not as it is written.
+//! A text prepared for finding marks in it, as a reader sees it rather than as it is written. Look-alike letters count
+//! as the ASCII letters they imitate.
 
 use std::borrow::Cow;
 
 use super::{is_ignorable, is_line_end};
 
-/// A text without what is passed over in reading, each letter as the ASCII one that it is taken for, in lower case. It
-/// is read once, for all marks.
+/// A text without the characters that readers pass over. Each remaining letter is replaced by the lower-case ASCII
+/// letter that it looks like. The text is prepared once and then searched for all marks.
 pub struct Seen {
     letters: Vec<u8>,
-    /// From which letter on places go along with letters, and the place of that one. Most texts are ASCII, and have none
-    /// of these.
+    /// Pairs of a letter's index and its byte offset in the text. From that letter on, index and offset grow together
+    /// until the next pair. Most texts are ASCII and have no pairs.
     steps: Vec<(usize, usize)>,
 }
 
 impl Seen {
-    /// Reads a text.
+    /// Prepares a text.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let bytes = text.as_bytes();
@@ -28,6 +29,7 @@ impl Seen {
             at += c.len_utf8();
             let before = seen.letters.len();
             seen.letters.extend(letter(c));
+            // Index and offset drift apart wherever a character gives no letter, or takes more than one byte.
             if seen.letters.len() - before != c.len_utf8() {
                 seen.steps.push((seen.letters.len(), at));
             }
@@ -35,22 +37,22 @@ impl Seen {
         seen
     }
 
-    /// Its letters; what is none of ASCII is one that is in no mark.
+    /// Returns the letters. A character that looks like no ASCII character is the byte 0xff, which is in no mark.
     #[must_use]
     pub fn letters(&self) -> &[u8] {
         &self.letters
     }
 
-    /// Where in the text a letter is.
+    /// Returns the byte offset of a letter in the text.
     fn place(&self, letter: usize) -> usize {
-        // Of several steps before one letter the last one counts.
+        // If several pairs stand before one letter, the last one is valid.
         let steps = self.steps.partition_point(|(from, _)| *from <= letter);
         let (from, place) = steps.checked_sub(1).map_or((0, 0), |last| self.steps[last]);
         place + (letter - from)
     }
 
-    /// The text with other characters in the place of some letters: where each is in [`Seen::letters`], and what it
-    /// becomes.
+    /// Returns the text with some letters replaced. Each change is an index into [`Seen::letters`] and the new
+    /// character.
     #[must_use]
     pub fn changed<'t>(
         &self,
@@ -66,7 +68,7 @@ impl Seen {
         let mut out = String::with_capacity(text.len());
         let mut from = 0;
         for (place, by) in changes.into_iter().map(|(letter, by)| (self.place(letter), by)) {
-            // One place may be in two marks.
+            // Two marks may cover the same character.
             if place >= from {
                 out.push_str(&text[from..place]);
                 out.push(by);
@@ -78,17 +80,17 @@ impl Seen {
     }
 }
 
-/// How many bytes at the beginning are letters of their own: of ASCII, and seen.
+/// Returns the number of bytes at the beginning that stand for themselves, because they are visible ASCII.
 fn plain(bytes: &[u8]) -> usize {
     let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) || *byte == b'\n';
-    // By blocks, which the processor looks at as a whole.
+    // A block without an early exit can be compared with vector instructions.
     let blocks =
         bytes.chunks(64).take_while(|block| block.iter().fold(true, |all, byte| all & is_plain(byte)));
     let whole = (blocks.count() * 64).min(bytes.len());
     whole + bytes[whole..].iter().take_while(|byte| is_plain(byte)).count()
 }
 
-/// What a character is in a mark, if anything.
+/// Returns the letter that a character counts as in a mark, or `None` if readers pass over it.
 fn letter(c: char) -> Option<u8> {
     let letter = match c {
         c if is_line_end(c) => '\n',
@@ -96,11 +98,11 @@ fn letter(c: char) -> Option<u8> {
         c if is_ignorable(c) => return None,
         c => taken_for(c),
     };
-    // What looks like no letter of ASCII looks like no mark.
+    // A character that looks like no ASCII character cannot be part of a mark.
     Some(u8::try_from(letter).unwrap_or(u8::MAX).to_ascii_lowercase())
 }
 
-/// The character of ASCII that one is taken for; itself where it is taken for none.
+/// Returns the ASCII character that `c` looks like, or `c` itself if there is none.
 fn taken_for(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
@@ -124,7 +126,7 @@ fn taken_for(c: char) -> char {
         '\u{131}' | '\u{26a}' => 'i',
         '\u{251}' => 'a',
         '\u{261}' => 'g',
-        // Letters of mathematics: thirteen alphabets, one after the other.
+        // Mathematical letters: thirteen alphabets of 52 letters, one after the other.
         '\u{1d400}'..='\u{1d6a3}' => {
             let letter = (u32::from(c) - 0x1d400) % 52 % 26;
             char::from_u32(u32::from(b'a') + letter).unwrap_or(c)
@@ -133,9 +135,9 @@ fn taken_for(c: char) -> char {
     }
 }
 
-/// Letters of Greek, Cyrillic and Armenian that look like one of ASCII, after Unicode's `confusables.txt` (UTS #39,
-/// Unicode Security Mechanisms): where only the large one does, the small one with it. A bar is an i where its alphabet
-/// reads it so, else an l.
+/// Returns the ASCII letter that a Greek, Cyrillic or Armenian letter looks like, after Unicode's `confusables.txt`
+/// (UTS #39, Unicode Security Mechanisms). If only the capital looks alike, the small letter is included too. A
+/// vertical bar counts as an i if its alphabet reads it so, otherwise as an l.
 const fn look_alike(c: char) -> char {
     match c {
         'Α' | 'α' | 'А' | 'а' => 'a',
@@ -174,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Letter by letter, as [`Seen::of`] is meant to read.
+    /// Prepares a text letter by letter, as the reference for [`Seen::of`].
     fn one_by_one(text: &str) -> (Vec<u8>, Vec<usize>) {
         text.char_indices().filter_map(|(place, c)| letter(c).map(|letter| (letter, place))).unzip()
     }

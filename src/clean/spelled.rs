@@ -1,15 +1,15 @@
-//! Text as a person decides about it: in printable ASCII only, so that nothing looks like something else.
+//! Text for a person who has to decide about it: in printable ASCII only, so that nothing looks like something else.
 
 use std::fmt::Write as _;
 
 use unicode_script::{Script, UnicodeScript as _};
 
-/// From how many blanks on a run of them is counted instead of shown.
+/// Length from which a run of blanks is counted instead of shown.
 const RUN: usize = 3;
 
-/// The text on one line. What is not printable ASCII is written as its number and script, as in `\u{0456 Cyrillic}`;
-/// a line end, a tab and a backslash as `\n`, `\t` and `\\`; three blanks and more, and those at the end of a line,
-/// as `\{12 blanks}`. Texts that differ are written differently.
+/// Returns the text on one line. A character outside printable ASCII is written as its number and script, as in
+/// `\u{0456 Cyrillic}`. A line end, a tab and a backslash are written as `\n`, `\t` and `\\`. Three or more blanks, and
+/// all blanks at the end of a line, are written as `\{12 blanks}`. Different texts always give different results.
 #[must_use]
 pub fn spelled(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
@@ -21,6 +21,7 @@ pub fn spelled(text: &str) -> String {
                 while letters.next_if_eq(&' ').is_some() {
                     run += 1;
                 }
+                // A long run could push the rest of a command out of the window. Blanks at a line's end are invisible.
                 if run >= RUN || matches!(letters.peek(), None | Some('\n' | '\r')) {
                     let noun = if run == 1 { "blank" } else { "blanks" };
                     // Writing to a String does not fail.
@@ -29,6 +30,7 @@ pub fn spelled(text: &str) -> String {
                     out.extend(std::iter::repeat_n(' ', run));
                 }
             }
+            // The backslash is escaped, so that a text cannot imitate the escapes of this function.
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
@@ -39,7 +41,7 @@ pub fn spelled(text: &str) -> String {
     out
 }
 
-/// The lines of a text, each as by [`spelled`].
+/// Returns the lines of a text, each written as by [`spelled`].
 pub fn spelled_lines(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split('\n').map(spelled)
 }
