@@ -1,4 +1,4 @@
-//! Adding and removing agents in the document.
+//! Adds, changes, renames and removes agents in the configuration document.
 
 use serde_json::{Map, Value, json};
 
@@ -11,38 +11,34 @@ use crate::id::{AgentId, ModelRef};
 /// The directories of a sandbox's PATH after the agent's own profile.
 pub const STANDARD_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// An agent that is to be.
+/// An agent that is to be added to the configuration.
 #[derive(Clone, Debug)]
 pub struct NewAgent {
-    /// Its id.
     pub id: AgentId,
-    /// What it is in the team.
     pub role: Role,
-    /// Its archetype.
     pub archetype: Option<String>,
-    /// What runs its turns.
+    /// `native`, `openclaw`, or the name of an agent program.
     pub runtime: String,
-    /// Whether that is on this machine itself, in no sandbox.
+    /// `true` if its agent program runs on this machine itself, outside any sandbox.
     pub on_host: bool,
-    /// Its model; the default one where absent.
+    /// `None` uses the default model.
     pub model: Option<ModelRef>,
-    /// How much its model is to think; left to the provider where absent.
+    /// `None` leaves it to the provider how much the model thinks.
     pub effort: Option<Effort>,
-    /// What it may do without asking.
+    /// `None` leaves the default, `supervised`.
     pub autonomy: Option<Autonomy>,
-    /// As a person writes it, e.g. `2g`.
+    /// Memory limit as a person writes it, e.g. `2g`.
     pub memory: Option<String>,
-    /// Cores.
+    /// CPU limit in cores.
     pub cpus: Option<f64>,
-    /// What its sandbox reaches; nothing where absent.
+    /// `None` means `none`, unless [`NewAgent::egress`] names hosts.
     pub network: Option<Network>,
-    /// The hosts it may reach, `HOST[:PORT]`.
+    /// Hosts that the agent may reach, as `HOST[:PORT]`.
     pub egress: Vec<String>,
 }
 
 impl NewAgent {
-    /// An agent of which nothing is said but what it is: it has what the configuration gives everybody, and no
-    /// network.
+    /// Makes an agent that has the defaults of the configuration for everything but its role, and no network.
     #[must_use]
     pub fn new(id: AgentId, role: Role) -> Self {
         Self {
@@ -66,14 +62,15 @@ impl NewAgent {
 ///
 /// # Errors
 ///
-/// [`ConfigError::Exists`] if the id is taken, [`ConfigError::Refused`] where the document has something
-/// else than a list in these places.
+/// Returns [`ConfigError::Exists`] if the id is taken, and [`ConfigError::Refused`] if the document holds something
+/// other than a list or an object on the way to these lists.
 pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), ConfigError> {
     let id = agent.id.as_str();
     let gateway_agents = list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?;
     if gateway_agents.iter().any(|entry| entry["id"] == id) {
         return Err(ConfigError::Exists(agent.id.clone()));
     }
+    // Settings that were not given are left out, so that a default that changes later applies to this agent too.
     let mut entry = Map::new();
     entry.insert("id".into(), id.into());
     entry.insert("role".into(), agent.role.as_str().into());
@@ -100,7 +97,7 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
 
     let listed = list(document, &["agents", "list"])?;
     if let Some(known) = listed.iter_mut().find(|entry| entry["id"] == id) {
-        // OpenClaw knew this agent before flock did: what it says of itself stays, what was asked for now wins.
+        // OpenClaw knew this agent before flock did. Its own settings stay. What the user asked for now replaces them.
         let whole = listing(home, agent);
         if let (Some(known), Some(model)) = (known.as_object_mut(), whole.get("model")) {
             known.insert("model".into(), model.clone());
@@ -119,7 +116,7 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
     Ok(())
 }
 
-/// Puts in what `known` lacks of `whole`. A value of another shape stays: the check that follows names it.
+/// Adds to `known` what it lacks of `whole`. A value of another shape stays, and the check that follows reports it.
 fn fill(known: &mut Value, whole: &Value) {
     let (Some(known), Some(whole)) = (known.as_object_mut(), whole.as_object()) else { return };
     for (name, value) in whole {
@@ -132,12 +129,12 @@ fn fill(known: &mut Value, whole: &Value) {
     }
 }
 
-/// The PATH of an agent's sandbox: its own packages first.
+/// Returns the PATH of an agent's sandbox, in which its own packages come first.
 pub(super) fn sandbox_path(id: &AgentId) -> String {
     format!("/nix/var/nix/profiles/per-agent/{id}/bin:{STANDARD_PATH}")
 }
 
-/// Tools that only a sysadmin has.
+/// Tools that only a sysadmin may call.
 pub(super) const SYSADMIN_TOOLS: [&str; 1] = ["triage_decision"];
 
 fn listing(home: &Home, agent: &NewAgent) -> Value {
@@ -147,6 +144,7 @@ fn listing(home: &Home, agent: &NewAgent) -> Value {
         entry.insert("model".into(), json!({"primary": model.as_str()}));
     }
     entry.insert("workspace".into(), json!(home.workspace(&agent.id)));
+    // A sysadmin works on the machine itself, so it has no sandbox. It decides about requests with the extra tool.
     if agent.role == Role::Sysadmin {
         let allow: Vec<&str> = SANDBOX_TOOLS.iter().copied().chain(SYSADMIN_TOOLS).collect();
         entry.insert(
@@ -171,13 +169,13 @@ fn listing(home: &Home, agent: &NewAgent) -> Value {
     Value::Object(entry)
 }
 
-/// Has an agent's turns run by `runtime`, and changes its model and how much that thinks where they are given. That
-/// another program ran on the host is no choice for this one.
+/// Changes the runtime of an agent, and its model and effort if they are given. If the runtime changes, the permission
+/// to run on the host is removed: it was given to another program.
 ///
 /// # Errors
 ///
-/// [`ConfigError::Unknown`] if there is no such agent, [`ConfigError::Refused`] where the document has something
-/// else than a list in these places.
+/// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if the document holds
+/// something other than a list or an object on the way to these lists.
 pub fn set_runtime(
     document: &mut Value,
     id: &AgentId,
@@ -186,6 +184,7 @@ pub fn set_runtime(
     effort: Option<Effort>,
 ) -> Result<(), ConfigError> {
     let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
+    // The permission belongs to the program for which a person gave it.
     if told.get("runtime").and_then(Value::as_str).unwrap_or("native") != runtime {
         told.shift_remove(ON_HOST);
     }
@@ -195,6 +194,7 @@ pub fn set_runtime(
     }
     if let Some(model) = model {
         let all = list(document, &["agents", "list"])?;
+        // OpenClaw's own configuration may have no entry for an agent that only flock knows.
         if !all.iter().any(|listed| listed["id"] == id.as_str()) {
             all.push(json!({"id": id}));
         }
@@ -207,17 +207,19 @@ pub fn set_runtime(
     Ok(())
 }
 
-/// Leaves it to the provider again how much an agent's model thinks.
+/// Removes the effort of an agent, so that the provider decides again how much its model thinks.
 ///
 /// # Errors
 ///
-/// As [`set_runtime`].
+/// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if `gatewayAgents` is not a
+/// list.
 pub fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?.shift_remove("effort");
     Ok(())
 }
 
-/// Takes the choice of the host from each agent that another program runs now than in `before`. Gives these agents' ids.
+/// Removes the permission to run on the host from each agent whose runtime differs from the one in `before`. Returns
+/// the ids of these agents.
 pub fn keep_off_host(before: &Value, document: &mut Value) -> Vec<String> {
     let path = [&PLUGIN[..], &["gatewayAgents"]].concat();
     let pointer = format!("/{}", path.join("/"));
@@ -239,10 +241,10 @@ pub fn keep_off_host(before: &Value, document: &mut Value) -> Vec<String> {
     taken
 }
 
-/// What says that an agent's program runs on this machine itself.
+/// The key that lets an agent's program run on this machine itself.
 pub(super) const ON_HOST: &str = "onHost";
 
-/// What a list says of an agent.
+/// Returns the entry of an agent in a list, or [`ConfigError::Unknown`].
 pub(super) fn entry<'d>(
     list: &'d mut [Value],
     id: &AgentId,
@@ -251,11 +253,11 @@ pub(super) fn entry<'d>(
     found.ok_or_else(|| ConfigError::Unknown(id.clone()))
 }
 
-/// Takes the agent out of both lists.
+/// Removes the agent from both lists.
 ///
 /// # Errors
 ///
-/// [`ConfigError::Unknown`] if it is in neither.
+/// Returns [`ConfigError::Unknown`] if it is in neither list.
 pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     let mut found = false;
     for path in [&[&PLUGIN[..], &["gatewayAgents"]].concat()[..], &["agents", "list"]] {
@@ -267,22 +269,25 @@ pub fn remove(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     if found { Ok(()) } else { Err(ConfigError::Unknown(id.clone())) }
 }
 
-/// Gives an agent another id in both lists, and in what names it elsewhere: its workspace in the home, its profile on the
-/// PATH of its sandbox, its budget, and lists of ids.
+/// Gives an agent another id in both lists and wherever else the document names it: its workspace in the home, its
+/// package profile on the PATH of its sandbox, its budget, and lists of ids.
 ///
 /// # Errors
 ///
-/// [`ConfigError::Unknown`] if it is in neither list, [`ConfigError::Exists`] if the new id is in one.
+/// Returns [`ConfigError::Unknown`] if the agent is in neither list, and [`ConfigError::Exists`] if the new id is
+/// already in one.
 pub fn rename(document: &mut Value, home: &Home, old: &AgentId, new: &AgentId) -> Result<(), ConfigError> {
     let mut found = false;
     for path in [&[&PLUGIN[..], &["gatewayAgents"]].concat()[..], &["agents", "list"]] {
         let entries = list(document, path)?;
+        // Both lists are checked, because OpenClaw may have an agent with the new id that flock does not know.
         if entries.iter().any(|entry| entry["id"] == new.as_str()) {
             return Err(ConfigError::Exists(new.clone()));
         }
         for entry in entries.iter_mut().filter(|entry| entry["id"] == old.as_str()) {
             entry["id"] = new.as_str().into();
             found = true;
+            // A folder that a person chose outside the home keeps its name.
             if entry.get("workspace").is_some_and(|workspace| *workspace == json!(home.workspace(old))) {
                 entry["workspace"] = json!(home.workspace(new));
             }
@@ -304,8 +309,8 @@ pub fn rename(document: &mut Value, home: &Home, old: &AgentId, new: &AgentId) -
     Ok(())
 }
 
-/// Replaces the id in what OpenClaw's configuration has of it beside its own entry: whom it may start, who may be sent
-/// to, and which chats are its.
+/// Replaces the id in the lists of OpenClaw's configuration outside the agent's own entry: the agents that may be
+/// started, the agents that may be sent messages, and the chats that are bound to an agent.
 fn rename_in_lists(document: &mut Value, old: &AgentId, new: &AgentId) {
     let replace = |ids: Option<&mut Value>| {
         for id in ids.and_then(Value::as_array_mut).into_iter().flatten() {
@@ -328,7 +333,7 @@ fn rename_in_lists(document: &mut Value, old: &AgentId, new: &AgentId) {
     }
 }
 
-/// The list at a path; objects and the list itself are made where nothing is.
+/// Returns the list at a path. Missing objects and a missing list are created.
 pub(super) fn list<'d>(document: &'d mut Value, path: &[&str]) -> Result<&'d mut Vec<Value>, ConfigError> {
     let refused = |message: &str| ConfigError::Refused { at: path.join("."), message: message.to_owned() };
     let mut at = document;
@@ -388,7 +393,7 @@ mod tests {
         set_runtime(&mut other, &id, "codex", None, None).unwrap();
         let expected = json!([{"id": "a", "runtime": "codex"}, {"id": "b", "onHost": true}]);
         assert_eq!(other, document(expected));
-        // Written by hand, and from no program to one.
+        // A change by hand, where `before` and `after` both name an agent program.
         let mut edited = document(
             json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "runtime": "gemini", "onHost": true},
                 {"id": "c", "runtime": "gemini", "onHost": true}]),

@@ -1,4 +1,4 @@
-//! `budgets`: what models may be used for in one day, and how long agents may talk among themselves.
+//! The `budgets` block: how much models may be used in one day, and how long agents may talk among themselves.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,34 @@ use serde_json::Value;
 use super::parse::{Problem, View};
 use crate::id::{AgentId, ChannelId};
 
-/// How many turns agents may have in a channel without a person's message, where nothing else is said.
+/// Default number of turns that agents may have in a channel without a message from a person.
 pub const TURNS_WITHOUT_HUMAN: u32 = 50;
 
-/// What may be used in one day.
+/// The limits of one day. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// Tokens of all kinds.
+    /// Input, output and cache tokens together.
     pub tokens: Option<u64>,
     /// Millionths of a dollar.
     pub micros: Option<u64>,
 }
 
-/// All budgets. What is not limited is not there.
+/// All budgets of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// Of all agents together.
+    /// Limit for all agents together.
     pub day: Allowance,
-    /// Of each agent that has none of its own.
+    /// Limit for each agent without an entry of its own (`*`).
     pub any_agent: Allowance,
-    /// Of single agents.
     pub agents: BTreeMap<AgentId, Allowance>,
-    /// Of each channel that has none of its own.
+    /// Limit for each channel without an entry of its own (`*`).
     pub any_channel: Allowance,
-    /// Of single channels, by their ids in small letters.
+    /// Limits of single channels, by channel id in lower case.
     pub channels: BTreeMap<String, Allowance>,
-    /// Turns of agents in a channel without a person's message.
+    /// Most turns of agents in a channel without a message from a person.
     pub turns_without_human: u32,
-    /// Whether a model without a price may be asked where a budget in dollars alone can't bind it.
+    /// `true` if a model without a known price may be asked even where only a budget in dollars applies, which then
+    /// cannot limit it.
     pub allow_unpriced: bool,
 }
 
@@ -53,20 +53,21 @@ impl Default for Budgets {
 }
 
 impl Budgets {
-    /// What one agent may use.
+    /// Returns the limits of one agent.
     #[must_use]
     pub fn agent(&self, agent: &AgentId) -> Allowance {
         self.agents.get(agent).copied().unwrap_or(self.any_agent)
     }
 
-    /// What may be used in one channel.
+    /// Returns the limits of one channel.
     #[must_use]
     pub fn channel(&self, channel: &ChannelId) -> Allowance {
+        // Channel ids are unique without regard to case, so a budget applies however its id is written.
         self.channels.get(&channel.as_str().to_ascii_lowercase()).copied().unwrap_or(self.any_channel)
     }
 }
 
-/// Reads the block. A word that is not known is refused: a budget that is misspelt would limit nothing.
+/// Reads the block. An unknown key is refused, because a misspelt budget would limit nothing.
 pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
     view.only(&["day", "agent", "channel", "turnsWithoutHuman", "unpriced"])?;
     let mut budgets = Budgets { day: allowance(&view.get("day")?)?, ..Budgets::default() };
@@ -90,6 +91,7 @@ pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
         }
     }
     let unpriced = view.get("unpriced")?;
+    // Without a price the cost of a call is unknown. The default is to refuse rather than to spend without a limit.
     budgets.allow_unpriced = match unpriced.text()?.as_deref() {
         None | Some("refuse") => false,
         Some("allow") => true,
@@ -108,6 +110,7 @@ pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
 fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
     view.only(&["tokens", "usd"])?;
     let usd = view.get("usd")?;
+    // An entry replaces the `*` entry as a whole. A limit that it leaves out is not taken from there.
     Ok(Allowance {
         tokens: view.get("tokens")?.number()?,
         micros: usd
@@ -117,7 +120,8 @@ fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
     })
 }
 
-/// Dollars as a number, in their millionths.
+/// Converts dollars to millionths of a dollar. Returns `None` for a negative amount, or for more than a billion
+/// dollars.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

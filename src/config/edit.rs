@@ -1,4 +1,4 @@
-//! Changing the configuration: one lock, one read, one edit, one rename.
+//! Changes the configuration: one lock, one read, one edit, one rename.
 
 use std::time::Duration;
 
@@ -9,44 +9,47 @@ use crate::clock;
 use crate::home::lock::Lock;
 use crate::home::{Home, atomic, version};
 
-/// How long a writer waits for the others.
+/// Longest time that a writer waits for other writers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many old configurations are kept.
+/// Number of old configurations that are kept in backups/.
 const KEEP: usize = 20;
 
-/// Lets `change` edit the document under `config.lock` and puts the result in place, if it is a usable
-/// configuration and differs. The old one goes to backups/ first. A failure leaves the file as it was.
+/// Lets `change` edit the document under `config.lock` and writes the result if it is a usable configuration and
+/// differs. The old file is first copied to backups/. A failure leaves the file as it was.
 ///
-/// The lock is held for the edit alone: `change` must not wait for anything else.
+/// The lock is held only for the edit: `change` must not wait for anything else.
 ///
 /// # Errors
 ///
-/// What `change` returns, or why the file could not be read or replaced.
+/// Returns the error of `change`, or a [`ConfigError`] if the file cannot be read, is not usable before or after the
+/// change, or cannot be replaced. Also fails if the home was made by a newer flock, or if other writers hold the lock
+/// for more than 30 seconds.
 pub fn edit<T, E: From<ConfigError>>(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<T, E>,
 ) -> Result<T, E> {
-    // A file that was broken by hand is not ours to build on: the person would lose the chance to mend it.
+    // A file that was broken by hand is not built upon: the person would lose the chance to repair it.
     let usable = |document: &Value| {
         parse::config(document, home).map(drop).map_err(|problem| file::shape(home, problem).into())
     };
     replace(home, |document| usable(document).and_then(|()| change(document)))
 }
 
-/// As [`edit()`], for a document that may lack what makes it usable, as OpenClaw's own: the change completes
-/// it.
+/// Edits the document as [`edit()`] does, but does not require it to be usable before the change. OpenClaw's own
+/// configuration, for example, lacks what flock needs until `change` adds it.
 ///
 /// # Errors
 ///
-/// As [`edit()`].
+/// Returns the error of `change`, or a [`ConfigError`] if the file cannot be read or replaced, or is not usable after
+/// the change.
 pub fn complete<T, E: From<ConfigError>>(
     home: &Home,
     change: impl FnOnce(&mut Value) -> Result<T, E>,
 ) -> Result<T, E> {
     replace(home, |document| {
         let value = change(document)?;
-        // What a change that only adds can't make usable was broken before.
+        // The change only adds keys. If the document is still not usable, it was broken before.
         parse::config(document, home).map_err(|problem| E::from(file::shape(home, problem)))?;
         Ok(value)
     })
@@ -58,15 +61,18 @@ fn replace<T, E: From<ConfigError>>(
 ) -> Result<T, E> {
     let home_error = |error| E::from(ConfigError::from(error));
     home.require().map_err(home_error)?;
+    // An older flock must not write a home of a newer one: it would drop what it does not know.
     version::check_writable(home).map_err(home_error)?;
     let _lock = Lock::acquire(&home.config_lock(), PATIENCE).map_err(home_error)?;
     let (old, mut document) = file::read_document(home).map_err(E::from)?;
+    // The rendered bytes are compared, not the file's own, so that formatting alone is no change.
     let before = render(&document);
     let value = change(&mut document)?;
     let after = render(&document);
     if after == before {
         return Ok(value);
     }
+    // Every change is checked, whoever made it. A file that flock could not read again is never written.
     parse::config(&document, home)
         .map_err(|problem| E::from(ConfigError::Refused { at: problem.at, message: problem.message }))?;
     back_up(home, &old).map_err(E::from)?;
@@ -74,7 +80,7 @@ fn replace<T, E: From<ConfigError>>(
     Ok(value)
 }
 
-/// The document as it is stored: two spaces, a line feed at the end.
+/// Returns the document as it is stored: indented by two spaces, with a line feed at the end.
 #[must_use]
 pub fn render(document: &Value) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(document).unwrap_or_default();
@@ -88,7 +94,7 @@ fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
         path: home.backups(),
         source,
     })?;
-    // Two changes within a millisecond keep both: the first free name is taken.
+    // Two changes within one millisecond keep both files, because the first free name is taken.
     let at = clock::unix_ms();
     for step in 0..1000 {
         let path = home.backups().join(format!("config-{at:015}-{step:03}.json"));
@@ -98,7 +104,7 @@ fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
     }
     let all = file::backups(home);
     for path in all.iter().take(all.len().saturating_sub(KEEP)) {
-        // A backup too many is no reason to fail the change.
+        // A leftover backup is no reason to fail the change.
         let _ = fs_err::remove_file(path);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Reading the configuration's file.
+//! Reads the configuration file and lists its backups.
 
 use std::path::{Path, PathBuf};
 
@@ -9,27 +9,28 @@ use super::place;
 use super::{Config, ConfigError};
 use crate::home::{Home, atomic};
 
-/// No configuration is larger than this, in bytes.
+/// Largest size of a configuration, in bytes.
 pub const CAP: u64 = 8 << 20;
 
-/// The configuration of a home.
+/// Reads the configuration of a home.
 ///
 /// # Errors
 ///
-/// If there is no home, or its configuration can't be read, parsed or used.
+/// Returns an error if there is no home, or if its configuration cannot be read, is not JSON or is not valid.
 pub fn read(home: &Home) -> Result<Config, ConfigError> {
     let (_, document) = read_document(home)?;
     parse::config(&document, home).map_err(|problem| shape(home, problem))
 }
 
-/// The file's bytes and the document in them.
+/// Returns the file's bytes and the document in them.
 ///
 /// # Errors
 ///
-/// If there is no home, or the file can't be read or is not JSON.
+/// Returns an error if there is no home, or if the file cannot be read or is not JSON.
 pub fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
     let path = home.config();
     let Some(bytes) = atomic::read(&path, CAP)? else {
+        // Without a home the message names that, instead of the missing file.
         home.require()?;
         return Err(crate::home::HomeError::NotInitialised { root: home.root().to_owned() }.into());
     };
@@ -43,11 +44,12 @@ pub fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
     Ok((bytes, document))
 }
 
-/// Parses the bytes of a file. A byte-order mark is taken as what it is; everything else is plain JSON.
+/// Parses the bytes of a file. A byte-order mark at the beginning is skipped. Everything else must be plain JSON.
 fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
+        // A comment is a likely mistake, so it gets its own message.
         let message = if has_comment(bytes, line) {
             "comments are not JSON; flock would lose them, so it does not take them".to_owned()
         } else {
@@ -65,6 +67,7 @@ fn has_comment(bytes: &[u8], line: usize) -> bool {
 }
 
 pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
+    // The typed view has no line numbers. The file is read again, only to name the line in the message.
     let line = atomic::read(&home.config(), CAP).ok().flatten().and_then(|bytes| {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         place::line_of(bytes, &problem.at)
@@ -78,16 +81,17 @@ pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
     }
 }
 
-/// The newest backup that is a usable configuration.
+/// Returns the newest backup that is a usable configuration.
 fn last_good(home: &Home) -> Option<PathBuf> {
     let good = |path: &Path| {
+        // A backup is fully checked: the error's hint is a command that copies it back.
         let bytes = atomic::read(path, CAP).ok()??;
         parse::config(&document(&bytes).ok()?, home).ok()
     };
     backups(home).into_iter().rev().find(|path| good(path).is_some())
 }
 
-/// All backups of the configuration, oldest first.
+/// Returns all backups of the configuration, oldest first.
 #[must_use]
 pub fn backups(home: &Home) -> Vec<PathBuf> {
     let Ok(folder) = fs_err::read_dir(home.backups()) else { return Vec::new() };
@@ -98,6 +102,7 @@ pub fn backups(home: &Home) -> Vec<PathBuf> {
             name.starts_with("config-") && name.ends_with(".json")
         })
         .collect();
+    // The names hold the time with a fixed number of digits, so they sort by age.
     found.sort();
     found
 }

@@ -1,4 +1,4 @@
-//! The configuration as a running gateway sees it: always the newest one that is usable.
+//! The configuration in a running gateway: always the newest one that is usable.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, RwLock};
@@ -7,8 +7,8 @@ use super::{Config, ConfigError, file};
 use crate::error::chain;
 use crate::home::Home;
 
-/// A view of the configuration that follows the file. One `stat` for each look, no watcher: a watcher
-/// misses renames on some file systems and needs a thread, a `stat` costs a microsecond.
+/// A view of the configuration that follows the file. Each look costs one `stat`, about a microsecond. There is no file
+/// watcher, because a watcher misses renames on some file systems and needs a thread.
 #[derive(Debug)]
 pub struct Live {
     home: Home,
@@ -17,12 +17,15 @@ pub struct Live {
 
 #[derive(Debug)]
 struct State {
+    // `None` if the file could not be found.
     stamp: Option<Stamp>,
+    // The last usable configuration.
     config: Arc<Config>,
+    // The error of the newest file, if it is not usable.
     problem: Option<String>,
 }
 
-/// What changes when the file is replaced or rewritten.
+/// The metadata that changes when the file is replaced or rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -36,20 +39,19 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// If it is not usable: a gateway does not start on a guess.
+    /// Returns the error of the first read if the configuration is not usable. A gateway does not start without one.
     pub fn open(home: Home) -> Result<Self, ConfigError> {
         let stamp = stamp(&home);
         let config = Arc::new(file::read(&home)?);
         Ok(Self { home, state: RwLock::new(State { stamp, config, problem: None }) })
     }
 
-    /// The home it belongs to.
     #[must_use]
     pub const fn home(&self) -> &Home {
         &self.home
     }
 
-    /// The newest usable configuration.
+    /// Returns the newest usable configuration.
     #[must_use]
     pub fn current(&self) -> Arc<Config> {
         let now = stamp(&self.home);
@@ -59,9 +61,10 @@ impl Live {
                 return Arc::clone(&state.config);
             }
         }
+        // Several readers may get here at once, so the first one to hold the lock reads and the others see its stamp.
         let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if state.stamp != now {
-            // The stamp is taken before the read: if the file changes in between, the next look reads again.
+            // The stamp is taken before the read. If the file changes in between, the next look reads it again.
             match file::read(&self.home) {
                 Ok(config) => {
                     state.config = Arc::new(config);
@@ -69,12 +72,13 @@ impl Live {
                 }
                 Err(error) => state.problem = Some(chain(&error)),
             }
+            // Also after a failure: a broken file is read once, not at every look.
             state.stamp = now;
         }
         Arc::clone(&state.config)
     }
 
-    /// Why the file as it is now is not used, if it is not.
+    /// Returns the reason why the present file is not used, or `None` if it is in use.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         drop(self.current());

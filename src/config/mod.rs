@@ -1,7 +1,7 @@
 //! `config.json`: OpenClaw's format, with flock's own keys below `plugins.entries.flock.config`.
 //!
-//! [`model`] is the typed view everything reads, [`parse`] makes it from the document. Editing works on the
-//! JSON document, so that unknown keys and their order survive.
+//! [`model`] is the typed view that everything reads, and [`parse`] makes it from the JSON document. Changes are made
+//! to the document itself, so that unknown keys and their order survive.
 
 pub mod agents;
 pub mod budgets;
@@ -35,55 +35,49 @@ pub use model::{
 };
 pub use policy::CommandPolicy;
 
-/// Why the configuration can't be read or changed.
+/// The reasons why the configuration cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is not JSON.
+    /// The file is not JSON.
     #[error("{} is not valid JSON: line {line}, column {column}: {message}", path.display())]
     Syntax {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Counted from 1.
         line: usize,
-        /// The column, from 1.
+        /// Counted from 1.
         column: usize,
-        /// What is wrong there.
         message: String,
-        /// The newest backup that can be read.
+        /// The newest backup that is a usable configuration.
         backup: Option<PathBuf>,
     },
-    /// It is JSON, but not a configuration.
+    /// The file is JSON, but not a valid configuration.
     #[error("{}{}: {at} {message}", path.display(), line.map(|line| format!(", line {line}")).unwrap_or_default())]
     Shape {
-        /// The file.
         path: PathBuf,
-        /// The line, from 1, of the key or of what should hold it.
+        /// The line, from 1, of the key, or of the object that should hold it.
         line: Option<usize>,
-        /// The key, as in `agents.list[0].model`.
+        /// Path of the key, as in `agents.list[0].model`.
         at: String,
-        /// What is wrong with it.
+        /// Continues a sentence that begins with the key, as in `must be a list`.
         message: String,
-        /// The newest backup that can be read.
+        /// The newest backup that is a usable configuration.
         backup: Option<PathBuf>,
     },
-    /// A change would have made it unusable; it was not written.
+    /// A change that would have made the configuration invalid. It was not written.
     #[error("the change would make {at} invalid: it {message}")]
     Refused {
-        /// The key.
+        /// Path of the key.
         at: String,
-        /// What would be wrong with it.
+        /// Continues a sentence that begins with the key, as in `is not a list`.
         message: String,
     },
-    /// There is such an agent already.
+    /// An agent with this id exists already.
     #[error("agent {0} exists already")]
     Exists(AgentId),
-    /// There is no such agent.
     #[error("there is no agent {0}")]
     Unknown(AgentId),
-    /// An id is not one.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// The home failed.
     #[error(transparent)]
     Home(#[from] HomeError),
 }
@@ -100,6 +94,7 @@ impl Explain for ConfigError {
     }
 
     fn hint(&self) -> Option<String> {
+        // The best help is a backup that works. Without one, the check names everything that is wrong.
         match self {
             Self::Syntax { path, backup: Some(backup), .. }
             | Self::Shape { path, backup: Some(backup), .. } => {

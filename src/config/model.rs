@@ -1,4 +1,4 @@
-//! The typed view of the configuration. It holds what flock uses; the document keeps everything else.
+//! The typed view of the configuration. It holds only what flock uses. The JSON document keeps everything else.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::budgets::Budgets;
 use super::policy::CommandPolicy;
 use crate::id::{AgentId, ModelRef, Party};
 
-/// The gateway's port where nothing else is said.
+/// The gateway's default port.
 pub const DEFAULT_PORT: u16 = 3779;
 
 /// What an agent is in the team.
@@ -26,7 +26,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ pub enum Autonomy {
 }
 
 impl Autonomy {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,14 +62,14 @@ impl Autonomy {
     }
 }
 
-/// Which channels an agent may read. Who is told of what is new is a matter of membership either way.
+/// The channels that an agent may read. It is notified only of new messages in channels that it is a member of, in both
+/// cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChannelReaders {
-    /// All of them.
     #[default]
     All,
-    /// Those that it is a member of.
+    /// Only the channels that it is a member of.
     Members,
 }
 
@@ -88,7 +88,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// The word in the configuration.
+    /// Returns the word in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -122,37 +122,37 @@ impl Network {
     }
 }
 
-/// Who decides about a host that an agent wants to reach and was not given.
+/// The party that decides about a host that an agent wants to reach but was not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EgressAsk {
-    /// A person: nothing is reached before that.
+    /// A person decides. The host is not reached before that.
     #[default]
     Person,
-    /// The sysadmin, before it is reached; a person where there is none.
+    /// The sysadmin decides before the host is reached, or a person if there is no sysadmin.
     Sysadmin,
-    /// Nobody: it is reached at once, and the sysadmin is told afterwards.
+    /// Nobody decides: the host is reached at once, and the sysadmin is told afterwards.
     Auto,
 }
 
-/// How much of the skills stands in an agent's prompt.
+/// The amount of skill text in an agent's prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillsMode {
-    /// All of each.
+    /// The whole text of each skill.
     Full,
-    /// What there is; the agent reads one when it needs it.
+    /// A list of the skills. The agent reads one when it needs it.
     #[default]
     Compact,
 }
 
-/// Whether an agent's tools run in a sandbox.
+/// The tools of an agent that run in a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxMode {
-    /// Everything.
+    /// All tools.
     All,
-    /// Nothing.
+    /// No tools.
     Off,
 }
 
@@ -162,28 +162,28 @@ pub enum Api {
     /// OpenAI-compatible chat completions.
     #[serde(rename = "openai-completions")]
     OpenAiCompletions,
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     #[serde(rename = "openai-responses")]
     OpenAiResponses,
-    /// Responses as Codex speaks it.
+    /// The Responses API in the form that Codex uses.
     #[serde(rename = "openai-codex-responses")]
     OpenAiCodexResponses,
-    /// Anthropic's Messages.
+    /// Anthropic's Messages API.
     #[serde(rename = "anthropic-messages")]
     AnthropicMessages,
     /// Google's generateContent.
     #[serde(rename = "google-generative-ai")]
     GoogleGenerativeAi,
-    /// Google's, as Gemini CLI speaks it.
+    /// Google's API in the form that Gemini CLI uses.
     #[serde(rename = "google-gemini-cli")]
     GoogleGeminiCli,
-    /// Amazon Bedrock's Converse, streamed.
+    /// Amazon Bedrock's Converse API, streamed.
     #[serde(rename = "bedrock-converse-stream")]
     BedrockConverseStream,
 }
 
 impl Api {
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -198,70 +198,65 @@ impl Api {
     }
 }
 
-/// One agent.
+/// One agent, with the defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
-    /// Its id.
     pub id: AgentId,
-    /// What it is in the team.
     pub role: Role,
-    /// Its archetype, if it has one.
     pub archetype: Option<String>,
-    /// What runs its turns: `native`, `openclaw`, or an agent program.
+    /// `native`, `openclaw`, or the name of an agent program.
     pub runtime: String,
-    /// Whether such a program runs on this machine itself, in no sandbox.
+    /// `true` if its agent program is to run on this machine itself, outside any sandbox. See [`Agent::runs_on_host`].
     pub on_host: bool,
-    /// What it may do without asking.
     pub autonomy: Autonomy,
-    /// Its model: its own, or the default one; `None` where neither is set.
+    /// Its own model or the default one. `None` if neither is set.
     pub model: Option<ModelRef>,
-    /// How much its model is to think; `None` leaves it to the provider.
+    /// `None` leaves it to the provider how much the model thinks.
     pub effort: Option<Effort>,
-    /// The models that answer in its model's place where that does not, in their order.
+    /// Models that answer if the main model does not, in this order.
     pub fallbacks: Vec<ModelRef>,
-    /// Its workspace on the host.
+    /// Absolute path on the host.
     pub workspace: PathBuf,
-    /// The folder of the files that say who it is.
+    /// The folder of the files that describe who the agent is.
     pub identity: PathBuf,
-    /// Whether its tools run in a sandbox.
     pub sandbox: SandboxMode,
-    /// `tools.sandbox.tools.allow` of the agent, or the global one where it has none, or flock's own.
+    /// Names, patterns and groups of the tools it may call: its own list, or the global one, or flock's default.
     pub allow: Vec<String>,
-    /// What `tools.allow` or `tools.profile` leaves of all tools, before `allow`; `None` leaves all.
+    /// The tools that `tools.allow` or `tools.profile` leaves, before `allow` is applied. `None` leaves all.
     pub profile: Option<Vec<String>>,
-    /// Patterns it may not call, own and global together.
+    /// Patterns of tools that it may not call. The agent's own and the global ones are joined.
     pub deny: Vec<String>,
-    /// What its sandbox reaches.
     pub network: Network,
-    /// The hosts it may reach by configuration, `HOST[:PORT]` as written; the sandbox decides what that means.
+    /// Hosts that it may reach, `HOST[:PORT]` as written. The sandbox code parses them.
     pub egress: Vec<String>,
-    /// The sandbox's limits and additions.
+    /// The limits and additions of its sandbox.
     pub docker: DockerSettings,
-    /// What none of its tools may run or touch.
+    /// Commands and paths that are forbidden to all of its tools.
     pub policy: CommandPolicy,
-    /// A persona in AIEOS form, relative to [`Agent::identity`] or absolute.
+    /// A persona file in AIEOS format, relative to [`Agent::identity`] or absolute.
     pub persona: Option<PathBuf>,
-    /// How much of the skills its prompt has.
     pub skills: SkillsMode,
-    /// The language that tools are described to it in, as in `ko` or `pt-BR`; `None` is English.
+    /// The language in which tools are described to it, as in `ko` or `pt-BR`. `None` is English.
     pub language: Option<String>,
 }
 
 impl Agent {
-    /// Whether an agent program runs its turns: a program of others that is started for each of them.
+    /// Returns `true` if an agent program runs its turns: an external program that is started for each turn.
     #[must_use]
     pub fn is_run_by_program(&self) -> bool {
         !super::unused::NEVER_ON_HOST.contains(&self.runtime.as_str())
     }
 
-    /// Whether the program that runs its turns is in no sandbox. What is no such program never runs there.
+    /// Returns `true` if its turns run outside any sandbox. Only an agent program can do that: `onHost` has no effect
+    /// with other runtimes.
     #[must_use]
     pub fn runs_on_host(&self) -> bool {
         self.on_host && self.is_run_by_program()
     }
 
-    /// Its model and those that answer in its place, in their order, each once.
+    /// Returns its model and its fallbacks in their order, each once.
     pub fn models(&self) -> impl Iterator<Item = &ModelRef> {
+        // The list is at most nine long, so searching it again for each model is cheaper than a set.
         let all = || self.model.iter().chain(&self.fallbacks);
         all()
             .enumerate()
@@ -270,67 +265,65 @@ impl Agent {
     }
 }
 
-/// What a person may set of an agent's container. Everything else is fixed or refused.
+/// The settings of an agent's container that a person may change. Everything else is fixed or refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DockerSettings {
-    /// Environment of its commands.
+    /// Environment variables of its commands.
     pub env: BTreeMap<String, String>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
     /// CPU limit in thousandths of a core.
     pub cpu_millis: Option<u64>,
-    /// Bind mounts as `source:target[:ro|rw]`, as written; the sandbox decides what it refuses.
+    /// Bind mounts as `source:target[:ro|rw]`, as written. The sandbox code checks them and may refuse.
     pub binds: Vec<String>,
-    /// As written, e.g. `none`; the sandbox decides what it refuses.
+    /// Network mode as written, e.g. `none`. The sandbox code checks it and may refuse.
     pub network: Option<String>,
-    /// An image of one's own.
+    /// A custom image.
     pub image: Option<String>,
-    /// The engine's name of the OCI runtime that it is run by, as in `runsc`; the engine's default where absent.
+    /// The engine's name of an OCI runtime, as in `runsc`. `None` uses the engine's default.
     pub runtime: Option<String>,
-    /// The most that its workspace may hold of the disk, in bytes; flock's own setting, and watched by it.
+    /// Largest size of the workspace in bytes. `None` is no limit. This is flock's own setting, not Docker's: flock
+    /// measures the workspace itself.
     pub disk: Option<u64>,
-    /// Keys of the docker block that flock does not honour, as in `privileged`; a reason to refuse.
+    /// Keys of the docker block that flock does not support, as in `privileged`. A sandbox with any of them is refused.
     pub refused: Vec<String>,
 }
 
-/// A provider of one's own: `models.providers.<name>`.
+/// A custom provider: `models.providers.<name>`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderSettings {
-    /// Where it answers. Includes `/v1` for the OpenAI ones, the root for Anthropic and Google.
+    /// Base URL. It includes `/v1` for the OpenAI formats, and is the root for Anthropic and Google.
     pub base_url: Option<String>,
-    /// Its key, or a reference to it: `secret:<name>`, `env:<NAME>` or `${NAME}`.
+    /// The key, or a reference to it: `secret:<name>`, `env:<NAME>` or `${NAME}`.
     pub api_key: Option<String>,
-    /// Its wire format.
     pub api: Option<Api>,
-    /// Its models.
     pub models: Vec<ModelSettings>,
 }
 
-/// A model of a provider of one's own.
+/// A model of a custom provider. `None` in a field leaves what flock knows of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSettings {
-    /// The provider's name for it.
+    /// The provider's name for the model.
     pub id: String,
-    /// Tokens it can take in all.
+    /// Largest context in tokens.
     pub context_window: Option<u64>,
-    /// Tokens it may answer with.
+    /// Longest answer in tokens.
     pub max_tokens: Option<u64>,
-    /// Whether it takes images, where that is said.
+    /// `true` if the model takes images.
     pub images: Option<bool>,
-    /// Whether it reasons, where that is said.
+    /// `true` if the model reasons.
     pub reasoning: Option<bool>,
-    /// Whether it calls tools by its API, where that is said; where not, it is told in text how to.
+    /// `true` if the API takes tools. With `false` the tools are described to the model in text.
     pub tools: Option<bool>,
-    /// What it costs, where that is said.
     pub cost: Option<ModelCost>,
 }
 
-/// What a model costs: millionths of a dollar for a million tokens.
+/// Prices of a model, in millionths of a dollar per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelCost {
-    /// Fresh input.
+    /// Input that is not cached.
     pub input: u64,
-    /// Output, thinking included.
+    /// Output, including thinking.
     pub output: u64,
     /// Input read from the provider's cache.
     pub cache_read: u64,
@@ -343,84 +336,85 @@ pub struct ModelCost {
 pub struct Config {
     /// All agents, in the order of `gatewayAgents`.
     pub agents: Vec<Agent>,
-    /// The native gateway's port on 127.0.0.1.
+    /// Port of the native gateway on 127.0.0.1.
     pub port: u16,
-    /// The owner's token.
+    /// The owner's API token.
     pub token: String,
-    /// Whether the native gateway answers `/v1/chat/completions`.
+    /// `true` if the native gateway answers `/v1/chat/completions`.
     pub chat_completions: bool,
-    /// Providers of one's own.
+    /// Custom providers by name.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Bedrock's region, where no base URL says it.
+    /// Bedrock's region. A region in the base URL wins over it.
     pub bedrock_region: Option<String>,
-    /// The flake that packages come from; `None` is the built-in one.
+    /// The flake from which packages come. `None` is the built-in one.
     pub nix_flake: Option<String>,
-    /// The store's image; `None` is the built-in one.
+    /// Image of the package store. `None` is the built-in one.
     pub nix_image: Option<String>,
-    /// The sandbox's image; `None` is the built-in one.
+    /// Image of the sandboxes. `None` is the built-in one.
     pub sandbox_image: Option<String>,
-    /// What may be used in one day.
+    /// Limits of one day.
     pub budgets: Budgets,
-    /// Which channels agents may read.
+    /// The channels that agents may read.
     pub channel_readers: ChannelReaders,
-    /// The most agents there may be by an agent's own making.
+    /// The team size up to which an agent may add agents.
     pub max_agents: usize,
-    /// Folders of the host below which a mount may be approved; none by default.
+    /// Folders of the host below which a mount can be approved. Empty by default.
     pub mount_roots: Vec<PathBuf>,
-    /// Who decides about new hosts.
+    /// The party that decides about new hosts.
     pub egress_ask: EgressAsk,
-    /// Who else than the owner may approve what agents ask for.
+    /// People besides the owner who may approve requests of agents.
     pub approvers: Vec<Party>,
-    /// The longest side of a picture that a model is shown, in pixels.
+    /// Longest side of a picture that a model is shown, in pixels.
     pub image_side: u32,
-    /// How long a turn may take, but for the time in which its agent is frozen; `None` is what the engine says.
+    /// Longest duration of a turn. Time in which the agent is frozen does not count. `None` is the engine's default.
     pub turn_time: Option<Duration>,
-    /// How conversations make room.
+    /// Settings for shortening long conversations.
     pub compaction: Compaction,
-    /// How long a request waits for a person, and what was approved for its beginning.
+    /// Time after which a request that no person has decided expires. An approved request must begin within the same
+    /// time.
     pub approval_time: Duration,
-    /// How many packages an agent installs in a day before somebody looks at it.
+    /// Number of packages that an agent can install in 24 hours without a review.
     pub packages_per_day: u32,
-    /// How long records are kept.
+    /// Retention times of records.
     pub retention: Retention,
-    /// What is said of the bundled OpenClaw.
+    /// Settings of the bundled OpenClaw.
     pub openclaw: OpenClawSettings,
 }
 
-/// What is said of the bundled OpenClaw; what is `None` flock chooses.
+/// Settings of the bundled OpenClaw. flock chooses what is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenClawSettings {
-    /// Where it is cloned from.
+    /// URL of the repository that is cloned.
     pub repository: Option<String>,
-    /// The branch, tag or commit.
+    /// Branch, tag or commit.
     pub reference: Option<String>,
-    /// The Node that builds and runs it.
+    /// Path of the Node.js that builds and runs it.
     pub node: Option<PathBuf>,
-    /// Its gateway's port on 127.0.0.1, `gateway.port`.
+    /// Port of its gateway on 127.0.0.1, from `gateway.port`.
     pub port: Option<u16>,
-    /// Whether a sysadmin that it runs has no sandbox there either.
+    /// `true` if a sysadmin that OpenClaw runs works without OpenClaw's sandbox, on the host.
     pub unsandboxed_sysadmin: bool,
 }
 
-/// How many days records are kept; what has no number is kept for good, or as flock itself bounds it.
+/// Number of days for which records are kept. `None` keeps them forever, or within flock's own limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Messages of channels.
+    /// Messages in channels.
     pub messages: Option<u32>,
-    /// Sessions of single requests, and their transcripts.
+    /// Sessions of single requests and their transcripts.
     pub traces: Option<u32>,
-    /// The audit.
+    /// Rows of the audit log.
     pub audit: Option<u32>,
-    /// Logs that were set aside, and those of builds.
+    /// Rotated logs, and logs of builds.
     pub logs: Option<u32>,
 }
 
-/// How conversations make room when they have grown too long.
+/// Settings for shortening a conversation that has grown too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compaction {
-    /// The most staged files that a marker names; the others are counted.
+    /// The most staged files that a marker names. The others are only counted.
     pub most_staged: usize,
-    /// Whether a model is asked for a summary besides.
+    /// `true` if a model is also asked for a summary.
     pub summary: bool,
 }
 
@@ -431,13 +425,13 @@ impl Default for Compaction {
 }
 
 impl Config {
-    /// The agent with this id.
+    /// Returns the agent with this id.
     #[must_use]
     pub fn agent(&self, id: &AgentId) -> Option<&Agent> {
         self.agents.iter().find(|agent| agent.id == *id)
     }
 
-    /// What the configuration says of a model.
+    /// Returns the configured settings of a model, or `None` if no custom provider lists it.
     #[must_use]
     pub fn model(&self, model: &ModelRef) -> Option<&ModelSettings> {
         let provider = self.providers.get(model.provider())?;

@@ -1,4 +1,4 @@
-//! From the document to the typed view. Every complaint names the key.
+//! Makes the typed view from the JSON document. Every error names the key.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,37 +20,37 @@ use crate::env;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, Party};
 
-/// Where flock's own keys are.
+/// Path of the block with flock's own keys.
 pub const PLUGIN: [&str; 4] = ["plugins", "entries", "flock", "config"];
 
-/// What is wrong, and where.
+/// A mistake in the document, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The key, as in `agents.list[0].model`.
+    /// Path of the key, as in `agents.list[0].model`.
     pub at: String,
-    /// As in `must be a text`.
+    /// Continues a sentence that begins with the key, as in `must be a text`.
     pub message: String,
 }
 
-/// The typed view of a document.
+/// Makes the typed view of a document.
 ///
 /// # Errors
 ///
-/// The first thing that is not as it must be.
+/// Returns the first value that is missing or invalid.
 pub fn config(document: &Value, home: &Home) -> Result<Config, Problem> {
     read(document, home, None)
 }
 
-/// The places that are looked for in a document that is usable, whether they are there or not.
+/// Returns the paths of all keys that the parser looks up in a usable document, including keys that the document lacks.
 ///
 /// # Errors
 ///
-/// As [`config()`].
+/// Returns the first value that is missing or invalid.
 pub fn keys(document: &Value, home: &Home) -> Result<BTreeSet<String>, Problem> {
     let asked = RefCell::default();
     read(document, home, Some(&asked))?;
     let mut asked = asked.into_inner();
-    // Checked apart from the others: see `unread`.
+    // These two are checked by `unread`, not by this parser.
     asked.extend(["dataDir", "dbBackend"].map(|name| format!("{}.{name}", PLUGIN.join("."))));
     Ok(asked)
 }
@@ -58,6 +58,7 @@ pub fn keys(document: &Value, home: &Home) -> Result<BTreeSet<String>, Problem> 
 fn read(document: &Value, home: &Home, asked: Option<&Asked>) -> Result<Config, Problem> {
     let root = View { value: Some(document), at: String::new(), asked };
     if !document.is_object() {
+        // Every key is read through `View`, which names the key in an error and records that it was looked up.
         return Err(Problem { at: "the file".into(), message: "must hold one object".into() });
     }
     let own = PLUGIN.iter().try_fold(root.clone(), |view, name| view.get(name))?;
@@ -77,7 +78,7 @@ fn read(document: &Value, home: &Home, asked: Option<&Asked>) -> Result<Config, 
         language: language(&own.get("language")?)?,
     };
 
-    // Looked for also where there are no agents: what is never looked for is not known.
+    // Looked up even if there are no agents: a key that is never looked up counts as unknown.
     let most_disk = disk(&own.get("sandbox")?.get("disk")?)?.unwrap_or(DISK);
     let listed = root.get("agents")?.get("list")?.items()?;
     let mut seen = BTreeSet::new();
@@ -87,15 +88,18 @@ fn read(document: &Value, home: &Home, asked: Option<&Asked>) -> Result<Config, 
         let id: AgentId =
             id_at.need_text()?.parse().map_err(|error| id_at.problem(&format!("is not usable: {error}")))?;
         if !seen.insert(id.clone()) {
+            // Two entries with one id would be two agents with one workspace and one set of sessions.
             return Err(id_at.problem("is there twice"));
         }
         let listing = listed
             .iter()
             .find(|listing| listing.value.is_some_and(|value| value["id"] == id.as_str()))
             .cloned()
+            // OpenClaw's list may lack an agent. Its lookups are not recorded, because they belong to no real place.
             .unwrap_or(View { value: None, at: format!("agents.list[{id}]"), asked: None });
         let mut agent = agent(id, &entry, &listing, &global, &default_model, &default_docker, home)?;
         let limit = disk(&entry.get("disk")?)?.unwrap_or(most_disk);
+        // `none` is stored as no limit, while a missing key means the default.
         agent.docker.disk = (limit != NO_LIMIT).then_some(limit);
         agents.push(agent);
     }
@@ -103,6 +107,7 @@ fn read(document: &Value, home: &Home, asked: Option<&Asked>) -> Result<Config, 
     let gateway = root.get("gateway")?;
     let bind = gateway.get("bind")?;
     if bind.text()?.is_some_and(|bind| bind != "loopback") {
+        // Other values of OpenClaw's key ask for other network interfaces.
         return Err(bind.problem("must be \"loopback\": flock listens on 127.0.0.1 only"));
     }
     let token = gateway.get("auth")?.get("token")?;
@@ -147,8 +152,8 @@ fn turn_time(view: &View<'_>) -> Result<Option<Duration>, Problem> {
     }
 }
 
-/// The environment wins: it is how one run is set apart from the others.
-/// Providers refuse longer sides than 8000 pixels, and see no more than about 1568 of them.
+/// Reads the longest side of a picture. Providers refuse sides longer than 8000 pixels, and their models see no more
+/// than about 1568 of them.
 fn image_side(view: &View<'_>) -> Result<u32, Problem> {
     const LONGEST: u64 = 8000;
     let side = view.number()?.unwrap_or(1200);
@@ -161,6 +166,7 @@ fn image_side(view: &View<'_>) -> Result<u32, Problem> {
 fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
     let most = Compaction::default().most_staged;
     let number = own.get("contextCompressionMaxStagedFiles")?;
+    // The environment variable wins over the file, because it is how one run is set apart from the others.
     let most_staged = match env::MAX_STAGED_FILES.get() {
         Some(text) => text.parse().map_err(|_| Problem {
             at: env::MAX_STAGED_FILES.name.to_owned(),
@@ -176,9 +182,11 @@ fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
 fn mount_roots(view: &View<'_>, home: &Home) -> Result<Vec<PathBuf>, Problem> {
     let roots: Vec<PathBuf> = view.texts()?.into_iter().map(PathBuf::from).collect();
     for root in &roots {
+        // `..` could lead out of a folder that looks harmless in the file.
         if !root.is_absolute() || root.components().any(|part| part.as_os_str() == "..") {
             return Err(view.problem("must hold absolute paths"));
         }
+        // The home holds secrets and the workspaces of other agents.
         if root.starts_with(home.root()) {
             return Err(view.problem("can't hold a folder of flock's own home"));
         }
@@ -193,6 +201,7 @@ fn egress_ask(view: &View<'_>) -> Result<EgressAsk, Problem> {
 
 fn approvers(own: &View<'_>) -> Result<Vec<Party>, Problem> {
     let approver = |item: &View<'_>| match item.need_text()?.parse() {
+        // An agent must not approve what agents ask for.
         Ok(party @ Party::Human(_)) => Ok(party),
         _ => Err(item.problem("must be a person, as in \"human:ann\"")),
     };
@@ -213,7 +222,7 @@ fn packages_per_day(own: &View<'_>) -> Result<u32, Problem> {
     u32::try_from(number).map_err(|_| packages.problem("must be a number of packages"))
 }
 
-/// A word that is not known is refused: what is misspelt would be kept for ever.
+/// Reads the retention block. An unknown key is refused, because a misspelt setting would keep records forever.
 fn retention(view: &View<'_>) -> Result<Retention, Problem> {
     view.only(&["messages", "traces", "audit", "logs"])?;
     let days = |name: &str| -> Result<Option<u32>, Problem> {
@@ -232,7 +241,7 @@ fn retention(view: &View<'_>) -> Result<Retention, Problem> {
     })
 }
 
-/// What is below `openclaw`, and the port, for which OpenClaw has a key of its own.
+/// Reads flock's `openclaw` block, and the port, for which OpenClaw has a key of its own.
 fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Problem> {
     view.only(&["repo", "ref", "node", "unsandboxedSysadmin"])?;
     let filled = |name: &str| {
@@ -240,6 +249,7 @@ fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Pro
         if item.value.is_none() { Ok(None) } else { item.need_text().map(|text| Some(text.to_owned())) }
     };
     let node = filled("node")?.map(PathBuf::from);
+    // A relative path would depend on the folder in which flock was started.
     if node.as_ref().is_some_and(|node| !node.is_absolute()) {
         return Err(view.get("node")?.problem("must be an absolute path"));
     }
@@ -258,7 +268,7 @@ fn port(view: &View<'_>) -> Result<Option<u16>, Problem> {
     port.map(Some).ok_or_else(|| view.problem("must be a port from 1 to 65535"))
 }
 
-/// What holds for agents that say nothing else.
+/// Global settings for agents that have none of their own.
 struct Globals {
     allow: Vec<String>,
     scope: ToolScope,
@@ -267,9 +277,10 @@ struct Globals {
     language: Option<String>,
 }
 
-/// `tools.allow`, `tools.alsoAllow` and `tools.profile` in one place, the agent's or the global one.
+/// The value of `tools.allow`, `tools.alsoAllow` and `tools.profile` in one place: an agent's entry or the global
+/// block.
 struct ToolScope {
-    /// `None` where the place says nothing; the inner `None` stands for all tools.
+    /// `None` if the place sets neither. The inner `None` stands for all tools.
     list: Option<Option<Vec<String>>>,
     also: Vec<String>,
 }
@@ -278,6 +289,7 @@ fn tool_scope(tools: &View<'_>) -> Result<ToolScope, Problem> {
     let allow = tools.get("allow")?.texts()?;
     let profile = tools.get("profile")?;
     let named: Option<&[&str]> = match profile.text()?.as_deref() {
+        // The profiles and their tools are OpenClaw's.
         None => None,
         Some("full") => Some(&["*"]),
         Some("minimal") => Some(&["session_status"]),
@@ -287,6 +299,7 @@ fn tool_scope(tools: &View<'_>) -> Result<ToolScope, Problem> {
         }
         Some(_) => return Err(profile.problem("must be minimal, coding, messaging or full")),
     };
+    // An explicit list wins over a profile.
     let list = if allow.is_empty() {
         named.map(|list| (list != ["*"]).then(|| list.iter().map(ToString::to_string).collect()))
     } else {
@@ -295,7 +308,7 @@ fn tool_scope(tools: &View<'_>) -> Result<ToolScope, Problem> {
     Ok(ToolScope { list, also: tools.get("alsoAllow")?.texts()? })
 }
 
-/// What an agent's own place leaves of all tools, or else the global one; `alsoAllow` only adds to a list.
+/// Returns the tools that the agent's own settings leave, or else the global ones. `alsoAllow` only extends a list.
 fn tool_profile(own: ToolScope, global: &ToolScope) -> Option<Vec<String>> {
     let mut list = own.list.or_else(|| global.list.clone()).flatten()?;
     list.extend(own.also);
@@ -305,6 +318,7 @@ fn tool_profile(own: ToolScope, global: &ToolScope) -> Option<Vec<String>> {
 
 fn allow_list(tools: &View<'_>) -> Result<Option<Vec<String>>, Problem> {
     let allow = tools.get("allow")?;
+    // An empty list is not the same as a missing one: it allows nothing.
     allow.value.is_some().then(|| allow.texts()).transpose()
 }
 
@@ -324,11 +338,12 @@ fn agent(
     let own_tools = tools.get("sandbox")?.get("tools")?;
     let mode = sandbox.get("mode")?;
     let mode = match mode.text()?.as_deref() {
-        // OpenClaw's "non-main" sandboxes every session but the main one; flock knows no main agent.
+        // OpenClaw's "non-main" sandboxes every session but the main one. flock has no main agent.
         None | Some("all" | "non-main") => SandboxMode::All,
         Some("off") => SandboxMode::Off,
         Some(_) => return Err(mode.problem("must be \"all\" or \"off\"")),
     };
+    // Only the sysadmin works on the machine itself. Without a sandbox, an agent's tools have all rights of the user.
     if mode == SandboxMode::Off && role != Role::Sysadmin {
         return Err(sandbox.get("mode")?.problem("can be \"off\" for a sysadmin only"));
     }
@@ -337,7 +352,7 @@ fn agent(
         None => home.workspace(&id),
         Some(text) => {
             let path = PathBuf::from(text);
-            // Tools work there on the host: what is the home's, or holds the home, is not an agent's.
+            // Tools work there on the host. A folder that is in the home, or holds the home, is not the agent's own.
             let shared = path.starts_with(home.root()) || home.root().starts_with(&path);
             if shared && path != home.workspace(&id) {
                 return Err(workspace.problem("must be the agent's own folder, or outside of the home"));
@@ -358,7 +373,7 @@ fn agent(
             .unwrap_or(Autonomy::Supervised),
         effort: entry.get("effort")?.word::<Effort>("off, low, medium or high")?,
         model: model(&listing.get("model")?)?.or_else(|| default_model.primary.clone()),
-        // An empty list says that there are none, whatever the default is.
+        // An empty list means that there are no fallbacks, whatever the default is.
         fallbacks: fallbacks(&listing.get("model")?)?
             .or_else(|| default_model.fallbacks.clone())
             .unwrap_or_default(),
@@ -367,8 +382,9 @@ fn agent(
         sandbox: mode,
         allow: allow_list(&own_tools)?.unwrap_or_else(|| global.allow.clone()),
         profile: tool_profile(tool_scope(&tools)?, &global.scope),
+        // Denials of all places add up, so that an agent's own entry cannot lift a global one.
         deny: [global.deny.clone(), own_tools.get("deny")?.texts()?, tools.get("deny")?.texts()?].concat(),
-        // A list of hosts without a word about the network means that they are to be reached.
+        // Hosts without a network setting mean that they are to be reached.
         network: network.unwrap_or(if egress.is_empty() { Network::None } else { Network::Proxy }),
         egress,
         docker: docker(&sandbox.get("docker")?, default_docker)?,
@@ -380,7 +396,7 @@ fn agent(
     })
 }
 
-/// A persona document: `{format: "aieos", path}`.
+/// Reads a persona document: `{format: "aieos", path}`.
 fn persona(view: &View<'_>) -> Result<Option<PathBuf>, Problem> {
     if view.value.is_none() {
         return Ok(None);
@@ -392,13 +408,14 @@ fn persona(view: &View<'_>) -> Result<Option<PathBuf>, Problem> {
     }
     let path = view.get("path")?;
     let found = PathBuf::from(path.need_text()?);
+    // The file is read on the host, so the path must not climb out of the identity folder.
     if found.file_name().is_none() || found.components().any(|part| part.as_os_str() == "..") {
         return Err(path.problem("must be a file, without \"..\""));
     }
     Ok(Some(found))
 }
 
-/// The name of a language, as in `ko` or `pt-BR`: it becomes the name of a folder.
+/// Reads the name of a language, as in `ko` or `pt-BR`. It becomes the name of a folder, so nothing else is allowed.
 fn language(view: &View<'_>) -> Result<Option<String>, Problem> {
     let is_part =
         |part: &str| (1..=8).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric());
@@ -410,23 +427,23 @@ fn language(view: &View<'_>) -> Result<Option<String>, Problem> {
     }
 }
 
-/// A model is written as a text or as `{primary}`.
+/// Reads a model, which is written as a text or as `{primary}`.
 fn model(view: &View<'_>) -> Result<Option<ModelRef>, Problem> {
     let view = if view.value.is_some_and(Value::is_object) { view.get("primary")? } else { view.clone() };
     let Some(text) = view.text()? else { return Ok(None) };
     text.parse().map(Some).map_err(|error| view.problem(&format!("is not usable: {error}")))
 }
 
-/// What `agents.defaults.model` says.
+/// The contents of `agents.defaults.model`.
 struct DefaultModel {
     primary: Option<ModelRef>,
     fallbacks: Option<Vec<ModelRef>>,
 }
 
-/// The most models that can be named to answer in another's place.
+/// The most fallbacks that can be named.
 const MOST_FALLBACKS: usize = 8;
 
-/// The models after the first; `None` where nothing is said of them.
+/// Reads the fallbacks. `None` if the document does not mention them.
 fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
     if !view.value.is_some_and(Value::is_object) {
         return Ok(None);
@@ -445,7 +462,7 @@ fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
     items.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-/// Keys of a docker block that open a sandbox; unset or empty they say what flock does anyway.
+/// Keys of a docker block that weaken a sandbox. Unset or empty, they only repeat what flock does anyway.
 const OPENERS: [&str; 18] = [
     "privileged",
     "capAdd",
@@ -467,11 +484,12 @@ const OPENERS: [&str; 18] = [
     "dangerouslyAllowContainerNamespaceJoin",
 ];
 
-/// Keys that flock reads.
+/// Keys of a docker block that flock reads.
 const HONOURED: [&str; 7] = ["binds", "cpus", "env", "image", "memory", "network", "runtime"];
 
-/// Whether a key of a docker block that flock does not read asks for nothing but what every sandbox is.
+/// Returns `true` if a key that flock does not read asks only for what every sandbox has anyway.
 fn holds_anyway(name: &str, value: &Value, block: &Value) -> bool {
+    // An OpenClaw configuration that is as strict as flock's sandbox must not be refused.
     match (name, value) {
         (_, Value::Null) => true,
         ("readOnlyRoot", value) => *value == Value::Bool(true),
@@ -493,13 +511,14 @@ fn holds_anyway(name: &str, value: &Value, block: &Value) -> bool {
     }
 }
 
-/// Whether an engine may know a runtime under this name.
+/// Returns `true` if an engine may know an OCI runtime under this name.
 fn is_runtime(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
 }
 
 fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem> {
+    // The agent's own block comes last and wins. Mounts and unsupported keys of both blocks add up.
     let mut settings = DockerSettings::default();
     for block in [default, own] {
         for (name, value) in block.get("env")?.entries()? {
@@ -530,6 +549,8 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
             settings.runtime = Some(name);
         }
         let whole = block.value.cloned().unwrap_or_default();
+        // Unsupported keys are collected, not refused here: the configuration stays readable, and only the sandbox is
+        // refused.
         for (name, value) in block.entries()? {
             let holds = HONOURED.contains(&name.as_str())
                 || holds_anyway(&name, value.value.unwrap_or(&Value::Null), &whole);
@@ -541,12 +562,12 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
     Ok(settings)
 }
 
-/// What a workspace may hold where nothing is said of it.
+/// Default size limit of a workspace in bytes.
 const DISK: u64 = 32 << 30;
 
 const NO_LIMIT: u64 = u64::MAX;
 
-/// What a workspace may hold, where that is said.
+/// Reads the size limit of a workspace. `None` if the document does not set it.
 fn disk(view: &View<'_>) -> Result<Option<u64>, Problem> {
     match view.value {
         None | Some(Value::Null) => Ok(None),
@@ -558,13 +579,14 @@ fn disk(view: &View<'_>) -> Result<Option<u64>, Problem> {
     }
 }
 
-/// A size in bytes: a number, or a text with k, m or g.
+/// Converts a size to bytes: a number, or a text with the unit k, m or g. Returns `None` for less than 32 MiB.
 #[must_use]
 pub fn bytes(value: &Value) -> Option<u64> {
     let size = match value {
         Value::Number(number) => number.as_u64()?,
         Value::String(text) => {
             let text = text.trim().to_ascii_lowercase();
+            // Docker writes `512mb` as well as `512m`.
             let text = text.strip_suffix('b').unwrap_or(&text);
             let (digits, shift) = match text.chars().last()? {
                 'k' => (&text[..text.len() - 1], 10),
@@ -593,10 +615,11 @@ fn cpu_millis(value: &Value) -> Option<u64> {
     (0.1..=1024.0).contains(&cpus).then(|| (cpus * 1000.0).round() as u64)
 }
 
-/// The region where OpenClaw looks for Bedrock's models is the one where they are asked.
+/// Reads the region of Amazon Bedrock. OpenClaw looks for Bedrock's models there, and flock asks them there too.
 fn bedrock_region(root: &View<'_>) -> Result<Option<String>, Problem> {
     let view = root.get("models")?.get("bedrockDiscovery")?.get("region")?;
     let Some(region) = view.text()? else { return Ok(None) };
+    // The region becomes part of a host name.
     let fits = (4..=32).contains(&region.len())
         && region.contains('-')
         && region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
@@ -613,6 +636,7 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
                 id: model.get("id")?.need_text()?.to_owned(),
                 context_window: model.get("contextWindow")?.number()?,
                 max_tokens: model.get("maxTokens")?.number()?,
+                // No `input` list means that it is not known whether the model takes images.
                 images: (!input.is_empty()).then(|| input.iter().any(|kind| kind == "image")),
                 reasoning: model.get("reasoning")?.flag()?,
                 tools: model.get("compat")?.get("supportsTools")?.flag()?,
@@ -654,16 +678,16 @@ fn cost(view: &View<'_>) -> Result<Option<ModelCost>, Problem> {
     }))
 }
 
-/// A place in the document that may be empty, and its name.
+/// A place in the document and its path. There may be no value.
 #[derive(Clone)]
 pub(super) struct View<'a> {
     pub(super) value: Option<&'a Value>,
     pub(super) at: String,
-    /// Takes down what is looked for.
+    /// Records the paths that are looked up.
     asked: Option<&'a Asked>,
 }
 
-/// Places that were looked for.
+/// Paths that were looked up.
 type Asked = RefCell<BTreeSet<String>>;
 
 impl<'a> View<'a> {
@@ -672,7 +696,7 @@ impl<'a> View<'a> {
         Self { value, at: at.to_owned(), asked: None }
     }
 
-    /// Refuses a key that is none of these.
+    /// Returns an error if the object has a key that is not in `names`.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), Problem> {
         match self.entries()?.into_iter().find(|(name, _)| !names.contains(&name.as_str())) {
             Some((_, entry)) => Err(entry.problem(&format!("is not known here: use {}", names.join(", ")))),
@@ -688,9 +712,11 @@ impl<'a> View<'a> {
         let at = if self.at.is_empty() { name.to_owned() } else { format!("{}.{name}", self.at) };
         let value = match self.value {
             None => None,
+            // `null` counts as missing.
             Some(Value::Object(object)) => object.get(name).filter(|value| !value.is_null()),
             Some(_) => return Err(self.problem("must be an object")),
         };
+        // A missing key is recorded too: it is a key that flock knows.
         if let Some(asked) = self.asked {
             asked.borrow_mut().insert(at.clone());
         }
@@ -733,6 +759,7 @@ impl<'a> View<'a> {
 
     pub(super) fn need_text(&self) -> Result<&'a str, Problem> {
         match self.value {
+            // A text of blanks counts as empty.
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
             None => Err(self.problem("is missing")),
             Some(_) => Err(self.problem("must be a text that is not empty")),

@@ -1,9 +1,9 @@
-//! Where in the file a key is. The parsed document has no lines any more, so the text is walked once more.
+//! Finds the line of a key in the file. The parsed document has no line numbers, so the text is walked a second time.
 
 use std::fmt::Write as _;
 
-/// The line, from 1, of the key that is named as in `agents.list[0].model`; where it is missing, the line of
-/// what should hold it. `None` for a text that is not JSON.
+/// Returns the line, from 1, of a key in the form `agents.list[0].model`. If the key is missing, returns the line of
+/// the object or list that should hold it. `None` for a text that is not JSON.
 #[must_use]
 pub fn line_of(text: &[u8], at: &str) -> Option<usize> {
     let mut wanted = at;
@@ -13,6 +13,7 @@ pub fn line_of(text: &[u8], at: &str) -> Option<usize> {
         if walk.found.is_some() {
             return walk.found;
         }
+        // Not there: the enclosing object or list is looked for instead.
         wanted = &wanted[..wanted.rfind(['.', '['])?];
     }
 }
@@ -26,7 +27,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Passes one value. The document has been parsed before, so its depth is bounded.
+    /// Skips one value. The document was parsed before, so its depth is bounded and the recursion is safe.
     fn value(&mut self, path: &mut String) -> Option<()> {
         if path == self.wanted && !path.is_empty() && self.found.is_none() {
             self.space();
@@ -50,7 +51,7 @@ impl Walk<'_> {
                 let mut index = 0;
                 self.inside(b']', |walk| {
                     let length = path.len();
-                    // Writing to a text can't fail.
+                    // Writing to a String does not fail.
                     let _ = write!(path, "[{index}]");
                     walk.value(path)?;
                     path.truncate(length);
@@ -59,6 +60,7 @@ impl Walk<'_> {
                 })
             }
             b'"' => self.string().map(drop),
+            // A number, `true`, `false` or `null`.
             _ => {
                 while self.peek().is_some_and(|byte| !b",]} \t\r\n".contains(&byte)) {
                     self.at += 1;
@@ -96,9 +98,11 @@ impl Walk<'_> {
         }
         self.at += 1;
         while self.peek()? != b'"' {
+            // An escaped quote does not end the text.
             self.at += if self.peek()? == b'\\' { 2 } else { 1 };
         }
         self.at += 1;
+        // The key is decoded, because it may be written with escapes.
         serde_json::from_slice(&self.text[start..self.at]).ok()
     }
 

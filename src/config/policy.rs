@@ -1,31 +1,32 @@
-//! What no agent may run or touch, whatever its tools would let it: `…policy`.
+//! The `policy` block: commands and paths that are forbidden to all agents, whatever their tools allow.
 
 use super::parse::{Problem, View};
 
-/// The most entries of one list.
+/// The most entries in one list.
 const MAX_ENTRIES: usize = 200;
 
-/// Limits of all agents.
+/// Limits that apply to all agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandPolicy {
-    /// The programs that `exec` may run, as they are written in a command; `None` is any.
+    /// Programs that `exec` may run, as they are written in a command. `None` allows any program.
     pub allowed_commands: Option<Vec<String>>,
-    /// Files and folders that no tool may name: absolute, or relative to the workspace.
+    /// Files and folders that no tool may name, absolute or relative to the workspace.
     pub forbidden_paths: Vec<String>,
 }
 
 impl CommandPolicy {
-    /// Whether it limits nothing.
+    /// Returns `true` if the policy limits nothing.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.allowed_commands.is_none() && self.forbidden_paths.is_empty()
     }
 }
 
-/// Reads the block. A word that is not known is refused: a limit that is misspelt would limit nothing.
+/// Reads the block. An unknown key is refused, because a misspelt limit would limit nothing.
 pub(super) fn policy(view: &View<'_>) -> Result<CommandPolicy, Problem> {
     view.only(&["allowedCommands", "forbiddenPaths"])?;
     let (commands, paths) = (view.get("allowedCommands")?, view.get("forbiddenPaths")?);
+    // An empty list allows no command. A missing one allows all.
     let allowed_commands = commands.value.is_some().then(|| commands.texts()).transpose()?;
     let forbidden_paths = paths.texts()?;
     if allowed_commands.iter().flatten().any(|name| !is_command(name)) {
@@ -46,6 +47,7 @@ pub(super) fn policy(view: &View<'_>) -> Result<CommandPolicy, Problem> {
 }
 
 fn is_command(name: &str) -> bool {
+    // `[` is a program too. White space and quotes are left out: a command's first word can't be compared with them.
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-' | '/' | '[');
     name.len() <= 255 && name.chars().all(allowed)
 }
@@ -55,6 +57,7 @@ fn is_path(path: &str) -> bool {
     path.len() <= 4096
         && !path.chars().any(char::is_control)
         && (names().next().is_some() || path == "/")
+        // Paths are compared name by name, which `..` would defeat.
         && !names().any(|name| name == "..")
 }
 

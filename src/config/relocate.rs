@@ -1,4 +1,4 @@
-//! A home that was copied or moved: paths of its configuration that still lead to the place where it was.
+//! Corrects a configuration whose home was copied or moved, where its paths still lead to the old place.
 
 use std::path::Path;
 
@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 use super::parse::PLUGIN;
 use crate::home::Home;
 
-/// Has what the configuration says of the home's own folders lead to this home, and not to the one at `from` that it was
-/// copied from: there another home may go on. The package store becomes this home's own, too. Says whether anything changed.
+/// Makes the paths of the home's own folders lead to this home, and no longer to the one at `from` that it was copied
+/// from, because another home may still be in use there. The package store becomes this home's own as well. Returns
+/// `true` if anything changed.
 pub fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
     let before = document.clone();
     let moved = |place: Option<&mut Value>| {
         let Some(Value::String(path)) = place else { return };
+        // A folder that a person chose outside the old home stays.
         let Ok(rest) = Path::new(path).strip_prefix(from) else { return };
         if let Some(now) = home.root().join(rest).to_str() {
             now.clone_into(path);
@@ -28,7 +30,8 @@ pub fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
     *document != before
 }
 
-/// The store that `flock init` wrote for the other home is no other volume that a person chose: those are refused.
+/// Replaces the package store that `flock init` wrote for the other home by this home's own. It would otherwise count
+/// as a foreign volume, and foreign volumes are refused.
 fn own_store(binds: Option<&mut Value>, home: &Home) {
     for bind in binds.and_then(Value::as_array_mut).into_iter().flatten() {
         let is_store =

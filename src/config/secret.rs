@@ -1,17 +1,17 @@
-//! Keys that are not in the configuration: one file each in secrets/, readable by the owner alone.
+//! Keys that are not in the configuration: one file for each in secrets/, which only the owner can read.
 
 use std::path::PathBuf;
 
 use crate::home::{Home, HomeError, atomic};
 
-/// No secret is longer than this, in bytes.
+/// Largest size of a secret, in bytes.
 const CAP: u64 = 64 << 10;
 
-/// The secret of this name, without white space around it.
+/// Returns the secret with this name, without surrounding white space. `None` if there is none or it is empty.
 ///
 /// # Errors
 ///
-/// If it is there but can't be read.
+/// Returns an error if the name is not valid, or the file exists but cannot be read.
 pub fn get(home: &Home, name: &str) -> Result<Option<String>, HomeError> {
     let path = path(home, name)?;
     let bytes = atomic::read(&path, CAP)?;
@@ -22,12 +22,12 @@ pub fn get(home: &Home, name: &str) -> Result<Option<String>, HomeError> {
 ///
 /// # Errors
 ///
-/// If the name is not one, or the file can't be written.
+/// Returns an error if the name is not valid, or the file cannot be written.
 pub fn set(home: &Home, name: &str, value: &str) -> Result<(), HomeError> {
     atomic::write(&path(home, name)?, value.trim().as_bytes(), 0o600)
 }
 
-/// Whether `name` can name a secret: `[A-Za-z0-9._-]`, at most 64, not starting with a dot.
+/// Returns `true` if `name` can name a secret: 1 to 64 of `[A-Za-z0-9._-]`, not starting with a dot.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -35,6 +35,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 fn path(home: &Home, name: &str) -> Result<PathBuf, HomeError> {
+    // The name becomes a file name, and may come from the configuration.
     if is_name(name) {
         Ok(home.secrets().join(name))
     } else {

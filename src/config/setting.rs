@@ -1,5 +1,5 @@
-//! The settings of one agent that a person may change after it was added: where each of them is in the document, and
-//! what else a change of one brings with it.
+//! The settings of one agent that a person may change after the agent was added: the place of each in the document, and
+//! the other settings that change with it.
 
 use serde_json::{Map, Value, json};
 
@@ -9,43 +9,37 @@ use super::starter::SANDBOX_TOOLS;
 use super::{ConfigError, Role};
 use crate::id::AgentId;
 
-/// A setting of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Setting {
-    /// Its role in the team.
     Role,
-    /// Its archetype.
     Archetype,
     /// The runtime of its turns.
     Runtime,
-    /// Whether an agent program runs on this machine itself.
+    /// `true` if its agent program runs on this machine itself.
     OnHost,
-    /// Its own model.
+    /// Its own model, not the default one.
     Model,
-    /// How much its model thinks.
     Effort,
-    /// What it may do without asking.
     Autonomy,
-    /// The most memory of its container.
+    /// Memory limit of its container.
     Memory,
-    /// The most cores of its container.
+    /// CPU limit of its container, in cores.
     Cpus,
-    /// The most that its workspace may hold of the disk.
+    /// Size limit of its workspace.
     Disk,
-    /// What its container reaches.
     Network,
-    /// The hosts it may reach.
+    /// Hosts that it may reach.
     Egress,
-    /// Its tokens of one day.
+    /// Its limit of tokens per day.
     BudgetTokens,
-    /// Its dollars of one day.
+    /// Its limit of dollars per day.
     BudgetUsd,
-    /// Whether its commands run in a container: follows the role, and is only shown.
+    /// The sandbox mode. It follows from the role and is only shown.
     Sandbox,
 }
 
 impl Setting {
-    /// All of them, in the order in which they are shown.
+    /// All settings, in the order in which they are shown.
     pub const ALL: [Self; 15] = [
         Self::Role,
         Self::Archetype,
@@ -64,7 +58,7 @@ impl Setting {
         Self::BudgetUsd,
     ];
 
-    /// Its name for people and programs.
+    /// Returns the name for people and programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +80,7 @@ impl Setting {
         }
     }
 
-    /// Whether the agent's container is made with it.
+    /// Returns `true` if the setting is fixed when the agent's container is created, so that a change needs a new one.
     #[must_use]
     pub const fn is_of_container(self) -> bool {
         matches!(
@@ -95,7 +89,7 @@ impl Setting {
         )
     }
 
-    /// What holds where the document says nothing; null where that is somebody else's to say.
+    /// Returns the value that applies if the document has none. Null if another part of the configuration decides.
     fn usual(self) -> Value {
         match self {
             Self::Role => json!(Role::Worker.as_str()),
@@ -110,21 +104,20 @@ impl Setting {
     }
 }
 
-/// A setting that is to have another value. Null takes it out of the document.
+/// A setting and its new value. Null removes it from the document.
 pub type Wanted = (Setting, Value);
 
 /// A setting whose value differs between two documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Which.
     pub setting: Setting,
-    /// Its value before; null where the document said nothing.
+    /// Null if the document had no value.
     pub before: Value,
-    /// Its value now.
+    /// Null if the document has no value.
     pub after: Value,
 }
 
-/// The value of an agent's setting, or null where neither the document nor flock says one.
+/// Returns the value of an agent's setting. Null if neither the document nor flock has one.
 #[must_use]
 pub fn get(document: &Value, id: &AgentId, setting: Setting) -> Value {
     let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
@@ -141,6 +134,7 @@ pub fn get(document: &Value, id: &AgentId, setting: Setting) -> Value {
         Setting::Sandbox => listed["sandbox"]["mode"].clone(),
         Setting::BudgetTokens => own["budgets"]["agent"][id.as_str()]["tokens"].clone(),
         Setting::BudgetUsd => own["budgets"]["agent"][id.as_str()]["usd"].clone(),
+        // The parser reads hosts without a network setting as `proxy`, so the same is shown here.
         Setting::Network if told["network"].is_null() && !of_hosts(&told["egress"]).is_empty() => {
             json!("proxy")
         }
@@ -153,14 +147,14 @@ fn of_hosts(egress: &Value) -> &[Value] {
     egress.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The settings of the agent that differ.
+/// Returns the settings of the agent that differ between two documents.
 #[must_use]
 pub fn changes(before: &Value, after: &Value, id: &AgentId) -> Vec<Change> {
     let both = |setting| Change { setting, before: get(before, id, setting), after: get(after, id, setting) };
     Setting::ALL.into_iter().map(both).filter(|change| !is_same(&change.before, &change.after)).collect()
 }
 
-/// Whether two values mean the same: 2 and 2.0 are one number.
+/// Returns `true` if two values mean the same: 2 and 2.0 are one number.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => (one - other).abs() < f64::EPSILON,
@@ -168,18 +162,20 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Gives the agent these settings. What can't stay beside them goes: another program does not get the choice of the host,
-/// an agent that becomes sysadmin has no sandbox and so no network, and without a network there are no hosts.
+/// Changes settings of the agent, and the settings that cannot stay beside them. Another runtime loses the permission
+/// to run on the host. An agent that becomes sysadmin has no sandbox and therefore no network. Without a network there
+/// are no hosts.
 ///
 /// # Errors
 ///
-/// [`ConfigError::Unknown`] if there is no such agent, [`ConfigError::Refused`] where the document has something else than
-/// a list or an object in these places.
+/// Returns [`ConfigError::Unknown`] if there is no such agent, and [`ConfigError::Refused`] if the document holds
+/// something other than a list or an object on the way to a setting.
 pub fn set(document: &mut Value, id: &AgentId, wanted: &[Wanted]) -> Result<(), ConfigError> {
     let before = document.clone();
     for (setting, value) in wanted {
         put(document, id, *setting, value.clone())?;
     }
+    // What the user set in the same command always wins over what would follow from another setting.
     let is_wanted = |setting| wanted.iter().any(|(other, _)| *other == setting);
     let differs = |document: &Value, setting| get(&before, id, setting) != get(document, id, setting);
     if differs(document, Setting::Runtime) && !is_wanted(Setting::OnHost) {
@@ -198,7 +194,7 @@ pub fn set(document: &mut Value, id: &AgentId, wanted: &[Wanted]) -> Result<(), 
     Ok(())
 }
 
-/// Gives and takes what only one of the roles has: a sandbox, and the tool that decides about requests.
+/// Adds and removes what depends on the role: the sandbox, and the tool that decides about requests.
 fn follow_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     let is_sysadmin = get(document, id, Setting::Role) == Role::Sysadmin.as_str();
     if is_sysadmin {
@@ -223,6 +219,7 @@ fn follow_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     let tools = object(tools, "tools").ok_or_else(|| refused("tools.sandbox.tools"))?;
     let allow = tools.entry("allow").or_insert(json!(SANDBOX_TOOLS));
     if let Some(allow) = allow.as_array_mut() {
+        // Removed first, so that the tool is never in the list twice.
         for tool in SYSADMIN_TOOLS {
             allow.retain(|allowed| allowed != tool);
             if is_sysadmin {
@@ -239,6 +236,7 @@ fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Re
         Setting::BudgetTokens | Setting::BudgetUsd => return put_budget(document, id, setting, value),
         Setting::Model => {
             let listed = entry(listed(document, id)?, id)?;
+            // Fallbacks stay when the main model goes.
             if value.is_null() {
                 let keeps = listed.get_mut("model").and_then(Value::as_object_mut).is_some_and(|model| {
                     model.shift_remove("primary");
@@ -265,7 +263,8 @@ fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Re
         }
         setting => {
             let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
-            // What flock does anyway is said of none but these two, which every agent has.
+            // A value that is the default anyway is not written. Only role and runtime are, because every agent has
+            // them.
             let is_usual = value == setting.usual() && !matches!(setting, Setting::Role | Setting::Runtime);
             put_into(told, setting.name(), if is_usual { Value::Null } else { value });
         }
@@ -273,10 +272,12 @@ fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Re
     Ok(())
 }
 
-/// A budget of an agent's own replaces that of all: it takes over the other measure of it, which would else be lost.
+/// Changes one limit of an agent's budget. An agent's own budget replaces the `*` budget as a whole, so the first
+/// change copies the other limit from there. It would otherwise be lost.
 fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Result<(), ConfigError> {
     let at = [&PLUGIN[..], &["budgets", "agent"]].concat();
     let own = document.pointer(&format!("/{}/{id}", at.join("/"))).is_some_and(Value::is_object);
+    // There is nothing to remove.
     if value.is_null() && !own {
         return Ok(());
     }
@@ -293,6 +294,7 @@ fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value
     if let Some(own) = own.as_object_mut() {
         let name = if setting == Setting::BudgetUsd { "usd" } else { "tokens" };
         put_into(own, name, value);
+        // An empty entry would still replace the `*` budget and limit nothing.
         if own.is_empty() {
             budgets.shift_remove(id.as_str());
         }
@@ -308,7 +310,7 @@ fn put_into(holder: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// `agents.list`, with an entry of the agent: OpenClaw's own configuration may lack one.
+/// Returns `agents.list`, with an entry for the agent. OpenClaw's own configuration may lack one.
 fn listed<'d>(document: &'d mut Value, id: &AgentId) -> Result<&'d mut Vec<Value>, ConfigError> {
     let all = list(document, &["agents", "list"])?;
     if !all.iter().any(|listed| listed["id"] == id.as_str()) {
@@ -317,7 +319,7 @@ fn listed<'d>(document: &'d mut Value, id: &AgentId) -> Result<&'d mut Vec<Value
     Ok(all)
 }
 
-/// The object with this name, made where nothing is; `None` where something else is.
+/// Returns the object with this name, which is created if missing. `None` if there is something else.
 fn object<'d>(holder: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut Map<String, Value>> {
     let found = holder.entry(name).or_insert(Value::Null);
     if found.is_null() {
@@ -345,7 +347,7 @@ mod tests {
         (document, new.id)
     }
 
-    /// The changes that one wish makes, after which the document must still be usable in every key.
+    /// Makes the changes of one command. The document must then still be usable, and have no unknown key.
     fn changed(before: &Value, id: &AgentId, wanted: &[Wanted]) -> (Value, Vec<String>) {
         let mut after = before.clone();
         set(&mut after, id, wanted).unwrap();
@@ -408,7 +410,7 @@ mod tests {
         assert_eq!(texts, ["role \"sysadmin\" \"worker\"", "sandbox \"off\" \"all\""]);
         let (fresh, _) = document(|_| ());
         assert_eq!(back, fresh);
-        // One that was added as sysadmin gets all that a container needs.
+        // An agent that was added as sysadmin gets everything that a container needs.
         let (worker, _) = changed(&added, &id, &[(Setting::Role, json!("worker"))]);
         assert_eq!(worker, fresh);
     }

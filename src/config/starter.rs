@@ -1,4 +1,4 @@
-//! The configuration that `init` writes where there is none.
+//! The configuration that `init` writes for a new home.
 
 use serde_json::{Value, json};
 
@@ -22,10 +22,11 @@ pub const SANDBOX_TOOLS: [&str; 13] = [
     "flock_*",
 ];
 
-/// A document without agents.
+/// Returns a document without agents.
 #[must_use]
 pub fn document(home: &Home, model: Option<&ModelRef>, token: &str, port: u16) -> Value {
     let mut defaults = json!({
+        // The package store is shared by all sandboxes, and read-only in each.
         "sandbox": {"docker": {"binds": [format!("flock-nix{}:/nix:ro", home.suffix())]}}
     });
     if let Some(model) = model {
@@ -45,6 +46,7 @@ pub fn document(home: &Home, model: Option<&ModelRef>, token: &str, port: u16) -
                 "flock": {
                     "enabled": true,
                     "config": {
+                        // Nothing uses these two yet. `unread` checks that they have the only possible value.
                         "dataDir": home.data(),
                         "dbBackend": "sqlite",
                         "gatewayAgents": [],

@@ -1,5 +1,5 @@
-//! Keys of flock's own block that nothing reads, and values there that flock can't follow. A running home goes on with
-//! them and says so; whoever writes one is refused.
+//! Keys of flock's own block that nothing reads, and values that flock does not support there. A running home ignores
+//! them with a warning. A command that would write one is refused.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use serde_json::Value;
 use super::parse::{self, PLUGIN};
 use crate::home::Home;
 
-/// A setting that flock does not follow.
+/// A setting that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unread {
-    /// Its place, as `flock config unset` takes it.
+    /// Path of the key, in the form that `flock config unset` takes.
     pub at: String,
-    /// Why it is not followed, as in `is not known: did you mean budgets?`.
+    /// The reason, which continues a sentence that begins with the key, as in `is not known: did you mean budgets?`.
     pub why: String,
 }
 
 impl Unread {
-    /// The place and the reason in one sentence.
+    /// Returns the path and the reason as one sentence.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{} {}", self.at, self.why)
     }
 }
 
-/// The settings below flock's own block that are not followed. Empty where the document can't be used at all: that is
-/// told by what reads it.
+/// Returns the settings below flock's own block that have no effect. Empty if the document is not usable at all,
+/// because whatever reads it reports that.
 #[must_use]
 pub fn settings(document: &Value, home: &Home) -> Vec<Unread> {
     let Ok(asked) = parse::keys(document, home) else { return Vec::new() };
@@ -37,16 +37,17 @@ pub fn settings(document: &Value, home: &Home) -> Vec<Unread> {
     found
 }
 
-/// What `after` has and `before` had not.
+/// Returns what `after` has and `before` did not have.
 #[must_use]
 pub fn added(before: &Value, after: &Value, home: &Home) -> Vec<Unread> {
+    // A key that was there before must not block an unrelated change.
     let known = settings(before, home);
     let mut found = settings(after, home);
     found.retain(|unread| !known.contains(unread));
     found
 }
 
-/// Settings with one possible value so far.
+/// Checks settings that have only one possible value so far.
 fn fixed(own: &Value, at: &str, home: &Home) -> Vec<Unread> {
     let mut found = Vec::new();
     let backend = &own["dbBackend"];
@@ -55,6 +56,7 @@ fn fixed(own: &Value, at: &str, home: &Home) -> Vec<Unread> {
         found.push(Unread { at: format!("{at}.dbBackend"), why });
     }
     let folder = &own["dataDir"];
+    // The folder may be reached through a symbolic link.
     let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_ours =
         folder.as_str().is_some_and(|folder| real(std::path::Path::new(folder)) == real(&home.data()));
@@ -70,6 +72,7 @@ fn below(value: &Value, at: &str, asked: &BTreeSet<String>, found: &mut Vec<Unre
         Value::Object(entries) => {
             for (name, value) in entries {
                 let place = format!("{at}.{name}");
+                // The parser looked for this key, so it is known. Its own contents may still hold unknown keys.
                 if asked.contains(&place) {
                     below(value, &place, asked, found);
                 } else {
@@ -86,7 +89,7 @@ fn below(value: &Value, at: &str, asked: &BTreeSet<String>, found: &mut Vec<Unre
     }
 }
 
-/// The names that were asked for at a place.
+/// Returns the names that the parser looked up in an object.
 fn names<'a>(at: &str, asked: &'a BTreeSet<String>) -> Vec<&'a str> {
     let below = |key: &'a String| key.strip_prefix(at)?.strip_prefix('.');
     asked.iter().filter_map(below).filter(|name| !name.contains(['.', '['])).collect()
@@ -97,6 +100,7 @@ fn unknown(name: &str, names: &[&str]) -> String {
     let near = names
         .iter()
         .map(|known| (likeness(known), *known))
+        // Only a close match is suggested. Otherwise the list of all names helps more.
         .filter(|(likeness, _)| *likeness > 0.8)
         .max_by(|one, other| one.0.total_cmp(&other.0));
     match near {

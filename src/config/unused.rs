@@ -1,13 +1,13 @@
-//! Settings that have no effect where they are: who sets one must not count on it.
+//! Known settings that have no effect in their place. A user must not rely on them.
 
 use serde_json::Value;
 
 use super::parse::PLUGIN;
 
-/// What runs turns inside flock or in a sandbox of its own making, and nowhere else.
+/// Runtimes that run inside flock, or in a sandbox that they make themselves. They never run on the host.
 pub(super) const NEVER_ON_HOST: [&str; 2] = ["native", "openclaw"];
 
-/// The settings of this document that have no effect, as paths that `flock config unset` takes.
+/// Returns the settings of the document that have no effect, as paths that `flock config unset` takes.
 #[must_use]
 pub fn settings(document: &Value) -> Vec<String> {
     let mut found = Vec::new();
@@ -16,6 +16,7 @@ pub fn settings(document: &Value) -> Vec<String> {
     for agent in own["gatewayAgents"].as_array().into_iter().flatten() {
         let id = agent["id"].as_str().unwrap_or_default();
         let runtime = agent["runtime"].as_str().unwrap_or("native");
+        // `false` is reported too: the key has no meaning for these runtimes.
         if !agent["onHost"].is_null() && NEVER_ON_HOST.contains(&runtime) {
             found.push(format!("{at}.gatewayAgents[{id}].onHost"));
         }
@@ -23,7 +24,7 @@ pub fn settings(document: &Value) -> Vec<String> {
     found
 }
 
-/// What a person is told of one of them.
+/// Returns the warning about one of these paths.
 #[must_use]
 pub fn warning(path: &str) -> String {
     format!("{path} is set but has no effect: only agent programs run on the host")
