@@ -1,5 +1,5 @@
-//! The files of a checkout that are not as its commit has them. A checkout is compared with its commit before anything of
-//! it is built or run, and an installed version again before it is put in use once more.
+//! Finds the files of a checkout that differ from its commit. A checkout is compared with its commit before anything of
+//! it is built or run, and an installed version is compared again before it is put back in use.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,14 +9,14 @@ use std::path::Path;
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
-/// Each altered file by its path, with the hash of what it holds now; empty where it is gone.
+/// Altered files: the path of each, and the git hash of its present contents. The hash is empty if the file is missing.
 pub type Alterations = BTreeMap<String, String>;
 
-/// Compares a checkout with a commit, byte for byte. Files that the commit does not have are not looked at.
+/// Compares a checkout with a commit, byte for byte. Files that the commit does not have are ignored.
 ///
 /// # Errors
 ///
-/// If it is no checkout of that commit, or a file can't be read.
+/// Returns an error if the folder is not a checkout of that commit, or a file cannot be read.
 pub fn find(checkout: &Path, commit: &str) -> Result<Alterations, git2::Error> {
     let repository = Repository::open(checkout)?;
     let head = repository.head()?.peel_to_commit()?;
@@ -44,22 +44,24 @@ fn compare(
                 compare(repository, &inner, &path, &format!("{name}/"), found)?;
             }
             Some(ObjectType::Blob) => {
+                // A link that was replaced by a file with the same text is an alteration too.
                 let is_link = entry.filemode() == i32::from(git2::FileMode::Link);
                 let held = hash(&path, is_link)?;
                 if held.as_deref() != Some(&*entry.id().to_string()) {
                     found.insert(name, held.unwrap_or_default());
                 }
             }
-            // A submodule, which is never fetched.
+            // A submodule. flock never fetches submodules.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// The hash of what is at a path, as git has it. A link counts as its target; something of another kind than expected
-/// counts as gone.
+/// Returns the hash of what is at a path, as git computes it. The content of a link is its target. Returns `None` if
+/// nothing is there, or something of another kind.
 fn hash(path: &Path, is_link: bool) -> Result<Option<String>, git2::Error> {
+    // `symlink_metadata` does not follow links, so the hash never covers a file outside the checkout.
     let failed = |error: std::io::Error| git2::Error::from_str(&format!("{}: {error}", path.display()));
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,

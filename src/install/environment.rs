@@ -1,12 +1,12 @@
-//! What a build gets to see of flock's environment: what it needs, by name. Keys of providers, flock's own variables
-//! and whatever else is set stay out: a build runs the code of hundreds of packages.
+//! The environment of a build: only the variables that it needs, by name. API keys of providers, flock's own variables
+//! and everything else are left out, because a build runs the code of hundreds of packages.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::env;
 
-/// Passed on as they are.
+/// Variables that are passed on unchanged.
 const NAMES: [&str; 16] = [
     "HOME",
     "USER",
@@ -26,10 +26,10 @@ const NAMES: [&str; 16] = [
     "COREPACK_NPM_REGISTRY",
 ];
 
-/// Passed on with whatever follows.
+/// Prefixes of variables that are passed on unchanged.
 const PREFIXES: [&str; 3] = ["LC_", "npm_config_", "NPM_CONFIG_"];
 
-/// Passed on to cargo besides those that any build gets.
+/// Variables that cargo gets besides those of every build.
 const OF_CARGO: [&str; 8] = [
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -41,8 +41,8 @@ const OF_CARGO: [&str; 8] = [
     "CARGO_NET_OFFLINE",
 ];
 
-/// Set for every step: nobody is there to be asked, the log is not a terminal, and what is built is run by Node alone,
-/// which knows nothing of Yarn's own way to find packages.
+/// Variables that are set for every step. There is nobody to answer a question, and the log is not a terminal. Yarn
+/// must install into `node_modules`, because Node runs the result without Yarn's own module loader.
 const FIXED: [(&str, &str); 5] = [
     ("CI", "true"),
     ("NO_COLOR", "1"),
@@ -51,17 +51,18 @@ const FIXED: [(&str, &str); 5] = [
     ("YARN_NODE_LINKER", "node-modules"),
 ];
 
-/// The environment of a step of the build that runs with this Node.
+/// Returns the environment of a build step that runs with this Node.
 #[must_use]
 pub fn of_build(node: &Path) -> Vec<(OsString, OsString)> {
     allowed(env::inherited(), node)
 }
 
-/// The environment of cargo: what any build gets, and how cargo and the C compiler are found. Flags that would change what
-/// is built are not passed on.
+/// Returns the environment of cargo: that of every build, and what is needed to find cargo and the C compiler. Flags
+/// that would change the result, such as `RUSTFLAGS`, are not passed on.
 #[must_use]
 pub fn of_cargo() -> Vec<(OsString, OsString)> {
     let passed = |name: &OsStr| {
+        // `CARGO_HTTP_*` holds the proxy and the certificates for crates.io.
         let is_of_cargo =
             name.to_str().is_some_and(|name| OF_CARGO.contains(&name) || name.starts_with("CARGO_HTTP_"));
         name == "PATH" || is_of_cargo || passes(name)
@@ -83,6 +84,7 @@ fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec
             kept.push((name, value));
         }
     }
+    // These come last and replace inherited variables of the same name.
     kept.extend(FIXED.iter().map(|(name, value)| ((*name).into(), (*value).into())));
     kept.push(("PATH".into(), with_first(node, &path)));
     kept
@@ -96,8 +98,9 @@ fn passes(name: &OsStr) -> bool {
     })
 }
 
-/// PATH with the folder of the chosen Node before all others: scripts say `node` and mean that one.
+/// Returns PATH with the folder of the chosen Node first, so that scripts which call `node` get that one.
 fn with_first(node: &Path, path: &OsStr) -> OsString {
+    // A folder with a colon in its name cannot be in PATH. Then the old PATH stays.
     let folder = node.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folders = folder.into_iter().map(Path::to_owned).chain(std::env::split_paths(path));
     std::env::join_paths(folders).unwrap_or_else(|_| path.to_owned())

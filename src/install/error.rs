@@ -1,4 +1,4 @@
-//! Why a gateway could not be installed.
+//! Errors of installing the OpenClaw gateway.
 
 use std::path::PathBuf;
 
@@ -6,136 +6,121 @@ use super::tags::Moved;
 use crate::error::{Explain, Kind};
 use crate::home::{HomeError, existing};
 
-/// What went wrong.
+/// The reasons why an installation fails.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The home's own files.
+    /// An error of the home's own files.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Another install is under way.
+    /// Another installation is running.
     #[error("another flock is installing a gateway in this home")]
     Busy,
-    /// The repository can't be named like this.
+    /// The repository address is not usable.
     #[error("{repository} can't be cloned: {reason}")]
     Repository {
-        /// As it was given, without a password.
+        /// The address as it was given, without a password.
         repository: String,
-        /// Why not.
         reason: &'static str,
     },
-    /// The repository does not answer, or breaks off.
+    /// The repository does not answer, or the connection breaks.
     #[error("failed to {verb} {repository}")]
     Fetch {
-        /// As in `fetch`.
+        /// Verb of the message, as in `fetch`.
         verb: &'static str,
-        /// From where.
         repository: String,
-        /// Why.
         #[source]
         source: git2::Error,
     },
-    /// There is no such branch, tag or commit.
+    /// The repository has no such branch, tag or commit.
     #[error("{repository} has no branch, tag or commit {reference}")]
     NoReference {
-        /// Where it was looked for.
         repository: String,
-        /// What was looked for.
         reference: String,
     },
-    /// A tag is no longer at the commit that it was at.
+    /// A tag points to another commit than before.
     #[error("{}", moved_text(repository, moved))]
     Moved {
-        /// Of which repository.
         repository: String,
-        /// Which tag, and where it was and is.
         moved: Moved,
     },
-    /// The repository gave another commit than the one that was asked for.
+    /// The repository sent another commit than the one that was requested.
     #[error("{repository} gave commit {given} for {reference}, which is commit {wanted}")]
     Another {
-        /// From where.
         repository: String,
-        /// What was asked for.
         reference: String,
-        /// The commit that it is.
+        /// The commit that the reference means.
         wanted: String,
-        /// The commit that came.
+        /// The commit that was received.
         given: String,
     },
-    /// A checkout is not what its commit has.
+    /// A checkout differs from its commit.
     #[error("{} is not what commit {commit} has: {file} is another one; nothing of it is run", path.display())]
     Altered {
-        /// The checkout.
         path: PathBuf,
-        /// The commit.
         commit: String,
         /// The first file that differs.
         file: String,
     },
-    /// A file or folder of an installation.
+    /// An operation on a file or folder failed.
     #[error("failed to {verb} {}", path.display())]
     Io {
-        /// As in `read`.
+        /// Verb of the message, as in `read`.
         verb: &'static str,
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// What was cloned is no OpenClaw.
+    /// The cloned files are not an OpenClaw.
     #[error("what was cloned from {repository} is no OpenClaw: {reason}")]
     Shape {
-        /// From where.
         repository: String,
-        /// What it lacks.
+        /// The part that is missing or wrong.
         reason: String,
     },
-    /// No Node that fits.
+    /// There is no Node of a suitable version.
     #[error("this OpenClaw needs Node {needed}; {found}")]
     Node {
-        /// The range, as the package writes it.
+        /// The version range, as the package writes it.
         needed: String,
-        /// What there is instead.
+        /// The Node programs that were found instead, with their versions.
         found: String,
     },
-    /// The package manager is not there.
+    /// The package manager is not installed.
     #[error("this OpenClaw is built with {manager}, and neither it nor corepack nor npm is on PATH")]
     Manager {
-        /// Its name.
         manager: &'static str,
     },
-    /// The machine is too small.
+    /// The machine has too little memory or disk.
     #[error("building OpenClaw from source needs {needed} of {what}; this machine has {found}")]
     Machine {
-        /// As in `memory`.
+        /// `memory` or `free disk`.
         what: &'static str,
-        /// As in `8 GB`.
+        /// Required size, as in `8 GB`.
         needed: String,
-        /// As in `3.9 GB`.
+        /// Present size, as in `3.9 GB`.
         found: String,
     },
     /// A step of the build failed.
     #[error("{}", step_text(command, how, tail, log))]
     Step {
-        /// What was run, as in `npm run build`.
+        /// The command, as in `npm run build`.
         command: String,
-        /// As in `ended with code 1`.
+        /// The way in which it ended, as in `ended with code 1`.
         how: String,
-        /// Whether that says something of what is built, and not of the network or the machine.
+        /// `true` if the failure is the fault of the built code, and not of the network or the machine.
         own: bool,
-        /// The last lines it wrote.
+        /// The last lines of its output.
         tail: Vec<String>,
-        /// Where all of it is.
+        /// The log with the whole output.
         log: PathBuf,
     },
-    /// There is nothing installed, or nothing of that name.
+    /// Nothing is installed, or nothing with that name.
     #[error("{0}")]
     Missing(String),
 }
 
 impl InstallError {
-    /// The same of a step that says nothing of what is built, however it ended.
+    /// Returns the error with [`InstallError::Step`] marked as not the fault of the built code.
     pub(super) fn of_nobody(mut self) -> Self {
         if let Self::Step { own, .. } = &mut self {
             *own = false;
@@ -181,11 +166,13 @@ impl Explain for InstallError {
             Self::Home(error) => return error.hint(),
             Self::Busy => "wait for it to end, then flock status".to_owned(),
             Self::Repository { .. } => format!("{AGAIN} --repo https://github.com/openclaw/openclaw.git"),
+            // An interrupted fetch or build is continued, so the same command is worth repeating.
             Self::Fetch { repository, .. } => {
                 format!("git ls-remote {repository} shows whether it answers; then {AGAIN} goes on")
             }
             Self::NoReference { repository, .. } => format!("git ls-remote {repository}"),
             Self::Moved { moved, .. } => {
+                // The full commit is a reference of its own, so a person can accept either one explicitly.
                 format!("{AGAIN} --ref {} takes what it is now, --ref {} what it was", moved.now, moved.was)
             }
             Self::Another { .. } | Self::Altered { .. } => format!("{AGAIN} makes it anew"),
@@ -198,6 +185,7 @@ impl Explain for InstallError {
                 "install Node {needed} from https://nodejs.org or with nvm, or name one: FLOCK_NODE=/path/to/node {AGAIN}"
             ),
             Self::Manager { manager } => format!("npm install --global {manager}, then {AGAIN}"),
+            // A package that comes built needs no large machine.
             Self::Machine { .. } => {
                 format!(
                     "take a repository that holds OpenClaw built, as its npm package is: {AGAIN} --repo URL"
@@ -209,7 +197,7 @@ impl Explain for InstallError {
     }
 }
 
-/// Shorthand for errors of files.
+/// Makes an error of a file operation.
 pub(super) fn io(
     verb: &'static str,
     path: impl Into<PathBuf>,

@@ -1,4 +1,4 @@
-//! What this machine has for a build.
+//! Measures the memory and disk that this machine has for a build.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -9,22 +9,25 @@ use super::error::io;
 /// Memory and disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// All memory, or the limit of the control group that flock runs in.
+    /// All memory, or the limit of the control group in which flock runs, if that is less.
     pub memory: u64,
-    /// Free for this user where the home is, with what an interrupted install has filled of it already.
+    /// Space that is free for this user on the home's disk, plus the space that an interrupted installation already
+    /// uses.
     pub disk: u64,
 }
 
-/// Looks. `staging` is where a build is made: what an interrupted one left there is gone on with, or removed first.
+/// Measures the machine. `staging` is the folder in which a build is made. Files of an interrupted build there are
+/// either used or removed first, so their space counts as free.
 ///
 /// # Errors
 ///
-/// If the file system of `home` can't be asked.
+/// Returns an error if the file system of `home` cannot be queried.
 pub fn measure(home: &Path, staging: &Path) -> Result<Machine, InstallError> {
+    // The blocks available to this user are fewer than all free ones, because some are reserved for root.
     let found = nix::sys::statvfs::statvfs(home).map_err(|error| io("measure", home)(error.into()))?;
     let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
     let disk = free.saturating_add(held(staging));
-    // Where memory can't be found out, it is no reason to refuse.
+    // An unknown amount of memory is no reason to refuse.
     let memory = memory().unwrap_or(u64::MAX);
     Ok(Machine { memory, disk })
 }
@@ -34,17 +37,20 @@ fn memory() -> Option<u64> {
     system.refresh_memory();
     let all = system.total_memory();
     let limit = system.cgroup_limits().map_or(all, |limits| limits.total_memory);
+    // A limit of 0 means that there is none.
     Some(if limit == 0 { all } else { all.min(limit) }).filter(|bytes| *bytes > 0)
 }
 
-/// The bytes that a folder takes on the disk, links not followed. What can't be read counts as nothing.
+/// Returns the number of bytes that a folder takes on the disk, without following links. Unreadable files count as
+/// nothing.
 fn held(folder: &Path) -> u64 {
     let mut sum = 0_u64;
+    // A loop instead of recursion: folders may be nested deeply.
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(found) = entry.metadata() else { continue };
-            // A file of many names is counted by its share, so that all of them together make it up.
+            // pnpm links one file under many names. Each name counts its share, so that all of them add up to the file.
             let links = if found.is_dir() { 1 } else { found.nlink().max(1) };
             sum = sum.saturating_add(found.blocks().saturating_mul(512) / links);
             if found.is_dir() {
@@ -55,7 +61,7 @@ fn held(folder: &Path) -> u64 {
     sum
 }
 
-/// Bytes for people, as in `7.8 GB`.
+/// Formats bytes for people, as in `7.8 GB`.
 #[must_use]
 pub fn gigabytes(bytes: u64) -> String {
     format!("{}.{} GB", bytes / 1_000_000_000, bytes % 1_000_000_000 / 100_000_000)

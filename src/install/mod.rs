@@ -1,14 +1,14 @@
-//! Installing the OpenClaw gateway: its repository is cloned, checked, built beside what is there, tried, and put
-//! in place by one rename.
+//! Installs the OpenClaw gateway. Its repository is cloned, checked, built beside the installed version, tried, and put
+//! in use by one rename.
 //!
-//! [`plan`] decides, as a pure function of what the checkout says and what the machine has; [`source`] fetches;
-//! [`step`] runs what a build consists of; [`staging`] remembers over a `kill -9` how far an install came;
-//! [`prepare`](prepare()) does all that and ends with a complete folder of a version that nobody uses yet;
+//! [`plan`] decides what has to be done, as a pure function of the checkout and the machine. [`source`] fetches.
+//! [`step`] runs the commands of a build. [`staging`] records how far an installation got, so that it survives a `kill
+//! -9`. [`prepare`](prepare()) does all of this and returns the complete folder of a version that is not in use yet.
 //! [`swap`](swap()) makes it the current one. [`versions`] reads what is installed.
 //!
 //! [`own`] does the same for flock's own program.
 //!
-//! Everything here blocks: call it from a thread that may.
+//! All functions here block. Call them from a thread that may block.
 
 mod alteration;
 mod environment;
@@ -40,29 +40,29 @@ pub use prepare::{LOG, prepare};
 pub use swap::{prune, swap, swap_back};
 pub use versions::Version;
 
-/// Where OpenClaw is cloned from unless something else is said.
+/// Default repository of OpenClaw.
 pub const REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
 
-/// What is taken of it unless something else is said: the newest version that flock was tried with.
+/// Default version: the newest one that flock was tested with.
 pub const REFERENCE: &str = "v2026.9.6";
 
-/// The commit of that tag.
+/// The commit of that tag. It detects a tag that was moved before the first installation.
 pub const REFERENCE_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271b";
 
-/// What is to be installed.
+/// The version that is to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// A URL or a path.
     pub repository: String,
     /// A branch, a tag or a commit.
     pub reference: String,
-    /// The Node to use, where it is not the first one on PATH that fits.
+    /// The Node to use. `None` takes the first suitable one on PATH.
     pub node: Option<PathBuf>,
 }
 
 impl Wanted {
-    /// What was asked for, else what the configuration says, else what is installed, else flock's own choice. A
-    /// reference belongs to its repository: one that is installed counts only for the same repository.
+    /// Chooses in this order: the arguments, the configuration, the installed version, flock's default. A reference
+    /// belongs to its repository, so that of the installed version counts only for the same repository.
     #[must_use]
     pub fn choose(
         repository: Option<&str>,
@@ -73,6 +73,7 @@ impl Wanted {
         let installed = current.map(|version| version.origin.as_str());
         let repository = repository.or(settings.repository.as_deref()).or(installed).unwrap_or(REPOSITORY);
         let followed = current.filter(|version| version.origin == repository);
+        // The default tag exists only in OpenClaw's own repository.
         let usual = if repository == REPOSITORY { REFERENCE } else { "HEAD" };
         let reference = reference
             .or(settings.reference.as_deref())
@@ -86,71 +87,63 @@ impl Wanted {
     }
 }
 
-/// What an install is at. Sinks get many of them and must be quick.
+/// Progress of an installation. There are many events, so a receiver must be quick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A part of the work begins.
     Phase(Phase<'a>),
-    /// So many of the objects have arrived, and so many bytes.
+    /// Progress of a download of git objects.
     Objects {
-        /// Arrived.
         received: u64,
-        /// Of so many.
         total: u64,
-        /// Bytes on the wire.
+        /// Bytes received so far.
         bytes: u64,
     },
-    /// So many of the files are written.
+    /// Progress of writing the checkout.
     Files {
-        /// Written.
         done: u64,
-        /// Of so many.
         total: u64,
     },
-    /// A line that a step wrote.
+    /// A line of output of a step.
     Line(&'a str),
 }
 
 /// A part of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase<'a> {
-    /// The repository is asked what it has.
+    /// The repository is asked for its references.
     Asking,
-    /// Objects come in.
+    /// Objects are downloaded.
     Fetching {
-        /// Of this commit.
         commit: &'a str,
     },
-    /// An earlier install came so far; it goes on.
+    /// An interrupted installation is continued.
     Resuming {
-        /// With this commit.
         commit: &'a str,
     },
-    /// A version of this commit is installed and no longer what was cloned and built; it is made again.
+    /// An installed version of this commit no longer matches what was cloned and built. It is made again.
     Anew {
-        /// The commit.
         commit: &'a str,
     },
-    /// Files are written.
+    /// The files are written.
     CheckingOut,
     /// A command runs, as in `npm run build`.
     Running(&'a str),
-    /// The build is tried.
+    /// The finished build is started for a test.
     Trying,
 }
 
-/// Who installs: one at a time.
+/// Permission to install into a home. One process has it at a time, by holding a lock.
 #[derive(Debug)]
 pub struct Installer {
     _lock: Lock,
 }
 
 impl Installer {
-    /// Becomes the one.
+    /// Takes the lock, without waiting.
     ///
     /// # Errors
     ///
-    /// [`InstallError::Busy`] if somebody else is it.
+    /// Returns [`InstallError::Busy`] if another process holds the lock.
     pub fn begin(home: &Home) -> Result<Self, InstallError> {
         match Lock::try_acquire(&home.install_lock()) {
             Ok(lock) => Ok(Self { _lock: lock }),

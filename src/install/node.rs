@@ -1,4 +1,4 @@
-//! Finding a Node that fits.
+//! Finds a suitable Node.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use super::InstallError;
 use crate::config::OpenClawSettings;
 use crate::env;
 
-/// A Node.
+/// An installed Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its program.
     pub path: PathBuf,
-    /// Its version, as in `22.12.0`.
+    /// Version, as in `22.12.0`.
     pub version: String,
 }
 
-/// The Node that a person named: the environment's word goes before the configuration's.
+/// Returns the Node that a person named. The environment variable wins over the configuration.
 #[must_use]
 pub fn chosen(settings: &OpenClawSettings) -> Option<PathBuf> {
     env::NODE.get_os().map(PathBuf::from).or_else(|| settings.node.clone())
 }
 
-/// The Node that was named, else the first on PATH that fits `engines.node` of the package.
+/// Returns the named Node, or else the first one on PATH that fits `engines.node` of the package.
 ///
 /// # Errors
 ///
-/// [`InstallError::Node`]: what is needed, and what there is.
+/// Returns [`InstallError::Node`] with the required range and the versions that were found.
 pub fn find(engines: Option<&str>, chosen: Option<&Path>) -> Result<Node, InstallError> {
     let candidates: Vec<PathBuf> = match chosen {
         Some(path) => vec![path.to_owned()],
+        // All of them: the first one on PATH may be too old, while a later one fits.
         None => which::which_all("node").into_iter().flatten().collect(),
     };
     let mut seen = Vec::new();
@@ -42,7 +42,7 @@ pub fn find(engines: Option<&str>, chosen: Option<&Path>) -> Result<Node, Instal
             continue;
         };
         if fits(&version, engines) {
-            // The file itself: a version manager moves its links.
+            // The target of the link is recorded, because a version manager changes its links.
             let path = std::fs::canonicalize(&path).unwrap_or(path);
             return Ok(Node { path, version });
         }
@@ -52,7 +52,7 @@ pub fn find(engines: Option<&str>, chosen: Option<&Path>) -> Result<Node, Instal
     Err(InstallError::Node { needed: engines.unwrap_or("of any version").to_owned(), found })
 }
 
-/// What a program called Node says its version is, without the `v`.
+/// Returns the version that a Node program reports, without the `v`.
 fn version_of(path: &Path) -> Option<String> {
     let output =
         Command::new(path).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
@@ -61,16 +61,17 @@ fn version_of(path: &Path) -> Option<String> {
     Version::parse(version).ok().map(|_| version.to_owned())
 }
 
-/// What a program says its version is when it is run outside of every package.
+/// Returns the version that a program reports when it is run outside any package.
 pub(super) fn says(program: &Path, env: &[(OsString, OsString)]) -> Option<String> {
     let mut command = Command::new(program);
+    // In a package's folder Yarn would switch to the version that the package asks for.
     command.arg("--version").env_clear().envs(env.iter().map(|(name, value)| (name, value))).current_dir("/");
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let version = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     Version::parse(&version).ok().map(|_| version)
 }
 
-/// Whether a version is in a range as npm reads it. A range that can't be read refuses nothing: npm ignores it, too.
+/// Returns `true` if a version is in a range as npm reads it. An unreadable range allows every version, as in npm.
 fn fits(version: &str, range: Option<&str>) -> bool {
     let Some(range) = range.and_then(|range| Range::parse(range).ok()) else { return true };
     Version::parse(version).is_ok_and(|version| version.satisfies(&range))

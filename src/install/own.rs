@@ -1,9 +1,9 @@
-//! Another version of flock itself: its source is fetched and built beside the program in use, tried on a copy of the
-//! home, and put in its place by one rename.
+//! Updates flock itself. The source is fetched and built beside the program in use, tried on a copy of the home, and
+//! put in use by one rename.
 //!
-//! [`choice`] decides where from and whether there is something new; [`build`] fetches and compiles; [`trial`] runs what
-//! was built; [`place`] says whether the program in use may be replaced; [`swap`] replaces it; [`underway`] remembers over
-//! a `kill -9` how far a change came. All of it blocks.
+//! [`choice`] decides where the source comes from and if there is anything new. [`build`] fetches and compiles.
+//! [`trial`] runs the result. [`place`] decides if the program in use may be replaced. [`swap`] replaces it.
+//! [`underway`] records how far a change got, so that it survives a `kill -9`. All functions block.
 
 pub mod build;
 pub mod choice;
@@ -25,32 +25,35 @@ use super::error::io;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
 
-/// Where flock's source is unless a person says otherwise. Those who distribute flock set it when they build it.
+/// Default repository of flock's source. Distributors of flock set it when they build it.
 pub const UPSTREAM: Option<&str> = option_env!("FLOCK_UPSTREAM");
 
-/// The name of the log.
+/// Name of the log.
 pub const LOG: &str = "update-flock";
 
-/// The one process that changes flock's program, of this home and of every other that uses the same file.
+/// Permission to change flock's program, for this home and every other home that uses the same file. One process has it
+/// at a time.
 #[derive(Debug)]
 pub struct Updater {
     _home: Lock,
-    // Closing it gives the lock on the folder back.
+    // Closing the file releases the lock on the folder.
     _folder: File,
 }
 
 impl Updater {
-    /// Becomes the one. `program` is the file to be replaced.
+    /// Takes both locks, without waiting. `program` is the file that will be replaced.
     ///
     /// # Errors
     ///
-    /// [`OwnError::Busy`] if another process is it.
+    /// Returns [`OwnError::Busy`] if another process holds one of the locks.
     pub fn begin(home: &Home, program: &Path) -> Result<Self, OwnError> {
         let own = match Lock::try_acquire(&home.program_lock()) {
             Ok(lock) => lock,
             Err(HomeError::Held { .. }) => return Err(OwnError::Busy),
             Err(error) => return Err(error.into()),
         };
+        // The folder of the program is locked too, because another home may use the same program. The file itself
+        // cannot be locked for this: it is replaced.
         let folder = program.parent().unwrap_or(Path::new("/"));
         let file = File::open(folder).map_err(io("open the folder", folder))?;
         match file.try_lock() {

@@ -1,4 +1,4 @@
-//! What a checkout says of itself: its `package.json` and which files lie beside it.
+//! Reads what a checkout says about itself: its `package.json` and the files beside it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,28 +7,25 @@ use serde::Deserialize;
 
 use super::error::io;
 
-/// The program that is run.
+/// The program that Node runs.
 pub const ENTRY: &str = "openclaw.mjs";
 
-/// `package.json`, as far as it matters here.
+/// The parts of `package.json` that flock needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Package {
-    /// Its version.
     pub version: String,
-    /// What it runs on.
     pub engines: Engines,
-    /// As in `pnpm@10.23.0+sha512.…`.
+    /// Manager, version and checksum, as in `pnpm@10.23.0+sha512.…`.
     pub package_manager: Option<String>,
-    /// Its scripts by name.
     pub scripts: BTreeMap<String, String>,
-    /// What it needs to run, by name.
+    /// The packages that it needs to run, by name.
     pub dependencies: BTreeMap<String, serde_json::Value>,
-    /// What it needs to be worked on, by name.
+    /// The packages that its developers need, by name.
     pub dev_dependencies: BTreeMap<String, serde_json::Value>,
 }
 
-/// What a package runs on.
+/// The programs that a package runs on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Engines {
@@ -36,25 +33,24 @@ pub struct Engines {
     pub node: Option<String>,
 }
 
-/// A checkout as it is on the disk.
+/// A checkout on the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkout {
-    /// Its package.
     pub package: Package,
-    /// Lock files that are there.
+    /// The lock files that exist.
     pub locks: Vec<&'static str>,
-    /// Whether it is built: `dist` is there and has something in it.
+    /// `true` if it is built: `dist` exists and is not empty.
     pub built: bool,
-    /// Whether it has what a build starts from.
+    /// `true` if it has sources to build.
     pub sources: bool,
-    /// Whether it is a workspace of many packages, as upstream's source is.
+    /// `true` if it is a workspace of many packages, like OpenClaw's source.
     pub workspace: bool,
-    /// Whether all of its dependencies are installed. A published package brings those that are bundled with it in
-    /// `node_modules`, so that there is such a folder says nothing.
+    /// `true` if all of its dependencies are installed. An existing `node_modules` folder does not prove that, because
+    /// a published package contains its bundled dependencies there.
     pub installed: bool,
 }
 
-/// Lock files, each of one package manager.
+/// Lock files. Each belongs to one package manager.
 pub const LOCKS: [&str; 6] =
     ["pnpm-lock.yaml", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "bun.lock", "bun.lockb"];
 
@@ -62,7 +58,7 @@ pub const LOCKS: [&str; 6] =
 ///
 /// # Errors
 ///
-/// What it lacks to be an OpenClaw, in words for a person.
+/// Returns the reason why the folder is not an OpenClaw, in words for a person.
 pub fn read(root: &Path) -> Result<Checkout, String> {
     let file = root.join("package.json");
     let bytes = crate::home::atomic::read(&file, MOST_PACKAGE)
@@ -88,20 +84,21 @@ pub fn read(root: &Path) -> Result<Checkout, String> {
     })
 }
 
+// npm, Yarn and Bun name the packages here, pnpm in its own file.
 fn is_workspace(package: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Value>(package)
         .is_ok_and(|package| package.get("workspaces").is_some())
 }
 
-/// A version becomes a part of a folder's name.
+/// Returns `true` if a version is safe as a part of a folder's name.
 fn is_version(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|first: char| first.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
 }
 
-/// Removes from a checkout what an interrupted build left, so that the next one starts from what was cloned. With
-/// `keep_dependencies` the installed ones stay.
+/// Removes the files that an interrupted build left in a checkout, so that the next build starts from the cloned files.
+/// With `keep_dependencies` the installed dependencies stay.
 pub(super) fn clean(
     repository: &git2::Repository,
     keep_dependencies: bool,
@@ -111,6 +108,7 @@ pub(super) fn clean(
     options
         .include_untracked(true)
         .include_ignored(true)
+        // A folder of new files is one entry and is removed as a whole.
         .recurse_untracked_dirs(false)
         .recurse_ignored_dirs(false);
     let fail = |source| super::InstallError::Fetch {
@@ -124,6 +122,7 @@ pub(super) fn clean(
         if !status.intersects(git2::Status::WT_NEW | git2::Status::IGNORED) {
             continue;
         }
+        // Paths are bytes: a file name need not be UTF-8.
         let relative = entry.path_bytes();
         let path = {
             use std::os::unix::ffi::OsStrExt as _;
@@ -133,6 +132,7 @@ pub(super) fn clean(
             continue;
         }
         let full = root.join(&path);
+        // A link is removed itself, never its target.
         let removed = match full.symlink_metadata() {
             Ok(there) if there.is_dir() => fs_err::remove_dir_all(&full),
             Ok(_) => fs_err::remove_file(&full),

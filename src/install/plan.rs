@@ -1,4 +1,4 @@
-//! What has to be done to make a checkout run, decided from what it says and what the machine has. Pure.
+//! Decides which commands make a checkout run, from the checkout and the machine. All functions are pure.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,14 @@ use super::{InstallError, REPOSITORY};
 /// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manager {
-    /// npm.
     Npm,
-    /// pnpm.
     Pnpm,
-    /// Yarn.
     Yarn,
-    /// Bun.
     Bun,
 }
 
 impl Manager {
-    /// The program's name.
+    /// Returns the name of the program.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,12 +33,12 @@ impl Manager {
     }
 }
 
-/// The programs that are there, each with its path.
+/// The programs that are installed, with their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// By name, for the managers.
     pub managers: Vec<(Manager, PathBuf)>,
-    /// The version of the Yarn among them, where it says one. Yarn 1 and those after it don't take each other's packages.
+    /// The version of the installed Yarn, if it reports one. Yarn 1 and the later versions cannot install each other's
+    /// packages.
     pub yarn: Option<String>,
     /// Corepack, which runs pnpm and Yarn in the version that a package asks for.
     pub corepack: Option<PathBuf>,
@@ -57,17 +53,14 @@ impl Programs {
 /// A command of the build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
     pub kind: StepKind,
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub args: Vec<String>,
     /// The command for people, as in `pnpm run build`.
     pub title: String,
 }
 
-/// What a step does.
+/// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// Installs dependencies.
@@ -76,14 +69,14 @@ pub enum StepKind {
     Build,
 }
 
-/// The steps, in their order.
+/// The steps in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// None where there is nothing to do.
+    /// Empty if there is nothing to do.
     pub steps: Vec<Step>,
 }
 
-/// Whether there is nothing to build: it is built, and has not what a build starts from.
+/// Returns `true` if there is nothing to build: the checkout is built, and has no sources or no build script.
 #[must_use]
 pub fn is_package(checkout: &Checkout) -> bool {
     checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD))
@@ -93,7 +86,7 @@ pub fn is_package(checkout: &Checkout) -> bool {
 ///
 /// # Errors
 ///
-/// If the package manager can't be had.
+/// Returns [`InstallError::Manager`] if the package manager is not installed and cannot be run in another way.
 pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallError> {
     if is_package(checkout) {
         if checkout.package.dependencies.is_empty() || checkout.installed {
@@ -102,8 +95,8 @@ pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallErr
         let start = launcher(Manager::Npm, None, programs)?;
         let mut steps = Vec::new();
         if !checkout.package.dev_dependencies.is_empty() {
-            // npm looks at them even where it leaves them out, and fails where what they want does not fit together:
-            // nobody who installs a package by its name ever had them.
+            // npm resolves them even where it omits them, and fails if they conflict. People who install a package by
+            // its name never have them.
             steps.push(start.step(StepKind::Dependencies, &["pkg", "delete", "devDependencies"]));
         }
         let args = ["install", "--omit=dev", "--no-audit", "--no-fund"];
@@ -113,6 +106,7 @@ pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallErr
     let (manager, version) = manager(&checkout.package, &checkout.locks);
     let start = launcher(manager, version.as_deref(), programs)?;
     let mut steps =
+        // The lock file is respected, so a build gets the dependencies that upstream tested.
         vec![start.step(StepKind::Dependencies, install_args(manager, version.as_deref(), checkout))];
     for script in scripts(&checkout.package) {
         steps.push(start.step(StepKind::Build, &["run", script]));
@@ -120,12 +114,13 @@ pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallErr
     Ok(Plan { steps })
 }
 
-/// `packageManager`, else whose lock file is there, else npm.
+/// Returns the package manager: the one in `packageManager`, or the owner of a lock file, or npm.
 fn manager(package: &Package, locks: &[&str]) -> (Manager, Option<String>) {
     let named = package.package_manager.as_deref().and_then(|text| {
         let (name, version) = text.split_once('@').unwrap_or((text, ""));
-        // After a plus is a checksum, which Corepack alone can use.
+        // A checksum follows the plus sign. Only Corepack can use it.
         let version = version.split('+').next().filter(|version| !version.is_empty());
+        // The version becomes a part of a command line.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
         Manager::named(name)
             .map(|manager| (manager, version.filter(|text| text.chars().all(plain)).map(str::to_owned)))
@@ -141,7 +136,7 @@ fn manager(package: &Package, locks: &[&str]) -> (Manager, Option<String>) {
     })
 }
 
-/// How a package manager is started.
+/// The way in which a package manager is started.
 struct Launcher {
     manager: Manager,
     program: PathBuf,
@@ -160,7 +155,8 @@ impl Launcher {
     }
 }
 
-/// The manager itself, else Corepack, else npm runs it from the registry: Node has shipped without Corepack since 25.
+/// Returns the manager itself, or Corepack, or npm, which runs the manager from the registry. Node has no Corepack
+/// since version 25.
 fn launcher(manager: Manager, version: Option<&str>, programs: &Programs) -> Result<Launcher, InstallError> {
     let with =
         |program: &PathBuf, before: Vec<String>| Launcher { manager, program: program.clone(), before };
@@ -173,7 +169,7 @@ fn launcher(manager: Manager, version: Option<&str>, programs: &Programs) -> Res
         return Ok(with(corepack, vec![manager.as_str().to_owned()]));
     }
     if let (Some(npm), true) = (programs.path(Manager::Npm), manager != Manager::Npm) {
-        // In the registry `yarn` ends with Yarn 1.
+        // In the registry, the package `yarn` ends with Yarn 1.
         let name = match manager {
             Manager::Yarn if version.is_some_and(|version| major(version) != "1") => "@yarnpkg/cli-dist",
             manager => manager.as_str(),
@@ -184,7 +180,7 @@ fn launcher(manager: Manager, version: Option<&str>, programs: &Programs) -> Res
     Err(InstallError::Manager { manager: manager.as_str() })
 }
 
-/// Whether what is wanted and what there is have the same first number, as far as both are known.
+/// Returns `true` if two versions have the same major number, or if one of them is unknown.
 fn is_same_major(wanted: Option<&str>, found: Option<&str>) -> bool {
     wanted.zip(found).is_none_or(|(wanted, found)| major(wanted) == major(found))
 }
@@ -193,8 +189,9 @@ fn major(version: &str) -> &str {
     version.split('.').next().unwrap_or_default()
 }
 
-/// What shows whether Corepack can get the package manager, where a plan begins with it and npm could do without: it
-/// asks one registry only, and older ones know none of the keys that packages are signed with today.
+/// Returns a step that tests if Corepack can get the package manager. `None` if the plan does not use Corepack, or if
+/// npm could not replace it. Corepack asks only one registry, and older versions lack the keys with which packages are
+/// signed today.
 #[must_use]
 pub fn trial(plan: &Plan, programs: &Programs) -> Option<Step> {
     let first = plan.steps.first()?;
@@ -209,7 +206,7 @@ pub fn trial(plan: &Plan, programs: &Programs) -> Option<Step> {
     })
 }
 
-/// As the lock file says, where there is one.
+/// Returns the arguments for installing dependencies exactly as in the lock file, if there is one.
 fn install_args(manager: Manager, version: Option<&str>, checkout: &Checkout) -> &'static [&'static str] {
     let has = |names: &[&str]| checkout.locks.iter().any(|lock| names.contains(lock));
     match manager {
@@ -218,6 +215,7 @@ fn install_args(manager: Manager, version: Option<&str>, checkout: &Checkout) ->
         }
         Manager::Npm => &["install", "--no-audit", "--no-fund"],
         Manager::Pnpm if has(&["pnpm-lock.yaml"]) => &["install", "--frozen-lockfile"],
+        // Yarn 2 and later renamed the option.
         Manager::Yarn if has(&["yarn.lock"]) => match version {
             Some(version) if major(version) != "1" => &["install", "--immutable"],
             _ => &["install", "--frozen-lockfile"],
@@ -227,21 +225,21 @@ fn install_args(manager: Manager, version: Option<&str>, checkout: &Checkout) ->
     }
 }
 
-/// The scripts that make a gateway. `build` may empty `dist`, where the control page goes as well, so that comes
-/// after it, unless `build` makes it itself.
+/// Returns the scripts that build a gateway. `build` may empty `dist`, which also holds the control page. The page is
+/// therefore built afterwards, unless `build` does it.
 fn scripts(package: &Package) -> Vec<&'static str> {
     let Some(build) = package.scripts.get(BUILD) else { return Vec::new() };
     let own = package.scripts.contains_key(PAGE) && !build.contains(PAGE);
     if own { vec![BUILD, PAGE] } else { vec![BUILD] }
 }
 
-/// Fails where a build of a workspace as large as upstream's would run out of memory or disk.
+/// Checks that the machine has enough memory and disk to build a workspace as large as OpenClaw's.
 ///
 /// # Errors
 ///
-/// [`InstallError::Machine`].
+/// Returns [`InstallError::Machine`] if there is too little of one.
 pub fn check_machine(machine: &Machine) -> Result<(), InstallError> {
-    // A machine sold with 8 GB has a little less for its programs.
+    // A machine sold with 8 GB has slightly less for its programs.
     let memory = ("memory", "8 GB", 7_500_000_000, machine.memory);
     let disk = ("free disk", "10 GB", 10_000_000_000, machine.disk);
     for (what, needed, least, found) in [memory, disk] {
@@ -252,14 +250,15 @@ pub fn check_machine(machine: &Machine) -> Result<(), InstallError> {
     Ok(())
 }
 
-/// Whether what is still to be done after this stage needs a machine of that size. A published package is a workspace
-/// by its files, too, but there is nothing to build in it.
+/// Returns `true` if the work that is left after this stage needs such a machine. A published package also looks like a
+/// workspace, but there is nothing to build in it.
 #[must_use]
 pub fn needs_large_machine(checkout: &Checkout, reached: Stage) -> bool {
     checkout.workspace && !is_package(checkout) && reached < Stage::Built
 }
 
-/// Whether a repository is known to hold source that needs such a machine: OpenClaw's own does in all its commits.
+/// Returns `true` if a repository is known to hold source that needs such a machine. OpenClaw's own does in all its
+/// commits.
 #[must_use]
 pub fn is_large_source(repository: &str) -> bool {
     repository == REPOSITORY

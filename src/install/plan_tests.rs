@@ -24,7 +24,7 @@ fn checkout(manager: Option<&str>, locks: &[&'static str], scripts: &[(&str, &st
 
 const BOTH: [(&str, &str); 2] = [("build", "tsc"), ("ui:build", "vite")];
 
-/// The commands of a plan, as they are started.
+/// Returns the commands of a plan, as they are started.
 fn lines(checkout: &Checkout, programs: &Programs) -> Vec<String> {
     let plan = plan(checkout, programs).unwrap();
     plan.steps.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()

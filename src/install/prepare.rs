@@ -1,4 +1,4 @@
-//! Making a version: everything up to a complete folder that nobody uses yet.
+//! Makes a version: all steps up to a complete folder that is not in use yet.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::clock;
 use crate::home::Home;
 use crate::home::log::{Cap, Log};
 
-/// The name of the build log.
+/// Name of the build log.
 pub const LOG: &str = "build-openclaw";
 
-/// Makes what is wanted, or finds it made. The version is complete, tried, and not in use: [`swap()`](super::swap())
-/// puts it in use. An install that was interrupted is gone on with.
+/// Makes the wanted version, or returns the one that is already there. The version is complete and tried, but not in
+/// use: [`swap()`](super::swap()) puts it in use. An interrupted installation is continued.
 ///
 /// # Errors
 ///
-/// What failed. No installed version is touched by it.
+/// Returns an error if any step fails. No installed version is changed.
 pub fn prepare(
     _: &Installer,
     home: &Home,
@@ -38,6 +38,7 @@ pub fn prepare(
     events(Event::Phase(Phase::Asking));
     let tip = source::resolve(&origin, &wanted.reference)?;
     let named = Named { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
+    // Before anything is fetched: whoever moved a tag may have put another program there.
     if let Some(moved) = versions::moved(home, origin.as_str(), &wanted.reference, &tip)? {
         return Err(InstallError::Moved { repository: origin.as_str().to_owned(), moved });
     }
@@ -49,12 +50,12 @@ pub fn prepare(
     let staging = Staging::of(home);
     let left = tip.commit.as_deref().and_then(|commit| staging.stage(origin.as_str(), commit));
     if left.is_none() && plan::is_large_source(&wanted.repository) {
-        // Known to be too much for this machine before anything of it is fetched.
+        // Known to be too much for this machine before anything is fetched.
         plan::check_machine(&machine::measure(home.root(), staging.root())?)?;
     }
     let (fetched, mut stage) = source_of(&staging, &origin, &wanted.reference, &tip, events)?;
     if let Some(version) = made(home, &fetched.commit, events) {
-        // A short commit, or a branch that moved on to one that is there.
+        // The reference was a shortened commit, or a branch that has moved to an installed commit.
         staging.remove()?;
         return named.take_up(&version);
     }
@@ -70,6 +71,7 @@ pub fn prepare(
     if stage < Stage::Built {
         stage = work.build(&checkout, stage)?;
     }
+    // Tried before the record is written: a folder without a record is not a version.
     debug_assert_eq!(stage, Stage::Built);
     work.try_out(&checkout.package.version)?;
 
@@ -84,6 +86,7 @@ pub fn prepare(
         node: node.path.clone(),
         node_version: node.version.clone(),
         replaces: None,
+        // A build may change files of the commit. What it changed is recorded, so that later changes are noticed.
         altered: Some(
             alteration::find(&root, &fetched.commit).map_err(|error| source::unusable(&root, error))?,
         ),
@@ -92,17 +95,18 @@ pub fn prepare(
     version.write(&root)?;
     let place = folder.join(version.name());
     if place.symlink_metadata().is_ok() {
-        // Not a version, or it would have been found: what a person or a fault left under its name.
+        // Not a version, or it would have been found above. A person or a failure left it under this name.
         fs_err::remove_dir_all(&place).map_err(io("remove", &place))?;
     }
     fs_err::rename(&root, &place).map_err(io("move into place", &place))?;
+    // The rename must be on the disk before the staging folder is removed.
     swap::sync(&folder)?;
     staging.remove()?;
     version.path = place;
     Ok(version)
 }
 
-/// A version of this commit that is made already, and is still what was cloned and built.
+/// Returns an installed version of this commit, if its files are still those that were cloned and built.
 fn made(home: &Home, commit: &str, events: &dyn Fn(Event<'_>)) -> Option<Version> {
     let known = versions::list(home).ok()?;
     let found = known.into_iter().find(|version| version.commit == commit && version.entry().is_file())?;
@@ -115,7 +119,7 @@ fn made(home: &Home, commit: &str, events: &dyn Fn(Event<'_>)) -> Option<Version
     }
 }
 
-/// As what a version is asked for this time.
+/// The name under which a version was requested this time.
 struct Named<'a> {
     origin: &'a str,
     reference: &'a str,
@@ -123,7 +127,7 @@ struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// A version that is there, with what it was asked for this time in its record.
+    /// Updates the record of an installed version to the present request.
     fn take_up(&self, version: &Version) -> Result<Version, InstallError> {
         let named = Version {
             origin: self.origin.to_owned(),
@@ -138,7 +142,7 @@ impl Named<'_> {
     }
 }
 
-/// The files of the commit: those of an interrupted install, else fetched.
+/// Returns the files of the commit: those of an interrupted installation, or newly fetched ones.
 fn source_of(
     staging: &Staging,
     origin: &Origin,
@@ -152,8 +156,8 @@ fn source_of(
     {
         events(Event::Phase(Phase::Resuming { commit }));
         let anew = || source::restore(&root, commit, false).map(|fetched| (fetched, Stage::Fetched));
-        // A build that came to its end left what it made; one that did not starts from what was cloned, and so does one
-        // whose files are no longer those of the commit.
+        // A finished build keeps its results. An unfinished build starts again from the cloned files, and so does one
+        // whose files no longer match the commit.
         let restored = match stage {
             Stage::Built => source::look(&root, commit).map(|fetched| (fetched, stage)).or_else(|_| anew()),
             Stage::Installed => source::restore(&root, commit, true).map(|fetched| (fetched, stage)),
@@ -166,7 +170,7 @@ fn source_of(
     Ok((staging.fetch(origin, reference, tip, events)?, Stage::Fetched))
 }
 
-/// What the steps share.
+/// Values that the steps share.
 struct Work<'a> {
     home: &'a Home,
     staging: &'a Staging,
@@ -179,12 +183,14 @@ struct Work<'a> {
 impl Work<'_> {
     fn build(&self, checkout: &Checkout, from: Stage) -> Result<Stage, InstallError> {
         let mut log = self.log();
+        // A log that cannot be written must not end a build.
         let _ = log.append(format!("== {} {}\n", self.origin.as_str(), self.commit).as_bytes());
         let mut programs = programs(self.node);
         let mut plan = plan::plan(checkout, &programs)?;
         if let Some(trial) = plan::trial(&plan, &programs)
             && self.run(&trial, TRIAL_LIMIT, &mut log).is_err()
         {
+            // Without Corepack the plan uses npm to run the package manager.
             programs.corepack = None;
             plan = plan::plan(checkout, &programs)?;
         }
@@ -193,13 +199,14 @@ impl Work<'_> {
             if planned.kind == StepKind::Dependencies && from >= Stage::Installed {
                 continue;
             }
+            // All dependency steps come before the first build step.
             if planned.kind == StepKind::Build && reached < Stage::Installed {
                 reached = self.reach(Stage::Installed)?;
             }
             (self.events)(Event::Phase(Phase::Running(&planned.title)));
             let ran = self.run(&planned, STEP_LIMIT, &mut log);
             ran.map_err(|error| match planned.kind {
-                // What it fetches is elsewhere, and so is most of what can go wrong.
+                // It downloads from other servers, so most failures are not the fault of this commit.
                 StepKind::Dependencies => error.of_nobody(),
                 _ => error,
             })?;
@@ -220,11 +227,12 @@ impl Work<'_> {
         step::run(&run, log, self.events).map(drop)
     }
 
-    /// Whether it starts and says the version that it is.
+    /// Checks that the build starts and reports its version.
     fn try_out(&self, version: &str) -> Result<(), InstallError> {
         (self.events)(Event::Phase(Phase::Trying));
         let title = format!("node {} --version", package::ENTRY);
         let mut env = environment::of_build(&self.node.path);
+        // The trial must not touch the state of an OpenClaw that the user already has.
         env.push(("OPENCLAW_STATE_DIR".into(), self.staging.state().into()));
         let args = [package::ENTRY.to_owned(), "--version".to_owned()];
         let run = Run {
@@ -237,7 +245,7 @@ impl Work<'_> {
             log: self.home.log(LOG),
         };
         let said = step::run(&run, &mut self.log(), self.events)?;
-        // Some versions draw boxes with warnings around it.
+        // Some versions draw boxes with warnings around the version.
         if said.iter().any(|line| line.contains(version)) {
             return Ok(());
         }
@@ -260,7 +268,7 @@ impl Work<'_> {
     }
 }
 
-/// The package managers that are there: those beside the chosen Node before those on PATH.
+/// Returns the installed package managers. Those beside the chosen Node come before those on PATH.
 fn programs(node: &Node) -> Programs {
     let beside = |name: &str| {
         let path = node.path.parent().unwrap_or(Path::new("/")).join(name);
@@ -279,7 +287,7 @@ fn programs(node: &Node) -> Programs {
     }
 }
 
-/// For one step. Upstream's whole build takes about ten minutes on a fast machine.
+/// Time limit of one step. OpenClaw's whole build takes about ten minutes on a fast machine.
 const STEP_LIMIT: Duration = Duration::from_secs(60 * 60);
-/// For the trial: the first start after an install took 70 seconds on a slow machine.
+/// Time limit of the trial. The first start after an installation took 70 seconds on a slow machine.
 const TRIAL_LIMIT: Duration = Duration::from_secs(5 * 60);

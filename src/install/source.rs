@@ -1,4 +1,4 @@
-//! The repository: what it has, and fetching one commit of it.
+//! Asks a git repository for its references, and fetches one commit.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use git2::{AutotagOption, Direction, FetchOptions, ObjectType, Oid, RemoteCallba
 use super::error::io;
 use super::{Event, InstallError, Phase, alteration, transport};
 
-/// Where to clone from, in a form that is safe to hand on and to show.
+/// The address of a repository, in a form that is safe to pass on and to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     url: String,
@@ -16,15 +16,16 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Reads what a person gave: a URL, `user@host:path`, or a path, which is made absolute.
+    /// Reads an address from a person: a URL, `user@host:path`, or a path, which is made absolute.
     ///
     /// # Errors
     ///
-    /// [`InstallError::Repository`] for what can't be one, and for a URL with a password, or with a user where a token
-    /// is one: it would stand in the records of the installation.
+    /// Returns [`InstallError::Repository`] if the address is not usable, or holds a password, or a user name in a web
+    /// address, which may be a token. It would be stored in the records of the installation.
     pub fn parse(given: &str) -> Result<Self, InstallError> {
         let refuse = |reason| Err(InstallError::Repository { repository: without_secret(given), reason });
         if given.is_empty() || given.starts_with('-') || given.chars().any(char::is_control) {
+            // A leading dash could be read as an option by `ssh` or `git`.
             return refuse("it is neither a URL nor a path");
         }
         if without_secret(given) != given {
@@ -40,7 +41,7 @@ impl Origin {
                 _ => refuse("its scheme is none of https, http, ssh, git, file"),
             };
         }
-        // A colon before any slash: `git@host:path`, as git has it.
+        // A colon before any slash, as in `git@host:path`, which git accepts.
         if given.split('/').next().is_some_and(|first| first.contains(':')) && !Path::new(given).exists() {
             return Ok(Self { url: given.to_owned(), given: given.to_owned() });
         }
@@ -48,15 +49,17 @@ impl Origin {
             return refuse("there is no such folder");
         };
         let Some(text) = path.to_str() else { return refuse("its path is not plain text") };
-        // git reads %XX in such a URL.
+        // git decodes %XX in such a URL.
         Ok(Self { url: format!("file://{}", text.replace('%', "%25")), given: text.to_owned() })
     }
 
-    /// Reads what a person gave, and takes only what nobody on the way can change: https, ssh, this machine.
+    /// Reads an address as [`Origin::parse`] does, but only accepts sources that nobody on the way can change: https,
+    /// ssh, this machine.
     ///
     /// # Errors
     ///
-    /// As [`Origin::parse`], and for `http` and `git` addresses of other machines.
+    /// Returns [`InstallError::Repository`] if the address is not usable, holds a password or token, or is an `http` or
+    /// `git` address of another machine.
     pub fn secured(given: &str) -> Result<Self, InstallError> {
         let origin = Self::parse(given)?;
         if origin.is_unencrypted() {
@@ -67,7 +70,8 @@ impl Origin {
         Ok(origin)
     }
 
-    /// Whether somebody on the way could change what comes from it: over `http` or `git`, and not from this machine.
+    /// Returns `true` if the data comes from another machine over `http` or `git`, so that somebody on the way could
+    /// change it.
     #[must_use]
     pub fn is_unencrypted(&self) -> bool {
         let Some((scheme, rest)) = self.given.split_once("://") else { return false };
@@ -75,14 +79,14 @@ impl Origin {
         is_open && !is_this_machine(rest.split(['/', '?', '#']).next().unwrap_or_default())
     }
 
-    /// As it is recorded and shown: a path is absolute, all else as it was given.
+    /// Returns the address as it is recorded and shown. A path is absolute, anything else is as it was given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.given
     }
 }
 
-/// Whether the host and port of a URL are surely this machine's own. What is written in any unusual way is not.
+/// Returns `true` if the host and port of a URL certainly belong to this machine. An unusual spelling does not count.
 pub(super) fn is_this_machine(authority: &str) -> bool {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, port)) => (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some(""))),
@@ -93,7 +97,7 @@ pub(super) fn is_this_machine(authority: &str) -> bool {
     is_port && (is_loopback || host.eq_ignore_ascii_case("localhost"))
 }
 
-/// The URL without what may be a secret: a password, and all of the user in a web address, where a token is one.
+/// Removes from a URL what may be a secret: a password, and in a web address the whole user name, which may be a token.
 fn without_secret(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -105,22 +109,24 @@ fn without_secret(url: &str) -> String {
     format!("{scheme}://{name}{}", &rest[user.len()..])
 }
 
-/// What a reference means in the repository at this moment.
+/// The present meaning of a reference in the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
-    /// The full name, as in `refs/heads/main`; `None` for a commit that nothing points to, or that is not known yet.
+    /// The full name, as in `refs/heads/main`. `None` for a commit that no reference points to, or that is not known
+    /// yet.
     pub name: Option<String>,
-    /// The commit, where the server said it: 40 hex digits. A short one is `None` until it is fetched.
+    /// The commit, 40 hex digits, if the server named it. A shortened commit is `None` until it is fetched.
     pub commit: Option<String>,
-    /// Whether it is a branch.
+    /// `true` if the reference is a branch.
     pub is_branch: bool,
 }
 
-/// Asks the repository what `reference` is. `HEAD` is the branch that it says is the main one.
+/// Asks the repository for the meaning of `reference`. `HEAD` means the main branch.
 ///
 /// # Errors
 ///
-/// If it does not answer, or has nothing of that name.
+/// Returns [`InstallError::Fetch`] if the repository does not answer, and [`InstallError::NoReference`] if it has no
+/// such reference.
 pub fn resolve(origin: &Origin, reference: &str) -> Result<Tip, InstallError> {
     transport::register();
     let fail = |source| InstallError::Fetch { verb: "ask", repository: origin.given.clone(), source };
@@ -142,7 +148,7 @@ pub fn resolve(origin: &Origin, reference: &str) -> Result<Tip, InstallError> {
     })
 }
 
-/// A reference that the server has.
+/// A reference that the server lists.
 struct Head {
     name: String,
     commit: String,
@@ -158,18 +164,18 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
     };
     if reference == "HEAD" {
         let head = find("HEAD")?;
-        // Older servers do not say which branch it is: the first one at the same commit.
+        // Older servers do not name the branch of `HEAD`. Then the first branch at the same commit is taken.
         let target = head.target.as_deref().and_then(find);
         let same =
             || heads.iter().find(|other| other.name.starts_with(BRANCHES) && other.commit == head.commit);
         return target.or_else(same).map(|branch| tip(branch, true)).or_else(|| Some(tip(head, false)));
     }
-    // A whole commit is that commit, whatever somebody has called a branch or a tag.
+    // A full commit id always means that commit, even if a branch or tag has this name.
     let is_hex = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hex && reference.len() == 40 {
         return Some(Tip { name: None, commit: Some(reference.to_ascii_lowercase()), is_branch: false });
     }
-    // A branch goes before a tag of the same name, as in `git clone --branch`.
+    // A branch wins over a tag of the same name, as in `git clone --branch`.
     for (prefix, is_branch) in [(BRANCHES, true), (TAGS, false), ("", false)] {
         let name = format!("{prefix}{reference}");
         if prefix.is_empty() && !reference.starts_with("refs/") {
@@ -177,7 +183,7 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
         }
         if let Some(head) = find(&name) {
             let is_branch = is_branch || name.starts_with(BRANCHES);
-            // An annotated tag is an object of its own; the commit stands beside it.
+            // An annotated tag is an object of its own. The server lists its commit beside it, with this suffix.
             let peeled = find(&format!("{name}^{{}}")).unwrap_or(head);
             return Some(Tip { name: Some(name), commit: Some(peeled.commit.clone()), is_branch });
         }
@@ -189,9 +195,9 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
 /// A fetched commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The commit, 40 hex digits.
+    /// 40 hex digits.
     pub commit: String,
-    /// When it was committed, in seconds since the epoch.
+    /// Time of the commit, in Unix seconds.
     pub committed_at: i64,
 }
 
@@ -201,12 +207,14 @@ impl Fetched {
     }
 }
 
-/// Fetches what `tip` means into a new repository at `into`, alone where the server allows that, and writes its
-/// files. A tag or a commit is taken as it was asked for, or not at all.
+/// Fetches the commit of `tip` into a new repository at `into` and writes its files. Only this commit is fetched, if
+/// the server allows that. A tag or a commit must be exactly the requested one.
 ///
 /// # Errors
 ///
-/// What failed, or that another commit came. `into` then holds a part of it and is to be removed.
+/// Returns an error if the fetch fails, the commit is missing or differs from the requested one
+/// ([`InstallError::Another`]), or a file does not match. `into` then holds a part of the repository and must be
+/// removed.
 pub fn fetch(
     origin: &Origin,
     reference: &str,
@@ -221,7 +229,8 @@ pub fn fetch(
     let mut remote = repository.remote("origin", &origin.url).map_err(fail("fetch"))?;
     let found = match one_commit(&mut remote, tip, events) {
         Ok(()) => commit_of(&repository, LOCAL, tip.commit.as_deref()),
-        // The server refuses a commit that no reference points to, or a part of the history: then all of it.
+        // The server refuses to send a commit that no reference points to, or a part of the history. Everything is
+        // fetched instead.
         Err(error) if tip.name.is_none() || is_refusal(&error) => {
             everything(&mut remote, events).map_err(fail("fetch"))?;
             let wanted = tip.commit.as_deref().unwrap_or(reference);
@@ -236,7 +245,7 @@ pub fn fetch(
     })?;
     let given = commit.id().to_string();
     let is_it = match &tip.commit {
-        // A branch may have moved on since it was asked for.
+        // A branch may have moved since it was asked for.
         _ if tip.is_branch => true,
         Some(wanted) => *wanted == given,
         None => given.starts_with(&reference.to_ascii_lowercase()),
@@ -255,11 +264,11 @@ pub fn fetch(
     Ok(Fetched::of(&commit))
 }
 
-/// Brings a checkout back to what was cloned.
+/// Resets a checkout to the cloned files.
 ///
 /// # Errors
 ///
-/// If it is no checkout of that commit, or can't be written.
+/// Returns an error if the folder is not a checkout of that commit, or cannot be written.
 pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result<Fetched, InstallError> {
     again(checkout, commit, |repository, found| {
         check_out(repository, found, &|_| {}).map_err(|source| unusable(checkout, source))?;
@@ -268,16 +277,16 @@ pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result
     })
 }
 
-/// What a checkout is of, as it is.
+/// Checks a checkout without changing it.
 ///
 /// # Errors
 ///
-/// If it is no checkout of that commit, or has files that are not as the commit has them.
+/// Returns an error if the folder is not a checkout of that commit, or if a file differs from the commit.
 pub fn look(checkout: &Path, commit: &str) -> Result<Fetched, InstallError> {
     again(checkout, commit, |_, _| is_whole(checkout, commit))
 }
 
-/// Fails where a file of a checkout is not as the commit has it.
+/// Returns an error if a file of a checkout differs from the commit.
 fn is_whole(checkout: &Path, commit: &str) -> Result<(), InstallError> {
     let found = alteration::find(checkout, commit).map_err(|source| unusable(checkout, source))?;
     match found.keys().next() {
@@ -286,7 +295,7 @@ fn is_whole(checkout: &Path, commit: &str) -> Result<(), InstallError> {
     }
 }
 
-/// Opens a checkout that was made earlier, does something with it, and says what it is of.
+/// Opens an existing checkout, runs `work` on it, and returns its commit.
 fn again(
     checkout: &Path,
     commit: &str,
@@ -299,7 +308,7 @@ fn again(
     Ok(Fetched::of(&found))
 }
 
-/// A file of a checkout is another one than the commit has.
+/// Makes the error for a file that differs from the commit.
 pub(super) fn altered(checkout: &Path, commit: &str, file: &str) -> InstallError {
     InstallError::Altered { path: checkout.to_owned(), commit: commit.to_owned(), file: file.to_owned() }
 }
@@ -311,6 +320,7 @@ pub(super) fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
 fn one_commit(
     remote: &mut git2::Remote<'_>,
     tip: &Tip,
+    // A depth of 1: only the files of the commit are needed, not its history.
     events: &dyn Fn(Event<'_>),
 ) -> Result<(), git2::Error> {
     let Some(from) = tip.name.as_deref().or(tip.commit.as_deref()) else {
@@ -327,22 +337,23 @@ fn everything(remote: &mut git2::Remote<'_>, events: &dyn Fn(Event<'_>)) -> Resu
     remote.fetch(&["+refs/heads/*:refs/remotes/origin/*"], Some(&mut options), None)
 }
 
-/// Whether the other side can't do what was asked, as against being away.
+/// Returns `true` if the server cannot do what was asked, in contrast to a server that does not answer.
 fn is_refusal(error: &git2::Error) -> bool {
+    // These words are in the messages of git servers and of libgit2.
     let text = error.message();
     ["shallow", "not our ref", "unadvertised", "not supported", "not found in"]
         .iter()
         .any(|word| text.contains(word))
 }
 
-/// The commit that a name means here; with `expected`, only that one.
+/// Returns the commit that a name means in this repository. With `expected`, that commit is preferred.
 fn commit_of<'r>(
     repository: &'r Repository,
     name: &str,
     expected: Option<&str>,
 ) -> Result<git2::Commit<'r>, git2::Error> {
     let object = match expected {
-        // A branch may have moved on since it was asked for: what was fetched counts then.
+        // A branch may have moved since it was asked for. Then the fetched commit counts.
         Some(commit) => match Oid::from_str(commit).and_then(|oid| repository.find_object(oid, None)) {
             Ok(object) => object,
             Err(_) => repository.revparse_single(name)?,
@@ -358,7 +369,7 @@ fn check_out(
     events: &dyn Fn(Event<'_>),
 ) -> Result<(), git2::Error> {
     let mut options = CheckoutBuilder::new();
-    // Byte for byte: no setting of the user's changes line ends, so that it can be compared with the commit.
+    // Byte for byte: no setting of the user may change line ends, because the files are compared with the commit.
     options.force().disable_filters(true).progress(|_, done, total| {
         events(Event::Files { done: done as u64, total: total as u64 });
     });
@@ -374,12 +385,13 @@ fn callbacks<'a>(events: &'a dyn Fn(Event<'_>)) -> RemoteCallbacks<'a> {
             total: progress.total_objects() as u64,
             bytes: progress.received_bytes() as u64,
         });
+        // `false` would cancel the transfer.
         true
     });
     callbacks
 }
 
-/// Where the commit that is fetched alone is kept.
+/// The local reference of a commit that is fetched alone.
 const LOCAL: &str = "refs/flock/installed";
 const BRANCHES: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";

@@ -32,7 +32,7 @@ fn a_reference_is_a_branch_a_tag_or_a_commit() {
     assert_eq!(found(&"f".repeat(40)), Some((String::new(), 'f', false)));
     assert_eq!(found("abcdef1"), Some((String::new(), '-', false)));
     assert_eq!(found("none"), None);
-    // Nobody takes the name of a commit away.
+    // A branch or tag cannot take the name of a commit.
     let full = "f".repeat(40);
     let taken =
         [head(&format!("refs/heads/{full}"), 'a', None), head(&format!("refs/tags/{full}"), 'b', None)];

@@ -1,5 +1,5 @@
-//! Where a version is made: one folder with a note of how far it came. A `kill -9` leaves both, and the next
-//! install goes on from the note, or starts anew where it wants something else.
+//! The folder in which a version is made, with a note of how far it got. Both survive a `kill -9`. The next
+//! installation continues from the note, or starts again if it wants another version.
 
 use std::path::{Path, PathBuf};
 
@@ -10,67 +10,62 @@ use super::source::{self, Fetched, Origin, Tip};
 use super::{Event, InstallError, Phase};
 use crate::home::{Home, atomic};
 
-/// How far an install came.
+/// The stages of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// The files of the commit are all there.
+    /// All files of the commit are there.
     Fetched,
-    /// Dependencies are installed.
+    /// The dependencies are installed.
     Installed,
-    /// It is built.
+    /// The build is finished.
     Built,
 }
 
-/// What the folder holds.
+/// The note about the contents of the folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// From where.
     pub repository: String,
-    /// The commit.
     pub commit: String,
-    /// How far it came.
     pub stage: Stage,
 }
 
-/// The folder.
+/// A folder in which a version is made.
 #[derive(Debug)]
 pub struct Staging {
     root: PathBuf,
 }
 
 impl Staging {
-    /// That of a home's OpenClaw.
+    /// Returns the folder for the home's OpenClaw.
     #[must_use]
     pub fn of(home: &Home) -> Self {
         Self { root: home.openclaw_versions().join(".staging") }
     }
 
-    /// That of flock's own program.
+    /// Returns the folder for flock's own program.
     #[must_use]
     pub fn of_program(home: &Home) -> Self {
         Self { root: home.program().join(".staging") }
     }
 
-    /// The folder itself.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The checkout in it.
     #[must_use]
     pub fn checkout(&self) -> PathBuf {
         self.root.join("checkout")
     }
 
-    /// For what the trial of a build writes.
+    /// Returns the folder for files that the trial of a build writes.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.root.join("state")
     }
 
-    /// How far an earlier install of this commit came, if one left something.
+    /// Returns the stage that an earlier installation of this commit reached, if it left anything.
     #[must_use]
     pub fn stage(&self, repository: &str, commit: &str) -> Option<Stage> {
         let bytes = atomic::read(&self.note(), MOST_NOTE).ok()??;
@@ -78,32 +73,32 @@ impl Staging {
         (note.repository == repository && note.commit == commit).then_some(note.stage)
     }
 
-    /// Notes that a stage is reached.
+    /// Records that a stage is reached.
     ///
     /// # Errors
     ///
-    /// If that can't be written.
+    /// Returns an error if the note cannot be written.
     pub fn reach(&self, repository: &str, commit: &str, stage: Stage) -> Result<(), InstallError> {
         let note = Note { repository: repository.to_owned(), commit: commit.to_owned(), stage };
         let text = serde_json::to_vec(&note).map_err(|error| io("describe", self.note())(error.into()))?;
         Ok(atomic::write(&self.note(), &text, 0o600)?)
     }
 
-    /// Empties it.
+    /// Empties the folder.
     ///
     /// # Errors
     ///
-    /// If something can't be removed, or the folder can't be made.
+    /// Returns an error if a file cannot be removed, or the folder cannot be created.
     pub fn clear(&self) -> Result<(), InstallError> {
         self.remove()?;
         fs_err::create_dir_all(&self.root).map_err(io("make the folder", &self.root))
     }
 
-    /// Fetches a commit into the emptied folder, and notes that it is there.
+    /// Empties the folder, fetches a commit into it, and records that.
     ///
     /// # Errors
     ///
-    /// If the commit can't be fetched, or the folder can't be emptied or written.
+    /// Returns an error if the commit cannot be fetched, or the folder cannot be emptied or written.
     pub fn fetch(
         &self,
         origin: &Origin,
@@ -118,11 +113,11 @@ impl Staging {
         Ok(fetched)
     }
 
-    /// Removes it. The note goes first: what is half removed is never gone on with.
+    /// Removes the folder. The note is removed first, so that a half-removed folder is never continued.
     ///
     /// # Errors
     ///
-    /// If something can't be removed.
+    /// Returns an error if a file cannot be removed.
     pub fn remove(&self) -> Result<(), InstallError> {
         match fs_err::remove_file(self.note()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,8 +1,8 @@
-//! Running one command of an install, with its output in the build log.
+//! Runs one command of an installation, with its output in the build log.
 //!
-//! The command leads a process group, and a watcher in that group holds one end of a pipe whose other end only flock
-//! has: when flock is gone, by Ctrl-C or by `kill -9`, the watcher reads the pipe's end and kills the group. So no
-//! build lives on without anybody who waits for it. When the command ends, flock kills what it left of the group.
+//! The command leads a process group. A watcher process in that group reads a pipe whose other end only flock holds.
+//! When flock ends, by Ctrl-C or by `kill -9`, the watcher reads the end of the pipe and kills the group, so no build
+//! continues unattended. When the command ends, flock kills the rest of the group.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,37 +19,35 @@ use nix::unistd::Pid;
 use super::{Event, InstallError};
 use crate::home::log::Log;
 
-/// What is run.
+/// A command to run.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// For people, as in `npm run build`.
+    /// The command for people, as in `npm run build`.
     pub title: &'a str,
-    /// The program.
     pub program: &'a Path,
-    /// Its arguments.
     pub args: &'a [String],
-    /// Where it runs.
+    /// The working folder.
     pub folder: &'a Path,
-    /// All of its environment.
+    /// The complete environment.
     pub env: &'a [(OsString, OsString)],
-    /// How long it may take.
+    /// Time limit.
     pub limit: Duration,
-    /// The file of the log, to be named in an error.
+    /// The log file that an error names.
     pub log: PathBuf,
 }
 
-/// Starts the watcher in the background and becomes the command. Its standard input is flock's end of the pipe; the
-/// command itself gets none.
+/// Shell script that starts the watcher in the background and then becomes the command. Its standard input is flock's
+/// end of the pipe. The command itself gets none.
 const WITH_WATCHER: &str =
     "exec 3<&0 </dev/null; (read -r gone <&3; kill -9 0) >/dev/null 2>&1 & exec 3<&-; exec \"$@\"";
 
-/// Runs it to its end. What it writes goes to `log`, its lines to `events`. The result is what it wrote last.
+/// Runs a command to its end. The output goes to `log`, and each line to `events`. Returns the last lines.
 ///
 /// # Errors
 ///
-/// [`InstallError::Step`] with its last lines, if it can't be started, fails, or takes too long.
+/// Returns [`InstallError::Step`] with the last lines if the command cannot be started, fails, or takes too long.
 pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<Vec<String>, InstallError> {
-    // A log that can't be written must not end a build.
+    // A log that cannot be written must not end a build.
     let _ = log.append(format!("$ {}\n", run.title).as_bytes());
     let fail = |how: String, own: bool, tail: Vec<String>| InstallError::Step {
         command: run.title.to_owned(),
@@ -59,6 +57,7 @@ pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<V
         log: run.log.clone(),
     };
     let mut running =
+        // A command that cannot be started says nothing about the built code.
         spawn(run).map_err(|error| fail(format!("can't be started: {error}"), false, Vec::new()))?;
     let mut tail = VecDeque::with_capacity(TAIL);
     let ended = follow(&mut running, run.limit, &mut |line| {
@@ -79,54 +78,59 @@ pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<V
     Err(fail(how, own, tail))
 }
 
-/// Whether an exit code is what the command says. A shell says with the others that something could not be started, or
-/// was ended by a signal.
+/// Returns `true` if an exit code comes from the command itself. A shell uses the higher ones for a command that could
+/// not be started or was ended by a signal.
 const fn is_an_answer(code: i32) -> bool {
     matches!(code, 1..=125)
 }
 
-/// Whether it says that the disk or the memory is full.
+/// Returns `true` if a line says that the disk or the memory is full.
 fn is_of_the_machine(line: &str) -> bool {
     let words =
         ["ENOSPC", "No space left on device", "ENOMEM", "Cannot allocate memory", "heap out of memory"];
     words.iter().any(|word| line.contains(word))
 }
 
-/// The same command for who starts it otherwise. Its standard input has to be a pipe whose other end only flock has, and
-/// it has to lead a process group.
+/// Returns the command with a watcher, for a caller that starts it itself. Its standard input must be a pipe whose
+/// other end only flock holds, and it must lead a process group.
 #[must_use]
 pub fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
     let before = ["-c", WITH_WATCHER, "sh"].map(OsString::from);
     (SHELL.into(), before.into_iter().chain([program.into_os_string()]).chain(args).collect())
 }
 
-/// A command that runs, with its watcher.
+/// A running command with its watcher.
 struct Running {
     group: Pid,
     news: Receiver<News>,
-    // Its end is the end of the group.
+    // Dropping it closes the pipe, which ends the group.
     _tether: Option<std::process::ChildStdin>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The watcher is in the group until now, so the group's number can't be anybody else's.
+        // The watcher is a member of the group until now, so the group's id cannot have been reused.
         let _ = killpg(self.group, Signal::SIGKILL);
     }
 }
 
 enum News {
+    // A line of output.
     Line(String),
+    // The output has ended.
     Silent,
+    // The command has ended.
     Ended(ExitStatus),
 }
 
-/// Of bounded length: a command that says more than can be written down waits, instead of filling flock's memory.
+/// Returns a channel of limited length. A command that writes faster than the log waits, instead of filling flock's
+/// memory.
 fn channel() -> (SyncSender<News>, Receiver<News>) {
     mpsc::sync_channel(AHEAD)
 }
 
 fn spawn(run: &Run<'_>) -> io::Result<Running> {
+    // Both outputs share one pipe, so the log keeps the order of the lines.
     let (reader, writer) = io::pipe()?;
     let mut child = Command::new(SHELL)
         .arg("-c")
@@ -150,21 +154,21 @@ fn spawn(run: &Run<'_>) -> io::Result<Running> {
     std::thread::Builder::new().name("build output".to_owned()).spawn(move || read_lines(reader, &told))?;
     std::thread::Builder::new().name("build end".to_owned()).spawn(move || {
         if let Ok(status) = child.wait() {
-            // Nobody listens any more after a time-out.
+            // After a timeout nobody receives this any more.
             let _ = tell.send(News::Ended(status));
         }
     })?;
     Ok(running)
 }
 
-/// Hands on every line until the command has ended and its output with it; `None` if the time is over first.
+/// Passes on every line until the command and its output have ended. Returns `None` if the time limit comes first.
 fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) -> Option<ExitStatus> {
     let mut until = Instant::now() + limit;
     let (mut ended, mut silent) = (None, false);
     while ended.is_none() || !silent {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            // Also where there is always one more line.
+            // Checked here too, because a command may never stop writing lines.
             break;
         }
         match running.news.recv_timeout(left) {
@@ -172,7 +176,7 @@ fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) ->
             Ok(News::Silent) => silent = true,
             Ok(News::Ended(status)) => {
                 ended = Some(status);
-                // What it left behind may hold the pipe for ever.
+                // A background process of the command may keep the pipe open forever.
                 until = until.min(Instant::now() + LAST_WORDS);
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
@@ -181,7 +185,7 @@ fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) ->
     ended
 }
 
-/// Lines of at most a bounded length; a longer one comes in pieces.
+/// Reads lines of limited length. A longer line is passed on in pieces.
 fn read_lines(reader: impl io::Read, tell: &SyncSender<News>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
@@ -213,7 +217,7 @@ fn ending(status: ExitStatus) -> String {
 const SHELL: &str = "/bin/sh";
 const TAIL: usize = 20;
 const LONGEST_LINE: u64 = 4096;
-/// How many lines may wait to be written down.
+/// Number of lines that may wait to be written.
 const AHEAD: usize = 1024;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 

@@ -81,7 +81,7 @@ fn one_that_says_more_than_can_be_written_down_waits_and_ends_in_time() {
     assert!(begun.elapsed() < LONG);
 }
 
-/// A killed process is there until its parent has taken note.
+/// Waits until the processes are gone. A killed process exists until its parent has collected its status.
 fn until_gone(pids: &[i32]) {
     let end = Instant::now() + Duration::from_secs(20);
     while pids.iter().any(|pid| ProcessId::of(*pid).is_some()) {

@@ -1,4 +1,4 @@
-//! Putting a version in use, and removing those that are no longer needed.
+//! Puts a version in use, and removes versions that are no longer needed.
 
 use std::path::Path;
 
@@ -6,18 +6,19 @@ use super::error::io;
 use super::{InstallError, Installer, Version, versions};
 use crate::home::Home;
 
-/// Makes a prepared version the current one, by one rename of a link. What was current becomes the previous one.
-/// Killed at any point, the old version or the new one is current.
+/// Makes a prepared version the current one, by renaming a link. The current one becomes the previous one. After a kill
+/// at any point, either the old or the new version is current.
 ///
 /// # Errors
 ///
-/// What failed; then the old version is still current.
+/// Returns an error if the folder is not an installed version, or a file cannot be written. Then the old version is
+/// still current.
 pub fn swap(_: &Installer, home: &Home, version: &Version) -> Result<(), InstallError> {
     let before = versions::current(home);
     if before.as_ref().is_some_and(|before| before.commit == version.commit && before.path == version.path) {
         return Ok(());
     }
-    // Written first: as long as the link does not point here, nobody reads it.
+    // The record is written first. Nobody reads it before the link points here.
     let mut record = versions::read(&version.path).ok_or_else(|| {
         InstallError::Missing(format!("{} is not an installed OpenClaw", version.path.display()))
     })?;
@@ -26,11 +27,11 @@ pub fn swap(_: &Installer, home: &Home, version: &Version) -> Result<(), Install
     point(home, version)
 }
 
-/// Takes a [`swap()`] back: the version is the current one again, and before it is what was before it.
+/// Undoes a [`swap()`]: the version becomes current again, with its former record of what came before it.
 ///
 /// # Errors
 ///
-/// What failed; then the link is as it was.
+/// Returns an error if the record or the link cannot be written. Then the link is unchanged.
 pub fn swap_back(_: &Installer, home: &Home, version: &Version) -> Result<(), InstallError> {
     version.write(&version.path)?;
     point(home, version)
@@ -38,9 +39,11 @@ pub fn swap_back(_: &Installer, home: &Home, version: &Version) -> Result<(), In
 
 fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
     let link = home.openclaw();
+    // Left by an interrupted call.
     let draft = home.root().join(".new-openclaw");
     remove_link(&draft)?;
     let target = home.openclaw_versions().join(version.name());
+    // The link is relative, so that the home can be moved.
     let target = target.strip_prefix(home.root()).unwrap_or(&target);
     std::os::unix::fs::symlink(target, &draft).map_err(io("make the link", &draft))?;
     if link.symlink_metadata().is_ok_and(|there| there.is_dir()) {
@@ -50,17 +53,19 @@ fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
     sync(home.root())
 }
 
-/// Removes every version but the current and the previous one and those of these names, and what earlier removals left.
+/// Removes every version except the current, the previous and those named in `others`, and the remains of earlier
+/// removals.
 ///
 /// # Errors
 ///
-/// What could not be removed; the next call tries again.
+/// Returns an error if a folder cannot be removed. The next call tries again.
 pub fn prune(_: &Installer, home: &Home, others: &[String]) -> Result<(), InstallError> {
     let kept: Vec<String> = [versions::current(home), versions::previous(home)]
         .into_iter()
         .flatten()
         .map(|version| version.name())
         .collect();
+    // Without a current version it is not known what is in use, so nothing is removed.
     if kept.is_empty() {
         return Ok(());
     }
@@ -72,7 +77,7 @@ pub fn prune(_: &Installer, home: &Home, others: &[String]) -> Result<(), Instal
     sweep(home)
 }
 
-/// Removes a folder of the versions: out of the way by one rename, so that half of it is never taken for one.
+/// Removes a version's folder. It is renamed first, so that a half-removed folder is never read as a version.
 fn remove(home: &Home, folder: &Path) -> Result<(), InstallError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let aside = home.openclaw_versions().join(format!("{REMOVED}{name}"));
@@ -83,7 +88,7 @@ fn remove(home: &Home, folder: &Path) -> Result<(), InstallError> {
     fs_err::remove_dir_all(&aside).map_err(io("remove", &aside))
 }
 
-/// Removes what interrupted removals left.
+/// Deletes the remains of interrupted removals.
 pub(super) fn sweep(home: &Home) -> Result<(), InstallError> {
     let folder = home.openclaw_versions();
     for entry in std::fs::read_dir(&folder).map_err(io("read", &folder))?.filter_map(Result::ok) {
@@ -101,7 +106,7 @@ fn remove_link(path: &Path) -> Result<(), InstallError> {
     }
 }
 
-/// Makes renames in a folder last.
+/// Makes renames in a folder survive a power loss.
 pub(super) fn sync(folder: &Path) -> Result<(), InstallError> {
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("sync", folder))
 }

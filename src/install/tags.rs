@@ -1,5 +1,5 @@
-//! The commits that tags were at when they were first seen here. A tag can be moved upstream; what was asked for by its name
-//! stays that commit until a person asks for the other one by itself.
+//! The commits at which tags were first seen in this home. A tag can be moved upstream. A version that was requested by
+//! its tag stays at that commit until a person requests the other commit explicitly.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,45 +9,42 @@ use super::source::Tip;
 use super::{InstallError, REFERENCE, REFERENCE_COMMIT, REPOSITORY};
 use crate::home::atomic;
 
-/// A tag that is no longer what it was.
+/// A tag that points to another commit than before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The tag.
     pub tag: String,
-    /// The commit it was at when it was first seen, 40 hex digits.
+    /// The commit when the tag was first seen, 40 hex digits.
     pub was: String,
     /// The commit that the name means now.
     pub now: String,
-    /// Whether the name is now a branch.
+    /// `true` if the name is a branch now.
     pub is_branch: bool,
 }
 
-/// Something that was installed.
+/// An installed version.
 #[derive(Clone, Copy, Debug)]
 pub struct Installed<'a> {
-    /// From where.
     pub origin: &'a str,
-    /// The branch, tag or commit that was asked for.
+    /// The branch, tag or commit that was requested.
     pub reference: &'a str,
-    /// Whether that is a branch.
+    /// `true` if the reference is a branch.
     pub follows: bool,
-    /// The commit.
     pub commit: &'a str,
 }
 
 impl Installed<'_> {
-    /// Whether a person asked for this commit by itself.
+    /// Returns `true` if a person requested the commit by its id.
     fn is_by_commit(&self) -> bool {
         self.reference.len() >= 7 && self.commit.starts_with(&self.reference.to_ascii_lowercase())
     }
 }
 
-/// Looks whether a reference was a tag before and means something else now. `record` is where tags are noted; what is
-/// installed, the newest first, counts as well, since an older flock noted nothing else.
+/// Returns the old and new commit if a reference was a tag before and means something else now. `record` is the file
+/// with the known tags. The installed versions, newest first, count as well, because an older flock kept no record.
 ///
 /// # Errors
 ///
-/// If the record can't be read: then nobody knows what the tag was.
+/// Returns an error if the record cannot be read, because the former commit is then unknown.
 pub fn moved(
     record: &Path,
     origin: &str,
@@ -56,6 +53,7 @@ pub fn moved(
     installed: &[Installed<'_>],
 ) -> Result<Option<Moved>, InstallError> {
     let (Some(tag), Some(now)) = (tag(reference), tip.commit.as_deref()) else { return Ok(None) };
+    // A person who requested the new commit by its id has accepted it.
     if tip.name.is_none() || installed.iter().any(|one| one.commit == now && one.is_by_commit()) {
         return Ok(None);
     }
@@ -66,6 +64,7 @@ pub fn moved(
     let was = noted
         .or_else(|| installed.iter().find(same).map(|one| one.commit.to_owned()))
         .or_else(|| (origin == REPOSITORY && tag == REFERENCE).then(|| REFERENCE_COMMIT.to_owned()));
+    // A branch of the same name would be followed by updates, so it is reported even at the same commit.
     Ok(was.filter(|was| was != now || tip.is_branch).map(|was| Moved {
         tag: tag.to_owned(),
         was,
@@ -74,11 +73,11 @@ pub fn moved(
     }))
 }
 
-/// Notes which commit a tag is at. What is no tag is not noted.
+/// Records the commit of a tag. Other references are not recorded.
 ///
 /// # Errors
 ///
-/// If the record can't be read or written.
+/// Returns an error if the record cannot be read or written.
 pub fn note(record: &Path, origin: &str, tip: &Tip) -> Result<(), InstallError> {
     let (Some(name), Some(commit)) = (tip.name.as_deref(), tip.commit.as_deref()) else { return Ok(()) };
     let Some(tag) = name.strip_prefix(TAGS) else { return Ok(()) };
@@ -91,7 +90,7 @@ pub fn note(record: &Path, origin: &str, tip: &Tip) -> Result<(), InstallError> 
     Ok(atomic::write(record, &text, 0o600)?)
 }
 
-/// The tag that a reference may mean. `HEAD` and other full names are none.
+/// Returns the tag that a reference may mean. `HEAD` and other full names are not tags.
 fn tag(reference: &str) -> Option<&str> {
     match reference.strip_prefix(TAGS) {
         Some(tag) => Some(tag),
@@ -99,7 +98,7 @@ fn tag(reference: &str) -> Option<&str> {
     }
 }
 
-/// The tags of each repository.
+/// Reads the known tags of each repository.
 fn read(record: &Path) -> Result<BTreeMap<String, BTreeMap<String, String>>, InstallError> {
     let Some(bytes) = atomic::read(record, MOST)? else { return Ok(BTreeMap::new()) };
     serde_json::from_slice(&bytes).map_err(|error| io("read", record)(error.into()))
@@ -142,7 +141,7 @@ mod tests {
         assert!(moved("v1", &tip("refs/heads/v1", A), &[]).unwrap().is_branch, "a branch took its name");
         assert_eq!(moved("refs/heads/v1", &tip("refs/heads/v1", B), &[]), None);
         assert_eq!(super::moved(&record, "/elsewhere", "v1", &now, &[]).unwrap(), None);
-        // Who asked for the commit by itself knows what it is.
+        // A person who requested the commit by its id knows what it is.
         assert_eq!(moved("v1", &now, &[installed(B, B)]), None);
         assert_eq!(moved("v1", &now, &[installed("bbbbbbb", B)]), None);
         assert!(moved("v1", &now, &[installed("main", B)]).is_some());
@@ -158,11 +157,11 @@ mod tests {
         assert!(moved(&record, "/there", "v1", &now, &[installed("v1", A)]).unwrap().is_some());
         let followed = Installed { follows: true, ..installed("v1", A) };
         assert_eq!(moved(&record, "/there", "v1", &now, &[followed]).unwrap(), None);
-        // The version that flock was tried with is known before anything is installed.
+        // The version that flock was tested with is known before anything is installed.
         let name = format!("refs/tags/{REFERENCE}");
         assert!(moved(&record, REPOSITORY, REFERENCE, &tip(&name, B), &[]).unwrap().is_some());
         assert_eq!(moved(&record, REPOSITORY, REFERENCE, &tip(&name, REFERENCE_COMMIT), &[]).unwrap(), None);
-        // Branches and commits are noted nowhere.
+        // Branches and commits are not recorded.
         note(&record, "/there", &tip("refs/heads/main", A)).unwrap();
         note(&record, "/there", &tip("", A)).unwrap();
         assert!(!record.exists());

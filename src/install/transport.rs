@@ -1,6 +1,7 @@
-//! How git's protocol travels. libgit2 speaks it; the bytes go over flock's own HTTP client, which trusts the
-//! system's certificates and knows its proxies, over the machine's `ssh`, which knows its keys and hosts, or into
-//! `git upload-pack` for a repository on this machine, which libgit2 alone can only copy with all of its history.
+//! The transports of git's protocol, which libgit2 speaks. HTTP goes through flock's own client, which trusts the
+//! system's certificates and knows its proxies. SSH goes through the machine's `ssh`, which knows its keys and hosts. A
+//! repository on this machine is read by `git upload-pack`, because libgit2 alone can only copy it with its whole
+//! history.
 
 mod http;
 mod program;
@@ -9,11 +10,11 @@ use std::sync::Once;
 
 use git2::transport::Transport;
 
-/// Makes libgit2 use them. Cheap after the first time.
+/// Registers the transports with libgit2. Only the first call does anything.
 pub(super) fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // A scheme that can't be registered keeps libgit2's own way, or none, and a fetch says so.
+        // If a registration fails, libgit2 uses its own transport or none, and the fetch reports that.
         for scheme in ["https", "http"] {
             // SAFETY: `Once` keeps two registrations apart, and every use of libgit2's transports calls this first.
             let _ = unsafe {

@@ -1,5 +1,6 @@
-//! A change of versions that is under way: written before the link is swapped, removed when the new version has proved
-//! itself or the old one is back. One that is found was interrupted, and the next update ends it.
+//! The record of a version change in progress. It is written before the link is changed, and removed when the new
+//! version has proved itself or the old one is back. A record that is found belongs to an interrupted change, and the
+//! next update completes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,68 +8,65 @@ use super::error::io;
 use super::{InstallError, Installer, Version, versions};
 use crate::home::{Home, atomic};
 
-/// What is being changed.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
     /// To a version that is new here.
     Update,
-    /// To the version before.
+    /// Back to the previous version.
     Rollback,
 }
 
-/// The change.
+/// A change in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Underway {
-    /// Which way.
     pub way: Way,
-    /// The folder's name of the version that is left.
+    /// Folder name of the old version.
     pub from: String,
-    /// The folder's name of the version that is taken.
+    /// Folder name of the new version.
     pub to: String,
-    /// Whether it is being taken back.
+    /// Set while the change is being undone.
     #[serde(default)]
     pub back: bool,
 }
 
-/// How far a change came that was interrupted.
+/// The state of an interrupted change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// The link is still the old one's: nothing has happened.
+    /// The link still points to the old version: nothing has happened.
     Nothing,
-    /// The new version is the current one, and has not proved itself.
+    /// The new version is current and has not proved itself.
     Swapped {
-        /// Which way.
         way: Way,
-        /// The one before.
+        /// The old version.
         from: Box<Version>,
-        /// The current one.
+        /// The current version.
         to: Box<Version>,
     },
-    /// The old version is the current one again, and may not run yet.
+    /// The old version is current again, and may not run yet.
     Back {
-        /// That version.
         from: Box<Version>,
     },
 }
 
 impl Underway {
-    /// Remembers it.
+    /// Writes the record.
     ///
     /// # Errors
     ///
-    /// If it can't be written; then nothing may be changed.
+    /// Returns an error if the record cannot be written. Then nothing may be changed.
     pub fn begin(&self, _: &Installer, home: &Home) -> Result<(), InstallError> {
         let path = home.openclaw_underway();
         let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
         Ok(atomic::write(&path, &text, 0o600)?)
     }
 
-    /// Forgets it: it has come to an end.
+    /// Removes the record, because the change has ended.
     ///
     /// # Errors
     ///
-    /// If the record can't be removed.
+    /// Returns an error if the record cannot be removed.
     pub fn end(_: &Installer, home: &Home) -> Result<(), InstallError> {
         let path = home.openclaw_underway();
         match fs_err::remove_file(&path) {
@@ -78,11 +76,11 @@ impl Underway {
     }
 }
 
-/// The change that was interrupted, if one was.
+/// Returns the state of an interrupted change, if there is one.
 #[must_use]
 pub fn interrupted(home: &Home) -> Option<Reached> {
     let bytes = atomic::read(&home.openclaw_underway(), MOST).ok()??;
-    // A record that can't be read is one of a change that had not begun.
+    // An unreadable record belongs to a change that had not begun.
     let Ok(found) = serde_json::from_slice::<Underway>(&bytes) else { return Some(Reached::Nothing) };
     let current = versions::current(home).filter(|current| current.name() == found.to);
     let before = versions::named(home, &found.from);

@@ -1,5 +1,6 @@
-//! Whether there is something to update to, decided from what is in use, what is followed, and what did not work
-//! here before. Pure. Newness is the commit: two commits may have the same version, and a later one a lower.
+//! Decides if there is anything to update to: from the version in use, the reference that is followed, and the commits
+//! that failed here before. All functions are pure. Versions are compared by commit only, because two commits may have
+//! the same version number, and a later commit a lower one.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +9,33 @@ use super::tags::Moved;
 use super::versions::Failed;
 use super::{InstallError, Version, Wanted};
 
-/// Why a reference is looked at.
+/// The reason why a reference is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It is the one that is in use, or that the configuration names.
+    /// It is in use, or the configuration names it.
     Followed,
     /// A person named it this time.
     Named,
 }
 
-/// What an update has to do.
+/// The decision about an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing: a tag or a commit is in use, and that stays what it is.
+    /// Nothing to do: a tag or a commit is in use, and it never changes.
     Fixed,
-    /// Nothing: what is wanted is in use.
+    /// Nothing to do: the wanted commit is in use.
     Current,
-    /// Make this commit and put it in use; `None` where a shortened one was named, which has to be fetched to be known.
+    /// Build this commit and put it in use. `None` if a shortened commit was named, which is only known after it is
+    /// fetched.
     New(Option<String>),
-    /// Nothing: it is this commit, and that did not work here.
+    /// Nothing to do: this commit failed here before.
     Failed(String, Failed),
-    /// Nothing: it is a tag that was at another commit when it was first seen here.
+    /// Nothing to do: the reference is a tag that was at another commit when this home first saw it.
     Moved(Moved),
 }
 
 impl Decision {
-    /// Decides about a commit that is not in use, which may have failed here before; `retry` tries such a one again.
+    /// Decides about a commit that is not in use. `retry` also accepts a commit that failed here before.
     #[must_use]
     pub fn about(commit: &str, failed: Option<Failed>, retry: bool) -> Self {
         match failed {
@@ -42,7 +44,7 @@ impl Decision {
         }
     }
 
-    /// The word for it in documents for programs.
+    /// Returns the word for JSON output.
     #[must_use]
     pub const fn state(&self) -> &'static str {
         match self {
@@ -54,7 +56,7 @@ impl Decision {
         }
     }
 
-    /// The commit that is wanted, where it is known; `current` is the one in use.
+    /// Returns the wanted commit, if it is known. `current` is the commit in use.
     #[must_use]
     pub fn commit<'a>(&'a self, current: Option<&'a str>) -> Option<&'a str> {
         match self {
@@ -66,20 +68,20 @@ impl Decision {
         }
     }
 
-    /// The failure for which the commit is passed over.
+    /// Returns the failure because of which the commit is skipped.
     #[must_use]
     pub const fn failed(&self) -> Option<&Failed> {
         if let Self::Failed(_, failed) = self { Some(failed) } else { None }
     }
 
-    /// The commit that the tag was at before it was moved.
+    /// Returns the commit at which the tag was before it was moved.
     #[must_use]
     pub fn was(&self) -> Option<&str> {
         if let Self::Moved(moved) = self { Some(&moved.was) } else { None }
     }
 }
 
-/// Whether the repository has to be asked. A tag that is in use stays what it is, whatever upstream makes of it.
+/// Returns `true` if the repository must be asked. A tag in use stays at its commit, even if it is moved upstream.
 #[must_use]
 pub fn has_to_ask(current: &Version, wanted: &Wanted, asked: Asked) -> bool {
     asked == Asked::Named
@@ -88,7 +90,7 @@ pub fn has_to_ask(current: &Version, wanted: &Wanted, asked: Asked) -> bool {
         || wanted.repository != current.origin
 }
 
-/// Decides, with what the repository said, if it was asked.
+/// Decides what an update does. `tip` is the answer of the repository, if it was asked.
 #[must_use]
 pub fn decide(
     current: &Version,
@@ -113,8 +115,8 @@ pub fn decide(
     Decision::about(commit, failed.get(commit).cloned(), retry)
 }
 
-/// What of an error says that the commit is at fault, in one line. The network, the machine and the disk are nobody's
-/// fault, and the next update tries the same commit again.
+/// Returns one line with the reason if the commit itself is at fault. For errors of the network, the machine or the
+/// disk it returns `None`, and the next update tries the same commit again.
 #[must_use]
 pub fn own_fault(error: &InstallError) -> Option<String> {
     match error {
@@ -168,7 +170,7 @@ mod tests {
         let tagged = version("v2026.9.6", false);
         assert!(!has_to_ask(&tagged, &wanted("v2026.9.6"), Asked::Followed));
         assert_eq!(decide(&tagged, &wanted("v2026.9.6"), None, None, &none, false), Decision::Fixed);
-        // Another one in the configuration, another repository, or one that a person names.
+        // Another reference in the configuration, another repository, or a reference that a person names.
         assert!(has_to_ask(&tagged, &wanted("v2026.9.7"), Asked::Followed));
         let elsewhere = Wanted { repository: "/elsewhere".to_owned(), ..wanted("v2026.9.6") };
         assert!(has_to_ask(&tagged, &elsewhere, Asked::Followed));

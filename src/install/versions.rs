@@ -1,5 +1,5 @@
-//! What is installed: a folder for each version with a record in it that is written last, and a link to the one
-//! in use. There is no list of them that could be wrong.
+//! The installed versions: a folder for each, with a record that is written last, and a link to the one in use. There
+//! is no separate list, which could be wrong.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::tags::{self, Installed, Moved};
 use super::{InstallError, source};
 use crate::home::{Home, atomic};
 
-/// The record in a version's folder. A folder without one is no version.
+/// Name of the record in a version's folder. A folder without a record is not a version.
 pub const RECORD: &str = "flock-install.json";
 
 /// An installed version.
@@ -22,63 +22,65 @@ pub const RECORD: &str = "flock-install.json";
 pub struct Version {
     /// The package's version, as in `2026.2.9`. Two commits may have the same.
     pub version: String,
-    /// The commit, 40 hex digits: what tells versions apart.
+    /// The commit, 40 hex digits. It identifies the version.
     pub commit: String,
-    /// The branch, tag or commit that was asked for.
+    /// The branch, tag or commit that was requested.
     pub reference: String,
-    /// Whether `reference` is a branch, which an update follows; a tag or a commit stays what it is.
+    /// `true` if `reference` is a branch, which updates follow. A tag or a commit never changes.
     pub follows: bool,
-    /// Where it was cloned from.
+    /// The repository that it was cloned from.
     pub origin: String,
-    /// When it was committed, in seconds since the epoch.
+    /// Time of the commit, in Unix seconds.
     pub committed_at: i64,
-    /// When it was built here, in seconds since the epoch.
+    /// Time of the build on this machine, in Unix seconds.
     pub built_at: i64,
     /// The Node that it was built and tried with.
     pub node: PathBuf,
-    /// That Node's version, as in `22.12.0`.
+    /// Version of that Node, as in `22.12.0`.
     pub node_version: String,
-    /// The folder's name of the version that was in use before it; set when it comes into use.
+    /// Folder name of the version that was in use before it. Set when this one is put in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
-    /// What its own build made of files of the commit; `None` where an older flock built it.
+    /// Files of the commit that its own build changed. `None` if an older flock built it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Alterations>,
-    /// Its folder. Not in the record: folders can be moved with their home.
+    /// Its folder. It is not in the record, because a home can be moved.
     #[serde(skip)]
     pub path: PathBuf,
 }
 
 impl Version {
-    /// The name of its folder, as in `2026.2.9-0123456789ab`.
+    /// Returns the name of its folder, as in `2026.2.9-0123456789ab`.
     #[must_use]
     pub fn name(&self) -> String {
         folder_name(&self.version, &self.commit)
     }
 
-    /// What Node runs.
+    /// Returns the program that Node runs.
     #[must_use]
     pub fn entry(&self) -> PathBuf {
         self.path.join(super::package::ENTRY)
     }
 
-    /// Compares its files with what was cloned and built.
+    /// Compares its files with those that were cloned and built.
     ///
     /// # Errors
     ///
-    /// [`InstallError::Altered`] with a file that is another one now.
+    /// Returns [`InstallError::Altered`] with the first file that differs.
     pub fn check(&self) -> Result<(), InstallError> {
+        // An older flock did not record this. There is nothing to compare with.
         let Some(built) = &self.altered else { return Ok(()) };
         let now = alteration::find(&self.path, &self.commit)
             .map_err(|error| source::unusable(&self.path, error))?;
         let differs = |name: &&String| now.get(*name) != built.get(*name);
+        // Both lists are searched, because a file that the build changed may have been changed back.
         match now.keys().chain(built.keys()).find(differs) {
             Some(file) => Err(source::altered(&self.path, &self.commit, file)),
             None => Ok(()),
         }
     }
 
-    /// The version as the record of tags looks at it.
+    /// Returns the version in the form that the record of tags uses.
     #[must_use]
     pub fn as_installed(&self) -> Installed<'_> {
         Installed {
@@ -100,23 +102,23 @@ impl Version {
     }
 }
 
-/// The digits of a commit that people get to see, and that stand in the names of versions.
+/// Returns the digits of a commit that people see, and that are in the names of versions.
 #[must_use]
 pub fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 
-/// The name of a version's folder.
+/// Returns the name of a version's folder.
 #[must_use]
 pub fn folder_name(version: &str, commit: &str) -> String {
     format!("{version}-{}", short(commit))
 }
 
-/// Every installed version, the newest build first. A folder without a readable record is left out.
+/// Returns every installed version, the newest build first. A folder without a readable record is left out.
 ///
 /// # Errors
 ///
-/// If the folder of all versions can't be read. One that is not there holds none.
+/// Returns an error if the folder of all versions exists but cannot be read.
 pub fn list(home: &Home) -> Result<Vec<Version>, InstallError> {
     let folder = home.openclaw_versions();
     let entries = match std::fs::read_dir(&folder) {
@@ -130,7 +132,8 @@ pub fn list(home: &Home) -> Result<Vec<Version>, InstallError> {
     Ok(found)
 }
 
-/// The version in a folder, if there is one. Its folder must have its name: what was left half-moved has not.
+/// Returns the version in a folder, if there is one. The folder must have the version's name: a half-moved folder does
+/// not.
 #[must_use]
 pub fn read(folder: &Path) -> Option<Version> {
     let bytes = atomic::read(&folder.join(RECORD), MOST_RECORD).ok()??;
@@ -142,52 +145,53 @@ pub fn read(folder: &Path) -> Option<Version> {
     Some(version)
 }
 
-/// The version in use, if there is one.
+/// Returns the version in use, if there is one.
 #[must_use]
 pub fn current(home: &Home) -> Option<Version> {
     let target = std::fs::read_link(home.openclaw()).ok()?;
-    // Only the name counts: the home may have been moved since.
+    // Only the name of the link's target counts, because the home may have been moved.
     read(&home.openclaw_versions().join(target.file_name()?))
 }
 
-/// The version that was in use before the current one, if it is still there.
+/// Returns the version that was in use before the current one, if it still exists.
 #[must_use]
 pub fn previous(home: &Home) -> Option<Version> {
     named(home, &current(home)?.replaces?)
 }
 
-/// The version whose folder has this name, if there is one.
+/// Returns the version whose folder has this name, if there is one.
 #[must_use]
 pub fn named(home: &Home, name: &str) -> Option<Version> {
     is_plain(name).then(|| read(&home.openclaw_versions().join(name)))?
 }
 
-/// Looks whether what was asked for is a tag that was at another commit when it was first seen in this home.
+/// Returns the old and new commit if `reference` is a tag that pointed elsewhere when this home first saw it.
 ///
 /// # Errors
 ///
-/// If the record of tags or the installed versions can't be read.
+/// Returns an error if the record of tags or the installed versions cannot be read.
 pub fn moved(home: &Home, origin: &str, reference: &str, tip: &Tip) -> Result<Option<Moved>, InstallError> {
     let known = list(home)?;
     let installed: Vec<Installed<'_>> = known.iter().map(Version::as_installed).collect();
     tags::moved(&home.openclaw_tags(), origin, reference, tip, &installed)
 }
 
+// Names come from records. A name must not lead out of the folder of versions.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
-/// A commit that did not work here.
+/// A commit that failed on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failed {
-    /// Its version, where that was found out.
+    /// Its version, if it is known.
     pub version: Option<String>,
-    /// What went wrong, in one line.
+    /// The reason, in one line.
     pub reason: String,
-    /// When, in seconds since the epoch.
+    /// Time of the failure, in Unix seconds.
     pub at: i64,
-    /// Whether it may have been the machine's fault: then it counts only if it comes again.
+    /// `true` if the machine may have been at fault. Such a failure counts only if it happens again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub doubtful: bool,
 }
@@ -197,36 +201,36 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The commits that did not work here. A record that can't be read remembers none: then they are tried again.
+/// Returns the commits that failed here. An unreadable record counts as empty, so the commits are tried again.
 #[must_use]
 pub fn failed(home: &Home) -> BTreeMap<String, Failed> {
     failed_in(&home.openclaw_failed())
 }
 
-/// The same, of the record at a path.
+/// Returns the failed commits of the record at a path.
 pub(super) fn failed_in(record: &Path) -> BTreeMap<String, Failed> {
     let mut known = noted(record);
     known.retain(|_, failure| !failure.doubtful);
     known
 }
 
-/// Those, and those of which it is not known yet.
+/// Returns the failed commits and the doubtful ones.
 fn noted(record: &Path) -> BTreeMap<String, Failed> {
     let bytes = atomic::read(record, MOST_RECORD).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
-/// Remembers that a commit did not work; says whether it counts as one that does not from now on. What is doubtful does
-/// the second time. Only the newest few are kept.
+/// Records that a commit failed. Returns `true` if updates skip it from now on. A doubtful failure counts the second
+/// time. Only the newest 32 are kept.
 ///
 /// # Errors
 ///
-/// If that can't be written.
+/// Returns an error if the record cannot be written.
 pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<bool, InstallError> {
     remember_in(&home.openclaw_failed(), commit, failure)
 }
 
-/// The same, in the record at a path.
+/// Records a failure in the record at a path.
 pub(super) fn remember_in(record: &Path, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
     let mut known = noted(record);
     failure.doubtful &= !known.contains_key(commit);
@@ -244,16 +248,16 @@ pub(super) fn remember_in(record: &Path, commit: &str, mut failure: Failed) -> R
     Ok(counts)
 }
 
-/// Forgets that a commit did not work: it does now.
+/// Removes a commit from the record, because it works now.
 ///
 /// # Errors
 ///
-/// If that can't be written.
+/// Returns an error if the record cannot be written.
 pub fn forget_failure(home: &Home, commit: &str) -> Result<(), InstallError> {
     forget_in(&home.openclaw_failed(), commit)
 }
 
-/// The same, in the record at a path.
+/// Removes a commit from the record at a path.
 pub(super) fn forget_in(record: &Path, commit: &str) -> Result<(), InstallError> {
     let mut known = noted(record);
     if known.remove(commit).is_none() {

@@ -44,10 +44,10 @@ fn what_is_in_use_and_before_it_is_read_from_the_link_and_the_records() {
     super::super::swap(&installer, &home, &second).unwrap();
     assert_eq!(current(&home).unwrap().commit, second.commit);
     assert_eq!(previous(&home).unwrap().commit, first.commit);
-    // Back, and the other one is the previous.
+    // Back again: the other version becomes the previous one.
     super::super::swap(&installer, &home, &first).unwrap();
     assert_eq!(previous(&home).unwrap().commit, second.commit);
-    // Once more the same: nothing is forgotten.
+    // The same once more: the previous version is not forgotten.
     super::super::swap(&installer, &home, &first).unwrap();
     assert_eq!(previous(&home).unwrap().commit, second.commit);
 }
@@ -72,7 +72,7 @@ fn only_the_current_and_the_previous_version_are_kept() {
     for one in [&a, &b, &c] {
         super::super::swap(&installer, &home, one).unwrap();
     }
-    // What an interrupted removal left.
+    // The remains of an interrupted removal.
     std::fs::create_dir_all(home.openclaw_versions().join(".removed-x/deep")).unwrap();
     super::super::prune(&installer, &home, &[a.name()]).unwrap();
     assert_eq!(count(), 3, "one that still runs stays");
@@ -107,7 +107,7 @@ fn what_may_be_the_machines_fault_counts_the_second_time() {
     assert!(failed(&home).is_empty());
     assert!(remember_failure(&home, &commit, failure(true)).unwrap());
     assert!(failed(&home).contains_key(&commit));
-    // It worked in between.
+    // The commit worked in between.
     forget_failure(&home, &commit).unwrap();
     assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
     forget_failure(&home, &commit).unwrap();

@@ -1,4 +1,4 @@
-//! Making the program: its source is fetched and compiled in a folder of its own. A build that was interrupted goes on.
+//! Builds the program: its source is fetched and compiled in a folder of its own. An interrupted build is continued.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,38 +13,38 @@ use crate::install::step::{self, Run};
 use crate::install::versions::short;
 use crate::install::{Event, InstallError, Phase, environment, machine};
 
-/// What was compiled.
+/// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// The program.
     pub file: PathBuf,
-    /// The commit it was built from, 40 hex digits.
+    /// The commit that it was built from, 40 hex digits.
     pub commit: String,
-    /// The version in its manifest, as in `0.2.0`.
+    /// The version in its Cargo.toml, as in `0.2.0`.
     pub version: String,
 }
 
 impl Built {
-    /// What it has to say of itself.
+    /// Returns the version text that the program must print.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{} ({})", self.version, short(&self.commit))
     }
 }
 
-/// Free bytes that a build needs: a release build of flock leaves about 1.5 GB, and the registry's crates come to it.
+/// Free bytes that a build needs. A release build of flock takes about 1.5 GB, besides the crates of the registry.
 const ROOM: u64 = 4_000_000_000;
 
-/// For the whole compilation; one core of a slow machine takes well over half an hour.
+/// Time limit of the whole compilation. One core of a slow machine takes well over half an hour.
 const BUILD_LIMIT: Duration = Duration::from_secs(4 * 3600);
 const FETCH_LIMIT: Duration = Duration::from_secs(3600);
 const ASK_LIMIT: Duration = Duration::from_secs(300);
 
-/// Builds the commit that `tip` means, or finds it built.
+/// Builds the commit of `tip`, or returns the build that is already there.
 ///
 /// # Errors
 ///
-/// What failed. The program in use is not touched by it.
+/// Returns an error if there is no cargo, too little disk, the source cannot be fetched or is not flock, or a command
+/// fails. The program in use is never changed.
 pub fn build(
     _: &Updater,
     home: &Home,
@@ -60,21 +60,23 @@ pub fn build(
     let work = Work { home, staging: &staging, cargo: &cargo, commit: &fetched.commit, events };
     let version = work.version(origin.as_str())?;
     let file = work.target().join("release").join(NAME);
+    // The program may be missing although the stage was recorded.
     if stage < Stage::Built || !file.is_file() {
         work.compile()?;
         staging.reach(origin.as_str(), &fetched.commit, Stage::Built)?;
     }
+    // Also after a successful compilation: the package may have no program with this name.
     if !file.is_file() {
         return Err(not_flock(origin.as_str(), "it has no program of that name"));
     }
     Ok(Built { file, commit: fetched.commit, version })
 }
 
-/// Removes what a build left.
+/// Removes the files of a build.
 ///
 /// # Errors
 ///
-/// If something can't be removed.
+/// Returns an error if a file cannot be removed.
 pub fn clear(_: &Updater, home: &Home) -> Result<(), OwnError> {
     Ok(Staging::of_program(home).remove()?)
 }
@@ -86,13 +88,13 @@ fn check_room(free: u64) -> Result<(), OwnError> {
     Err(OwnError::Space { needed: machine::gigabytes(ROOM), found: machine::gigabytes(free) })
 }
 
-/// The cargo on PATH, else where rustup puts it.
+/// Returns the cargo on PATH, or the one in rustup's usual folder.
 fn cargo() -> Option<PathBuf> {
     let usual = dirs::home_dir().map(|home| home.join(".cargo/bin/cargo"));
     which::which("cargo").ok().or_else(|| usual.filter(|path| path.is_file()))
 }
 
-/// The files of the commit: those of an interrupted build, else fetched.
+/// Returns the files of the commit: those of an interrupted build, or newly fetched ones.
 fn files(
     staging: &Staging,
     origin: &Origin,
@@ -101,6 +103,7 @@ fn files(
     events: &dyn Fn(Event<'_>),
 ) -> Result<(Fetched, Stage), OwnError> {
     let root = staging.checkout();
+    // A checkout that cannot be restored is fetched again, which clears the folder.
     if let Some(commit) = tip.commit.as_deref()
         && let Some(stage) = staging.stage(origin.as_str(), commit)
         && let Ok(fetched) = source::restore(&root, commit, false)
@@ -120,13 +123,15 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Outside of the checkout, so that a build that was interrupted goes on from what is compiled.
+    /// Returns the target folder of cargo. It is outside the checkout, so that restoring the checkout does not lose
+    /// what an interrupted build has compiled.
     fn target(&self) -> PathBuf {
         self.staging.root().join("target")
     }
 
-    /// The version of the package, which has to be flock.
+    /// Returns the version of the package, which must be flock.
     fn version(&self, address: &str) -> Result<String, OwnError> {
+        // Without a lock file the build would take whatever versions are newest.
         for file in ["Cargo.toml", "Cargo.lock"] {
             if !self.staging.checkout().join(file).is_file() {
                 return Err(not_flock(address, &format!("it has no {file}")));
@@ -137,6 +142,7 @@ impl Work<'_> {
             InstallError::Step { tail, .. } => not_flock(address, &tail.join(" ")),
             error => error.into(),
         })?;
+        // The id ends in `#flock@0.2.0`.
         let id = said.iter().rev().find_map(|line| line.rsplit_once('#').map(|(_, id)| id.to_owned()));
         let found = id.as_deref().and_then(|id| id.split_once('@'));
         match found {
@@ -148,11 +154,12 @@ impl Work<'_> {
 
     fn compile(&self) -> Result<(), OwnError> {
         (self.events)(Event::Phase(Phase::Running("cargo fetch")));
-        // What it fetches is elsewhere, and so is most of what can go wrong.
+        // It downloads from other servers, so most failures are not the fault of this commit.
         let fetched = self.run("cargo fetch", &["fetch", "--locked"], FETCH_LIMIT);
         fetched.map_err(InstallError::of_nobody)?;
         (self.events)(Event::Phase(Phase::Running("cargo build")));
         let target = self.target().display().to_string();
+        // `--locked` refuses to change Cargo.lock, so the versions are those of the commit.
         let args = ["build", "--release", "--locked", "--bin", NAME, "--target-dir", &target];
         self.run("cargo build --release", &args, BUILD_LIMIT)?;
         Ok(())
@@ -161,7 +168,7 @@ impl Work<'_> {
     fn run(&self, title: &str, args: &[&str], limit: Duration) -> Result<Vec<String>, InstallError> {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let mut env = environment::of_cargo();
-        // Its build script would ask git, which may not be there.
+        // flock's build script would ask git for the commit, and git may not be installed.
         env.push(("FLOCK_COMMIT".into(), short(self.commit).into()));
         let run = Run {
             title,
@@ -176,7 +183,7 @@ impl Work<'_> {
     }
 }
 
-/// The log of updates.
+/// Returns the log of updates.
 #[must_use]
 pub fn log(home: &Home) -> Log {
     Log::new(home.log(LOG), Cap::default())

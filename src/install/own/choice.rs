@@ -1,4 +1,4 @@
-//! Where another flock comes from, and whether there is one to build.
+//! Decides where a new flock comes from, and if there is one to build.
 
 use std::path::Path;
 
@@ -12,36 +12,37 @@ use crate::install::tags::{self, Installed, Moved};
 use crate::install::update::Decision;
 use crate::install::versions::Failed;
 
-/// A repository and what is taken of it.
+/// A repository and the reference that is taken from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// A URL or an absolute path.
     pub from: String,
-    /// A branch, a tag or a commit; `HEAD` is the main branch.
+    /// A branch, a tag or a commit. `HEAD` is the main branch.
     pub reference: String,
-    /// Whether an address without encryption was allowed.
+    /// `true` if the user allowed an address without encryption.
     #[serde(default)]
     pub unencrypted: bool,
 }
 
-/// What a person said on the command line.
+/// The choices of a person on the command line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
-    /// `--from`.
+    /// The value of `--from`.
     pub from: Option<&'a str>,
-    /// `--ref`.
+    /// The value of `--ref`.
     pub reference: Option<&'a str>,
-    /// `--unencrypted`.
+    /// `true` if `--unencrypted` was given.
     pub unencrypted: bool,
 }
 
 impl Source {
-    /// What was said this time, else what was said last, else where flock is published. A reference belongs to its
-    /// repository.
+    /// Chooses in this order: the command line, the source of the last update, the repository where flock is published.
+    /// A reference belongs to its repository.
     ///
     /// # Errors
     ///
-    /// [`OwnError::NoSource`], [`OwnError::Unencrypted`], or that it can be no repository.
+    /// Returns [`OwnError::NoSource`] if none is known, [`OwnError::Unencrypted`] for an `http` or `git` address that
+    /// the user has not allowed, and an [`OwnError::Install`] if the address is not usable.
     pub fn choose(home: &Home, said: Said<'_>) -> Result<(Self, Origin), OwnError> {
         Self::choose_from(Self::remembered(home).as_ref(), said, UPSTREAM)
     }
@@ -54,6 +55,7 @@ impl Source {
         let from =
             said.from.or(last.map(|last| last.from.as_str())).or(upstream).ok_or(OwnError::NoSource)?;
         let origin = Origin::parse(from)?;
+        // The permission for an unencrypted address and the reference were given for one repository only.
         let same = last.filter(|last| last.from == origin.as_str());
         let unencrypted = said.unencrypted || same.is_some_and(|last| last.unencrypted);
         if !unencrypted && origin.is_unencrypted() {
@@ -63,17 +65,17 @@ impl Source {
         Ok((Self { from: origin.as_str().to_owned(), reference: reference.to_owned(), unencrypted }, origin))
     }
 
-    /// What was taken last.
+    /// Returns the source of the last update.
     #[must_use]
     pub fn remembered(home: &Home) -> Option<Self> {
         serde_json::from_slice(&atomic::read(&home.program().join(SOURCE), 64 << 10).ok()??).ok()
     }
 
-    /// Remembers it for the next update.
+    /// Records the source for the next update.
     ///
     /// # Errors
     ///
-    /// If it can't be written.
+    /// Returns an error if the record cannot be written.
     pub fn remember(&self, home: &Home) -> Result<(), OwnError> {
         let path = home.program().join(SOURCE);
         let text =
@@ -82,10 +84,12 @@ impl Source {
     }
 }
 
-/// Number of files that are changed and not committed where the source is a folder: what is built has none of them.
+/// Returns the number of changed files that are not committed, if the source is a folder. The build contains only what
+/// is committed.
 #[must_use]
 pub fn uncommitted(source: &Source) -> usize {
     let folder = source.from.strip_prefix("file://").unwrap_or(&source.from);
+    // Uncommitted files can be seen only on this machine.
     if source.from.contains("://") && !source.from.starts_with("file://") {
         return 0;
     }
@@ -95,7 +99,8 @@ pub fn uncommitted(source: &Source) -> usize {
     repository.statuses(Some(&mut options)).map_or(0, |changed| changed.len())
 }
 
-/// Whether the repository has to be asked.
+/// Returns `true` if the repository must be asked. A tag or commit that is in use never changes, so it need not be
+/// asked for.
 #[must_use]
 pub fn has_to_ask(current: &Program, source: &Source, named: bool) -> bool {
     named
@@ -104,7 +109,7 @@ pub fn has_to_ask(current: &Program, source: &Source, named: bool) -> bool {
         || current.reference.as_ref() != Some(&source.reference)
 }
 
-/// Decides, with what the repository said, if it was asked.
+/// Decides what an update does. `tip` is the answer of the repository, if it was asked.
 #[must_use]
 pub fn decide(
     current: &Program,
@@ -117,6 +122,7 @@ pub fn decide(
     if let Some(moved) = moved {
         return Decision::Moved(moved);
     }
+    // A shortened commit is not known before it is fetched.
     let Some(commit) = &tip.commit else { return Decision::New(None) };
     if current.is_of(commit) {
         return Decision::Current;
@@ -124,32 +130,33 @@ pub fn decide(
     Decision::about(commit, failed, retry)
 }
 
-/// Asks the repository what is wanted.
+/// Asks the repository for the commit of the wanted reference.
 ///
 /// # Errors
 ///
-/// As [`source::resolve`].
+/// Returns an error if the repository does not answer, or has no such reference.
 pub fn ask(origin: &Origin, source: &Source) -> Result<Tip, OwnError> {
     Ok(source::resolve(origin, &source.reference)?)
 }
 
-/// Looks whether what is wanted is a tag that was at another commit when it was first seen in this home.
+/// Returns the old and new commit if the wanted reference is a tag that pointed elsewhere when this home first saw it.
 ///
 /// # Errors
 ///
-/// If the record of tags can't be read.
+/// Returns an error if the record of tags cannot be read.
 pub fn moved(home: &Home, source: &Source, tip: &Tip, current: &Program) -> Result<Option<Moved>, OwnError> {
+    // An older flock kept no record of tags. The versions that it installed show where a tag was.
     let previous = Program::previous(home);
     let known: Vec<Installed<'_>> =
         [Some(current), previous.as_ref()].into_iter().flatten().filter_map(Program::as_installed).collect();
     Ok(tags::moved(&home.program_tags(), &source.from, &source.reference, tip, &known)?)
 }
 
-/// Notes which commit a tag is at that is taken.
+/// Records the commit of a tag that is installed.
 ///
 /// # Errors
 ///
-/// If it can't be written.
+/// Returns an error if the record cannot be read or written.
 pub fn note(home: &Home, source: &Source, tip: &Tip) -> Result<(), OwnError> {
     Ok(tags::note(&home.program_tags(), &source.from, tip)?)
 }

@@ -1,4 +1,4 @@
-//! Why flock could not be updated.
+//! Errors of updating flock itself.
 
 use std::path::PathBuf;
 
@@ -7,80 +7,73 @@ use crate::home::HomeError;
 use crate::install::InstallError;
 use crate::store::StoreError;
 
-/// What went wrong.
+/// The reasons why an update fails.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnError {
-    /// The home's own files.
+    /// An error of the home's own files.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Fetching, building, or a file.
+    /// An error of fetching, of building, or of a file.
     #[error(transparent)]
     Install(#[from] InstallError),
     /// The database could not be copied.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another update is under way.
+    /// Another update is running.
     #[error("another flock is updating this program")]
     Busy,
-    /// Nobody said where the source is.
+    /// No repository is known.
     #[error("it is not known where flock's source is")]
     NoSource,
-    /// The source would come over a connection that anybody on the way can change.
+    /// The connection is not encrypted, so anybody on the way could change the source.
     #[error("{address} is not encrypted: anybody on the way could put another program in the place of flock")]
     Unencrypted {
-        /// The address.
         address: String,
     },
-    /// The program in use was replaced while this process ran.
+    /// The program was replaced by somebody else while this process ran.
     #[error("{} was replaced since this command was started", path.display())]
     Replaced {
-        /// Where it was.
+        /// The former path of the program.
         path: PathBuf,
     },
-    /// A package manager owns the program.
+    /// The program belongs to a package manager.
     #[error("{} belongs to {owner}, which would overwrite or miss the change", path.display())]
     Owned {
-        /// The program.
         path: PathBuf,
-        /// As in `the Debian package flock`.
+        /// Package or store that owns it, as in `the Debian package flock`.
         owner: String,
     },
-    /// The program can't be replaced by this user.
+    /// This user may not replace the program.
     #[error("{} can't be replaced: this user may not write to its folder", path.display())]
     Unwritable {
-        /// The program.
         path: PathBuf,
     },
-    /// There is no cargo.
     #[error("flock is built with cargo, and there is none on PATH")]
     NoCargo,
-    /// What was fetched is not flock.
+    /// The fetched source is not flock.
     #[error("{address} is not flock: {reason}")]
     NotFlock {
-        /// From where.
         address: String,
-        /// What it lacks.
         reason: String,
     },
     /// The disk is too small.
     #[error("building flock needs {needed} on the disk of the home; {found} are free")]
     Space {
-        /// As in `4.0 GB`.
+        /// Required space, as in `4.0 GB`.
         needed: String,
-        /// As in `1.2 GB`.
+        /// Free space, as in `1.2 GB`.
         found: String,
     },
-    /// What was built did not pass its trial.
+    /// The new program did not pass its trial.
     #[error("{program} did not pass its trial: {reason}")]
     Untried {
-        /// The version.
+        /// Its name and version.
         program: String,
-        /// Why.
         reason: String,
-        /// Where all that it wrote is.
+        /// The log with its whole output.
         log: PathBuf,
     },
-    /// There is no program to go back to.
+    /// There is no earlier program for a rollback.
     #[error("there is no version of flock to go back to")]
     NoPrevious,
 }
@@ -103,6 +96,7 @@ impl Explain for OwnError {
             Self::Install(error @ InstallError::Repository { .. }) => {
                 return error.hint().map(|_| "flock update --self --from https://… or a path".to_owned());
             }
+            // The hints of the shared installer name the command that installs OpenClaw.
             Self::Install(error) => {
                 return error
                     .hint()
@@ -115,6 +109,7 @@ impl Explain for OwnError {
             }
             Self::Unencrypted { .. } => "take an https or ssh address, or say --unencrypted".to_owned(),
             Self::Replaced { .. } => "flock update --self again".to_owned(),
+            // A private copy can always be updated, whatever the system does with its own.
             Self::Owned { path, .. } | Self::Unwritable { path } => format!(
                 "install -D -m 755 {} ~/.local/bin/flock, put ~/.local/bin first on PATH, and run flock update --self \
                  with that one; or install the new version as this one was",

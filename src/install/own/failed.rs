@@ -1,4 +1,4 @@
-//! The commits of flock that did not work here, which updates pass over.
+//! The commits of flock that did not work on this machine. Updates skip them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,26 +7,26 @@ use super::OwnError;
 use crate::home::Home;
 use crate::install::versions::{self, Failed};
 
-/// Returns them with the reasons.
+/// Returns all failed commits with the reasons.
 #[must_use]
 pub fn all(home: &Home) -> BTreeMap<String, Failed> {
     versions::failed_in(&record(home))
 }
 
-/// Remembers one; says whether it is passed over from now on.
+/// Records a failed commit. Returns `true` if updates skip it from now on.
 ///
 /// # Errors
 ///
-/// If that can't be written.
+/// Returns an error if the record cannot be written.
 pub fn remember(home: &Home, commit: &str, failed: Failed) -> Result<bool, OwnError> {
     Ok(versions::remember_in(&record(home), commit, failed)?)
 }
 
-/// Forgets one: it works now.
+/// Removes a commit from the record, because it works now.
 ///
 /// # Errors
 ///
-/// If that can't be written.
+/// Returns an error if the record cannot be written.
 pub fn forget(home: &Home, commit: &str) -> Result<(), OwnError> {
     Ok(versions::forget_in(&record(home), commit)?)
 }

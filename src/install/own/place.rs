@@ -1,4 +1,4 @@
-//! The file of the program in use, its version, and whether an update may replace it.
+//! Finds the file of the program in use, its version, and if an update may replace it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,35 +8,37 @@ use nix::unistd::{AccessFlags, access};
 use super::OwnError;
 use crate::install::error::io;
 
-/// Package managers and how each is asked whom a file belongs to; a file of nobody's ends with an error.
+/// Package managers, and how each is asked for the owner of a file. Each exits with an error if no package owns it.
 const MANAGERS: [(&str, &str, &str); 2] =
     [("dpkg-query", "-S", "the Debian package"), ("rpm", "-qf", "the package")];
 
-/// Folders whose files are made by a package manager and never changed.
+/// Folders whose files are made by a package manager and never change.
 const STORES: [(&str, &str); 2] = [("/nix/store", "the Nix store"), ("/gnu/store", "the Guix store")];
 
-/// The file that is to be replaced: the one that a person named, else the one that this process runs.
+/// Returns the file that will be replaced: the one that a person named, or the one that this process runs.
 ///
 /// # Errors
 ///
-/// [`OwnError::Replaced`] if another one is in its place by now, or if there is no file of that name.
+/// Returns [`OwnError::Replaced`] if the program was replaced since this process started, and an error if the named
+/// file does not exist.
 pub fn find(named: Option<&Path>) -> Result<PathBuf, OwnError> {
     if let Some(named) = named {
         return Ok(fs_err::canonicalize(named).map_err(io("find", named))?);
     }
     let path = std::env::current_exe().map_err(io("find", "/proc/self/exe"))?;
-    // Linux says this of a file that was renamed over or removed.
+    // Linux appends this to the path of a file that was removed, or that another file was renamed over.
     match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
         Some(text) => Err(OwnError::Replaced { path: text.into() }),
         None => Ok(path),
     }
 }
 
-/// The version of the program at a path; `own` is that of this process.
+/// Returns the version of the program at a path. `own` is the version of this process.
 ///
 /// # Errors
 ///
-/// If it is another program, and does not say its version.
+/// Returns [`OwnError::NotFlock`] if the other program does not print flock's version, and an error if it cannot be
+/// run.
 pub fn version(path: &Path, own: &str) -> Result<String, OwnError> {
     if std::env::current_exe().is_ok_and(|exe| exe == path) {
         return Ok(own.to_owned());
@@ -51,28 +53,32 @@ pub fn version(path: &Path, own: &str) -> Result<String, OwnError> {
     })
 }
 
-/// Fails if an update must not replace this file, or can't.
+/// Checks that an update may replace this file.
 ///
 /// # Errors
 ///
-/// [`OwnError::Owned`] or [`OwnError::Unwritable`].
+/// Returns [`OwnError::Owned`] if a package manager owns it, and [`OwnError::Unwritable`] if this user may not write to
+/// its folder.
 pub fn check(path: &Path) -> Result<(), OwnError> {
     if let Some(owner) = owner(path) {
         return Err(OwnError::Owned { path: path.to_owned(), owner });
     }
+    // A rename needs the right to write to the folder, not to the file.
     let folder = path.parent().unwrap_or(Path::new("/"));
     access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
         .map_err(|_| OwnError::Unwritable { path: path.to_owned() })
 }
 
-/// The package that a file belongs to.
+/// Returns the package that a file belongs to, with its package manager.
 fn owner(path: &Path) -> Option<String> {
+    // Checked first, because these need no program to be run.
     if let Some((_, name)) = STORES.iter().find(|(folder, _)| path.starts_with(folder)) {
         return Some((*name).to_owned());
     }
     MANAGERS.iter().find_map(|(program, option, name)| {
         let asked =
             Command::new(program).arg(option).arg(path).stdin(Stdio::null()).stderr(Stdio::null()).output();
+        // dpkg prints `package: path`, rpm only the package.
         let said = asked.ok().filter(|output| output.status.success())?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
         let package = text.lines().next()?.split(": ").next()?.trim().to_owned();

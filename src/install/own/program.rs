@@ -1,4 +1,4 @@
-//! What is known of a version of flock's program.
+//! Information about a version of flock's program.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,36 +13,37 @@ use crate::install::InstallError;
 use crate::install::error::io;
 use crate::install::tags::Installed;
 
-/// A version of the program, as it is recorded.
+/// The record of a version of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Program {
-    /// As `flock --version` says it, as in `0.2.0 (0123456789ab)`.
+    /// The output of `flock --version`, as in `0.2.0 (0123456789ab)`.
     pub version: String,
-    /// The commit it was built from: 40 hex digits where it was built by an update, else what its version says.
+    /// The commit that it was built from. It has 40 hex digits if an update built it, otherwise those in its version.
     pub commit: Option<String>,
-    /// The branch, tag or commit that was asked for.
+    /// The branch, tag or commit that was requested.
     pub reference: Option<String>,
-    /// Whether that is a branch, which an update follows.
+    /// `true` if the reference is a branch, which updates follow.
     #[serde(default)]
     pub follows: bool,
-    /// Where its source was fetched from.
+    /// The repository of its source.
     pub origin: Option<String>,
-    /// When it was built here, in seconds since the epoch.
+    /// Time of the build on this machine, in Unix seconds.
     pub built_at: Option<i64>,
-    /// The digest of its file.
+    /// SHA-256 of the file.
     pub sha256: String,
 }
 
 impl Program {
-    /// The program at a path, which says that it is `version`. What an update recorded of it counts where it is still that
-    /// file.
+    /// Returns the record of the program at a path, which reports `version`. A record that an update wrote counts only
+    /// if the file still has its digest.
     ///
     /// # Errors
     ///
-    /// If the file can't be read.
+    /// Returns an error if the file cannot be read.
     pub fn current(home: &Home, path: &Path, version: &str) -> Result<Self, OwnError> {
         let sha256 = digest(path)?;
+        // Somebody may have replaced the program by hand. The digest shows it, and then only its version is known.
         let recorded = read(&home.program().join(CURRENT)).filter(|program| program.sha256 == sha256);
         Ok(recorded.unwrap_or_else(|| Self {
             version: version.to_owned(),
@@ -55,7 +56,7 @@ impl Program {
         }))
     }
 
-    /// The program that a rollback goes back to, if it is there and whole.
+    /// Returns the program for a rollback, if its file exists and is complete.
     #[must_use]
     pub fn previous(home: &Home) -> Option<Self> {
         let folder = home.program();
@@ -63,14 +64,14 @@ impl Program {
         (digest(&folder.join(PREVIOUS_FILE)).ok()? == program.sha256).then_some(program)
     }
 
-    /// Whether it was built from this commit, and nothing else.
+    /// Returns `true` if the program was built from exactly this commit.
     #[must_use]
     pub fn is_of(&self, commit: &str) -> bool {
-        // A shortened one is what its version says.
+        // The recorded commit may be the shortened one of its version.
         self.commit.as_deref().is_some_and(|own| commit.starts_with(own))
     }
 
-    /// The program as the record of tags looks at it, where an update built it.
+    /// Returns the program in the form that the record of tags uses. `None` if no update built it.
     #[must_use]
     pub fn as_installed(&self) -> Option<Installed<'_>> {
         Some(Installed {
@@ -88,28 +89,29 @@ impl Program {
     }
 }
 
-/// The record of the program in use.
+/// Record of the program in use.
 pub(super) const CURRENT: &str = "current.json";
-/// The record of the one before.
+/// Record of the previous program.
 pub(super) const PREVIOUS: &str = "previous.json";
-/// The one before.
+/// File of the previous program.
 pub(super) const PREVIOUS_FILE: &str = "flock-previous";
 
 pub(super) fn read(path: &Path) -> Option<Program> {
     serde_json::from_slice(&atomic::read(path, MOST).ok()??).ok()
 }
 
-/// The commit that a version names. One that was changed before it was compiled is of no commit.
+/// Returns the commit in a version text. A program that was changed before it was compiled has none.
 fn commit_in(version: &str) -> Option<String> {
     let commit = version.split_once('(')?.1.strip_suffix(')')?;
+    // A changed one has a suffix after the digits.
     (commit.len() >= 7 && commit.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| commit.to_owned())
 }
 
-/// The SHA-256 of a file.
+/// Returns the SHA-256 of a file.
 ///
 /// # Errors
 ///
-/// If it can't be read.
+/// Returns an error if the file cannot be read.
 pub fn digest(path: &Path) -> Result<String, InstallError> {
     let mut file = crate::home::regular::open(path).map_err(io("read", path))?;
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! Replacing the program in use, and keeping the one before.
+//! Replaces the program in use, and keeps the previous one.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -12,72 +12,74 @@ use crate::install::InstallError;
 use crate::install::error::io;
 use crate::store;
 
-/// The program that is about to be put in use.
+/// Returns the path of the program that will be put in use.
 #[must_use]
 pub fn next(home: &Home) -> PathBuf {
     home.program().join("flock-next")
 }
 
-/// The program that is left, while it is not certain that it is.
+/// Returns the path of the copy of the old program while a change is in progress.
 fn left(home: &Home) -> PathBuf {
     home.program().join("flock-left")
 }
 
-/// Makes a file the next program.
+/// Copies a file to the place of the next program. Returns its digest.
 ///
 /// # Errors
 ///
-/// If it can't be copied.
+/// Returns an error if the file cannot be copied.
 pub fn take_up(_: &Updater, home: &Home, file: &Path) -> Result<String, OwnError> {
     copy(file, &next(home), 0o755)?;
     Ok(digest(&next(home))?)
 }
 
-/// The program before, for a rollback.
+/// Returns the path of the previous program, for a rollback.
 #[must_use]
 pub fn previous_file(home: &Home) -> PathBuf {
     home.program().join(PREVIOUS_FILE)
 }
 
-/// Keeps a copy of the program in use, before anything happens to it.
+/// Copies the program in use, before anything is changed.
 ///
 /// # Errors
 ///
-/// If it can't be copied.
+/// Returns an error if the file cannot be copied.
 pub fn keep(_: &Updater, home: &Home, path: &Path) -> Result<(), OwnError> {
     Ok(copy(path, &left(home), 0o755)?)
 }
 
-/// Keeps a copy of the database, which the new version changes. Nothing may run that writes to it.
+/// Copies the database before the new version migrates it. Nothing may write to it meanwhile.
 ///
 /// # Errors
 ///
-/// If it can't be copied.
+/// Returns an error if a file cannot be copied.
 pub fn keep_state(_: &Updater, home: &Home) -> Result<(), OwnError> {
     let folder = state_folder(home);
     drop(fs_err::remove_dir_all(&folder));
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
+    // The head of the audit chain must fit the database: with a newer head, rows would seem to be cut off.
     if home.audit_head().exists() {
         copy(&home.audit_head(), &folder.join("audit.head"), 0o600)?;
     }
-    // Last: a folder without it is of an interrupted copy.
+    // The database is copied last. A folder without it comes from an interrupted copy.
     Ok(store::snapshot(home, &folder.join("flock.db"))?)
 }
 
-/// Puts the kept database in place where the one there is of a newer version than this program reads. Nothing may run
-/// that uses it. Says whether it did.
+/// Restores the copy of the database if the present one has a newer schema than this program reads. Nothing may use the
+/// database meanwhile. Returns `true` if it was restored.
 ///
 /// # Errors
 ///
-/// If it can't be.
+/// Returns an error if a file cannot be copied or removed.
 pub fn put_back_state(_: &Updater, home: &Home) -> Result<bool, OwnError> {
     let kept = state_folder(home).join("flock.db");
     if !kept.exists() || !store::is_newer(home) {
         return Ok(false);
     }
-    // What the new version wrote is not thrown away.
+    // The data that the new version wrote is kept.
     let aside = home.backups().join("flock-unproved.db");
     copy(&home.database(), &aside, 0o600)?;
+    // SQLite would apply a leftover write-ahead log to the restored file.
     for suffix in ["-wal", "-shm"] {
         let mut name = home.database().into_os_string();
         name.push(suffix);
@@ -104,27 +106,29 @@ fn state_folder(home: &Home) -> PathBuf {
 ///
 /// # Errors
 ///
-/// What failed; then the old one is still in use.
+/// Returns an error if the file is not the one that was tried, or cannot be put in place. Then the old program is still
+/// in use.
 pub fn swap(_: &Updater, home: &Home, change: &Underway) -> Result<(), OwnError> {
     Ok(place(&next(home), &change.path, &change.to)?)
 }
 
-/// Takes a [`swap()`] back.
+/// Undoes a [`swap()`].
 ///
 /// # Errors
 ///
-/// What failed; then the file is as it was.
+/// Returns an error if the old program cannot be put in place. Then the file is unchanged.
 pub fn swap_back(_: &Updater, home: &Home, change: &Underway) -> Result<(), OwnError> {
     Ok(place(&left(home), &change.path, &change.from)?)
 }
 
-/// Records that the change is done: the program that was left is the previous one.
+/// Records that the change is complete. The old program becomes the previous one.
 ///
 /// # Errors
 ///
-/// If a record can't be written.
+/// Returns an error if a record cannot be written.
 pub fn conclude(updater: &Updater, home: &Home, change: &Underway) -> Result<(), OwnError> {
     let folder = home.program();
+    // Not there after a restart: an interrupted call renamed it already.
     if left(home).exists() {
         fs_err::rename(left(home), previous_file(home)).map_err(io("keep", previous_file(home)))?;
     }
@@ -134,7 +138,7 @@ pub fn conclude(updater: &Updater, home: &Home, change: &Underway) -> Result<(),
     Ok(())
 }
 
-/// Removes what only a change under way needs. What can't be removed now, the next change does.
+/// Removes files that only a change in progress needs. The next change removes what cannot be removed now.
 pub fn tidy(_: &Updater, home: &Home) {
     for file in [next(home), left(home)] {
         drop(fs_err::remove_file(file));
@@ -142,31 +146,36 @@ pub fn tidy(_: &Updater, home: &Home) {
     drop(fs_err::remove_dir_all(state_folder(home)));
 }
 
-/// Whether a change of this kind leaves what was left to be passed over by updates.
+/// Returns `true` if updates skip the old version after a change of this kind. After a rollback they do.
 #[must_use]
 pub fn passes_over(way: Way) -> bool {
     way == Way::Rollback
 }
 
-/// Copies a file beside the program and renames it over it. Whoever runs the old one goes on with it.
+/// Copies a file beside the program and renames it over the program. Processes that run the old program keep it.
 fn place(from: &Path, to: &Path, expected: &Program) -> Result<(), InstallError> {
     let wrong = |path: &Path, text: &str| io("use", path)(std::io::Error::other(text.to_owned()));
+    // The file may have been changed since its trial.
     if digest(from)? != expected.sha256 {
         return Err(wrong(from, "it is not the file that was tried"));
     }
-    // A program that others may run stays one; rights that run it as somebody else do not pass on.
+    // The mode keeps the rights of other users to run it. It never keeps a setuid or setgid bit, or a right of others
+    // to write.
     let mode = fs_err::metadata(to).map_or(0o755, |found| found.mode() & 0o755 | 0o700);
     copy(from, to, mode)
 }
 
-/// Copies a file by way of a draft beside its place. A draft that a `kill -9` left is written over by the next.
+/// Copies a file to a temporary file beside its place, then renames it. The next copy overwrites a temporary file that
+/// a `kill -9` left.
 fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), InstallError> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let draft = to.with_file_name(format!(".{name}.flock-update"));
+    // An interrupted copy may have left one.
     let result = (|| {
         drop(fs_err::remove_file(&draft));
         regular::copy(from, &draft)?;
         fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
+        // Without this sync a power loss after the rename could leave an empty program.
         std::fs::File::open(&draft)?.sync_all()?;
         fs_err::rename(&draft, to)
     })();

@@ -1,4 +1,4 @@
-//! Running a program on a copy of the home before it is put in use: what it says it is, and whether it opens the home's
+//! Runs a program on a copy of the home before it is put in use. It must report the right version, and open the home's
 //! configuration and database.
 
 use std::ffi::OsString;
@@ -14,14 +14,14 @@ use crate::install::step::{self, Run};
 use crate::install::{Event, InstallError, Phase, environment};
 use crate::store;
 
-/// What a program said of a copy of the home.
+/// The result of a successful trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// Whether it changes the database when it opens it.
+    /// `true` if the program migrates the database when it opens it.
     pub migrates: bool,
 }
 
-/// The answer of `flock gateway check`.
+/// The output of `flock gateway check`.
 #[derive(Debug, Deserialize)]
 struct Answer {
     schema: u32,
@@ -29,11 +29,12 @@ struct Answer {
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Runs `--version`, which has to say `name`, and has the program open a copy of the home.
+/// Runs `--version`, which must print `name`, and then lets the program open a copy of the home.
 ///
 /// # Errors
 ///
-/// [`OwnError::Untried`] if it does not pass.
+/// Returns [`OwnError::Untried`] if a command fails or its answer is wrong, and another error if the home cannot be
+/// copied.
 pub fn run(
     _: &Updater,
     home: &Home,
@@ -44,7 +45,7 @@ pub fn run(
     events(Event::Phase(Phase::Trying));
     let folder = home.program().join("trial-home");
     let tried = tried(home, file, name, &folder, events);
-    // What is left of it is written over by the next trial.
+    // The next trial overwrites what cannot be removed.
     drop(fs_err::remove_dir_all(&folder));
     tried
 }
@@ -61,6 +62,7 @@ fn tried(
     let ask = |title: &str, args: &[&str]| {
         ran(home, file, title, args, folder, events).map_err(|error| match error {
             InstallError::Step { command, how, tail, .. } => {
+                // The last line of output usually names the cause.
                 let last = tail.iter().rev().find(|line| !line.trim().is_empty());
                 let last = last.map(|line| format!(": {line}")).unwrap_or_default();
                 fail(format!("{command} {how}{last}"))
@@ -75,10 +77,12 @@ fn tried(
     }
     let before = store::schema_version(home)?;
     let said = ask("flock gateway check", &["gateway", "check"])?;
+    // Other lines may be log output.
     let answer = said.iter().find_map(|line| serde_json::from_str::<Answer>(line).ok());
     let answer =
         answer.ok_or_else(|| fail("it does not say what it made of a copy of the home".to_owned()))?;
     match before {
+        // An older flock would refuse this home's database once it is in use.
         Some(before) if answer.schema < before => {
             Err(fail(format!("its database is of version {}, this home's of {before}", answer.schema)))
         }
@@ -86,13 +90,14 @@ fn tried(
     }
 }
 
-/// Copies what a program opens when it starts: no keys, no transcripts, no workspaces.
+/// Copies the files that a program opens when it starts. Keys, transcripts and workspaces are not copied.
 fn copy(home: &Home, folder: &Path) -> Result<(), OwnError> {
     drop(fs_err::remove_dir_all(folder));
     let there = Home::new(folder.to_owned(), None);
-    // All of them: a program may have to write, as when it has the copy lead to its own folders.
+    // All folders are made, because a program may write, for example to change the copy's paths to its own folders.
     there.make_folders().map_err(|error| io("make the folders of", folder)(std::io::Error::other(error)))?;
-    // The end of the audit before its rows: a later row is no cut.
+    // The head of the audit chain is copied before the rows. Rows that are added in between do no harm, but a missing
+    // row would look like a cut.
     let files: [(PathBuf, PathBuf); 4] = [
         (home.config(), there.config()),
         (home.version(), there.version()),
@@ -104,6 +109,7 @@ fn copy(home: &Home, folder: &Path) -> Result<(), OwnError> {
             regular::copy(&from, &to).map_err(io("copy", from))?;
         }
     }
+    // A running gateway may be writing, so the database is copied by SQLite itself.
     if home.database().exists() {
         store::snapshot(home, &there.database())?;
     }

@@ -1,5 +1,6 @@
-//! A change of the program that is under way: written before anything of it happens, removed when the new version has
-//! proved itself or the old one is back. One that is found was interrupted, and the next update ends it.
+//! The record of a program change in progress. It is written before anything is changed, and removed when the new
+//! version has proved itself or the old one is back. A record that is found belongs to an interrupted change, and the
+//! next update completes it.
 
 use std::path::PathBuf;
 
@@ -11,51 +12,51 @@ use crate::home::{Home, atomic};
 use crate::install::error::io;
 pub use crate::install::underway::Way;
 
-/// The change.
+/// A change in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Underway {
-    /// Which way.
     pub way: Way,
     /// The file that is replaced.
     pub path: PathBuf,
-    /// The version that is left.
+    /// The old version.
     pub from: Program,
-    /// The version that is taken.
+    /// The new version.
     pub to: Program,
-    /// Whether the gateway ran before: then it has to run afterwards.
+    /// `true` if the gateway ran before the change. It must then run afterwards.
     pub ran: bool,
-    /// Whether the new version changes the database when it opens it, so that a copy was made.
+    /// `true` if the new version migrates the database, so that a copy of the database was made.
     pub migrates: bool,
-    /// Whether it is being taken back.
+    /// Set while the change is being undone.
     #[serde(default)]
     pub back: bool,
 }
 
-/// How far a change came that was interrupted.
+/// The state of an interrupted change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// The program is still the old one.
     Old,
     /// The program is the new one, and has not proved itself.
     New,
-    /// The program is neither: somebody else has replaced it since.
+    /// The program is neither of them: somebody else has replaced it since.
     Other,
 }
 
 impl Underway {
-    /// The change that was interrupted, if one was.
+    /// Returns the interrupted change, if there is one.
     #[must_use]
     pub fn interrupted(home: &Home) -> Option<Self> {
         serde_json::from_slice(&atomic::read(&home.program_underway(), MOST).ok()??).ok()
     }
 
-    /// How far it came.
+    /// Returns how far the change got.
     ///
     /// # Errors
     ///
-    /// If the program can't be read.
+    /// Returns an error if the program cannot be read.
     pub fn reached(&self) -> Result<Reached, OwnError> {
+        // The file itself is examined, not a recorded step: a crash may come between a rename and its record.
         let now = digest(&self.path)?;
         Ok(match now {
             now if now == self.to.sha256 => Reached::New,
@@ -64,22 +65,22 @@ impl Underway {
         })
     }
 
-    /// Remembers it.
+    /// Writes the record.
     ///
     /// # Errors
     ///
-    /// If it can't be written; then nothing may be changed.
+    /// Returns an error if the record cannot be written. Then nothing may be changed.
     pub fn note(&self, _: &Updater, home: &Home) -> Result<(), OwnError> {
         let path = home.program_underway();
         let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
         Ok(atomic::write(&path, &text, 0o600)?)
     }
 
-    /// Forgets it: it has come to an end.
+    /// Removes the record, because the change has ended.
     ///
     /// # Errors
     ///
-    /// If the record can't be removed.
+    /// Returns an error if the record cannot be removed.
     pub fn end(_: &Updater, home: &Home) -> Result<(), OwnError> {
         let path = home.program_underway();
         match fs_err::remove_file(&path) {

@@ -1,4 +1,4 @@
-//! Git's protocol over HTTP: the references by GET, a pack by POST, each answer read as it arrives.
+//! Git's protocol over HTTP: the references by GET, a pack by POST. Each answer is read as it arrives.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::super::source;
 
-/// One conversation with a server.
+/// A conversation with one server.
 #[derive(Debug, Default)]
 pub struct Http {
     shared: Arc<Mutex<Shared>>,
@@ -21,7 +21,7 @@ pub struct Http {
 #[derive(Debug, Default)]
 struct Shared {
     client: Option<Arc<Connection>>,
-    /// Where the repository is said to have moved.
+    /// The address to which the server redirected the request for references.
     moved: Option<String>,
 }
 
@@ -34,13 +34,15 @@ struct Connection {
 impl Connection {
     fn new() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // An error only says that it was done before.
+        // An error only means that a provider was installed before.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        // The client needs the runtime's context when it is built.
         let inside = runtime.enter();
         let client = Client::builder()
-            // Servers tell git's own clients from browsers by this.
+            // Servers recognise git clients by this prefix.
             .user_agent(concat!("git/2.0 (flock ", env!("CARGO_PKG_VERSION"), ")"))
             .redirect(Policy::custom(|attempt| {
+                // A redirect must not lower the protection: the caller checked only the first address.
                 let from = attempt.previous().last();
                 let is_open = attempt.url().scheme() != "https";
                 if attempt.previous().len() > 5 {
@@ -68,6 +70,7 @@ impl SmartSubtransport for Http {
         let ask = match action {
             Service::UploadPackLs => Ask::References,
             Service::UploadPack => Ask::Pack,
+            // flock only reads, so a push is a programming error.
             Service::ReceivePackLs | Service::ReceivePack => {
                 return Err(git2::Error::from_str("flock never pushes"));
             }
@@ -104,7 +107,7 @@ enum Ask {
     Pack,
 }
 
-/// What is written is the request; the first read sends it.
+/// A request and its answer. Writing fills the request, and the first read sends it.
 struct Stream {
     ask: Ask,
     base: String,
@@ -126,7 +129,7 @@ impl Stream {
                 .header(header::ACCEPT, format!("application/x-{SERVICE}-result"))
                 .body(std::mem::take(&mut self.request)),
         };
-        // Made inside: its timers belong to the runtime.
+        // Created inside the runtime, because its timers belong to the runtime.
         let response = runtime.block_on(async { request.send().await }).map_err(|error| told(&error))?;
         let status = response.status();
         if !status.is_success() {
@@ -138,13 +141,14 @@ impl Stream {
             return Err(io::Error::other(format!("the server answered {}{more}", status.as_u16())));
         }
         let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        // A web page with status 200 is a common answer to a wrong address.
         if !kind.is_some_and(|kind| kind.starts_with("application/x-git-upload-pack-")) {
             return Err(io::Error::other("what answers there is no git server"));
         }
         if self.ask == Ask::References
             && let Some(base) = response.url().as_str().strip_suffix(REFERENCES)
         {
-            // The pack is asked for where the references were found.
+            // The pack must be requested from the address that served the references.
             self.shared.lock().unwrap_or_else(PoisonError::into_inner).moved = Some(base.to_owned());
         }
         Ok(response)
@@ -157,6 +161,7 @@ impl Read for Stream {
             self.response = Some(self.send()?);
         }
         while self.piece.is_empty() {
+            // An empty chunk is not the end of the answer.
             let Some(response) = self.response.as_mut() else { return Ok(0) };
             let next = self.connection.runtime.block_on(async { response.chunk().await });
             match next.map_err(|error| told(&error))? {
@@ -185,7 +190,7 @@ fn is_this_machine(url: &reqwest::Url) -> bool {
     source::is_this_machine(url.host_str().unwrap_or_default())
 }
 
-/// libgit2 keeps one line of an error: the whole chain has to be in it.
+/// Makes an error with all causes in one line, because libgit2 keeps only one line.
 fn told(error: &reqwest::Error) -> io::Error {
     io::Error::other(crate::error::chain(error))
 }
@@ -193,5 +198,5 @@ fn told(error: &reqwest::Error) -> io::Error {
 const SERVICE: &str = "git-upload-pack";
 const REFERENCES: &str = "/info/refs?service=git-upload-pack";
 
-/// So long a server may say nothing. Counting the objects of a large repository takes it a while.
+/// Longest silence of a server. Counting the objects of a large repository takes it a while.
 const SILENCE: Duration = Duration::from_secs(120);

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use git2::transport::{Service, SmartSubtransport, SmartSubtransportStream};
 
-/// Over the machine's `ssh`: its configuration, known hosts and agent hold.
+/// Transport over the machine's `ssh`, with its configuration, known hosts and agent.
 #[derive(Debug, Default)]
 pub struct Ssh {
     running: Running,
 }
 
-/// Into a repository on this machine.
+/// Transport for a repository on this machine.
 #[derive(Debug, Default)]
 pub struct Local {
     running: Running,
@@ -27,11 +27,12 @@ impl SmartSubtransport for Ssh {
         let address =
             Address::parse(url).ok_or_else(|| git2::Error::from_str("the address is not usable"))?;
         let mut command = Command::new("ssh");
-        // Nobody can be asked while a progress bar is shown; a server that is gone is noticed.
+        // Nobody can be asked while a progress bar is shown. The keep-alive detects a lost server.
         command.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=30"]);
         if let Some(port) = address.port {
             command.args(["-p", &port.to_string()]);
         }
+        // `--` stops a host name from being read as an option.
         command.arg("--").arg(address.host).arg(format!("git-upload-pack {}", quoted(&address.path)));
         start(&mut command, &self.running, "ssh")
     }
@@ -57,7 +58,7 @@ impl SmartSubtransport for Local {
     }
 }
 
-/// Strict reading takes the repository's own folder, which a checkout has in `.git`.
+/// Returns the repository folder itself, which a checkout has in `.git`. `--strict` accepts nothing else.
 fn repository(path: &str) -> std::path::PathBuf {
     let path = std::path::Path::new(path);
     let inner = path.join(".git");
@@ -86,7 +87,7 @@ fn start(command: &mut Command, running: &Running, name: &str) -> Result<Stream,
     };
     let said = Arc::new(Mutex::new(String::new()));
     let heard = Arc::clone(&said);
-    // Bounded, and read to its end, so that the program never waits for it.
+    // The text is limited, but the pipe is read to its end, so that the program never blocks on it.
     std::thread::spawn(move || {
         let mut text = Vec::new();
         let mut errors = errors;
@@ -112,7 +113,7 @@ fn end(running: &Running) {
     }
 }
 
-/// What was wanted of it has come: it has nothing to finish.
+/// Kills a program. Its answer is complete, so it has nothing to finish.
 fn stop(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -130,7 +131,7 @@ impl Read for Streams {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.output.read(buffer)?;
         if count == 0 && !self.read_any {
-            // It ended without a word of git's protocol: why is on its standard error.
+            // The program ended without any output. Its standard error tells why.
             if let Some(child) = self.running.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
                 let _ = child.wait();
             }
@@ -153,7 +154,7 @@ impl Write for Streams {
     }
 }
 
-/// `ssh://[user@]host[:port]/path`, or `[user@]host:path`.
+/// An address: `ssh://[user@]host[:port]/path`, or `[user@]host:path`.
 #[derive(Debug, PartialEq, Eq)]
 struct Address {
     host: String,
@@ -165,8 +166,9 @@ impl Address {
     fn parse(url: &str) -> Option<Self> {
         let (host, port, path) = if let Some(rest) = url.strip_prefix("ssh://") {
             let (authority, path) = rest.split_once('/')?;
-            // `/~ann/x` is below a home folder, everything else below the root.
+            // `/~ann/x` is below a home folder. Everything else is below the root.
             let path = if path.starts_with('~') { path.to_owned() } else { format!("/{path}") };
+            // A colon inside brackets belongs to an IPv6 address.
             let (host, port) = match authority.rsplit_once(':') {
                 Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
                 _ => (authority, None),
@@ -180,12 +182,12 @@ impl Address {
     }
 }
 
-/// One word of the shell at the other end.
+/// Quotes a path as one word for the shell on the server.
 fn quoted(path: &str) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
 }
 
-/// `%XX` read as the byte it stands for.
+/// Decodes `%XX` to the byte it stands for.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
