@@ -1,116 +1,108 @@
-//! Why a program did not run a turn to its end.
+//! Errors of a program that runs turns.
 
 use crate::error::{Explain, Kind};
 
-/// Why a program did not run a turn to its end.
+/// The reasons why a program did not run a turn to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeError {
-    /// It is not there, or not ready to be asked.
+    /// The program is not installed, or not ready to be asked.
     #[error("{program} is not installed: {reason}")]
     NotInstalled {
-        /// As in `OpenClaw`.
+        /// Name for people, such as `OpenClaw`.
         program: &'static str,
-        /// What is missing.
+        /// The part that is missing.
         reason: String,
-        /// What mends it.
+        /// A command that fixes it.
         hint: String,
     },
-    /// It can't ask the agent's model. Nothing of the turn has begun.
+    /// The program cannot ask the agent's model. The turn has not begun.
     #[error("{program} can't ask the model {model}: {reason}")]
     NoModel {
-        /// Which program.
         program: &'static str,
-        /// The model.
         model: String,
-        /// What is in the way.
+        /// The obstacle.
         reason: String,
-        /// What mends it.
+        /// A command that fixes it.
         hint: String,
     },
-    /// It does not answer. Nothing of the turn has begun.
+    /// The program does not answer. The turn has not begun.
     #[error("{program} does not answer: {reason}")]
     NotRunning {
-        /// Which program.
         program: &'static str,
-        /// What was tried and came of it.
+        /// The attempt and its result.
         reason: String,
-        /// What mends it.
+        /// A command that fixes it.
         hint: String,
     },
-    /// Its model's provider does not answer. Nothing of the turn has begun.
+    /// The provider of the program's model does not answer. The turn has not begun.
     #[error("{program} got no answer from its model: {message}")]
     NoAnswer {
-        /// Which program.
         program: &'static str,
-        /// What the provider, or the program, said.
+        /// The message of the provider or of the program.
         message: String,
-        /// What mends it.
+        /// A command that fixes it.
         hint: String,
     },
-    /// It could not be begun with: what it needs before it is started was not to be had. That may pass.
+    /// Something that the program needs before it is started was not available. The problem may be temporary.
     #[error("{program} could not begin the turn: {reason}")]
     NotBegun {
-        /// Which program.
         program: &'static str,
-        /// What was in the way.
+        /// The obstacle.
         reason: String,
-        /// Where more is said.
+        /// A command that shows more.
         hint: String,
     },
-    /// flock does not let its model be asked for now: the budget. It may have been in the middle of the turn.
+    /// flock refuses the program's model calls for now, because of the budget. The turn may have begun.
     #[error("{why}")]
     Paused {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
-        /// The call that was not let through: tokens of the request and of the answer, at most.
+        /// The largest token counts of the refused call: of the request and of the answer.
         call: (u64, u64),
     },
-    /// It did not take the turn.
+    /// The program did not accept the turn.
     #[error("{program} refused the turn ({status}): {message}")]
     Refused {
-        /// Which program.
         program: &'static str,
-        /// The HTTP status, or what stands for one.
+        /// The HTTP status, or a number with the same meaning.
         status: u16,
-        /// What it said.
+        /// The message of the program.
         message: String,
-        /// What mends it.
+        /// A command that fixes it.
         hint: String,
     },
-    /// It took the turn and says that it failed.
+    /// The program accepted the turn and reports that it failed.
     #[error("{program} failed to run the turn: {message}")]
     Failed {
-        /// Which program.
         program: &'static str,
-        /// What it said.
+        /// The message of the program.
         message: String,
-        /// Where more is said.
+        /// A command that shows more.
         hint: String,
     },
-    /// Its model's provider failed in the middle, in a way that may pass: the turn can be gone on with then.
+    /// The model's provider failed in the middle of the turn, in a way that may be temporary. The turn can be continued
+    /// later.
     #[error("{program} got no answer from its model in the middle of the turn: {message}")]
     Unanswered {
-        /// Which program.
         program: &'static str,
-        /// What the provider, or the program, said.
+        /// The message of the provider or of the program.
         message: String,
-        /// Where more is said.
+        /// A command that shows more.
         hint: String,
     },
-    /// It broke off in the middle: what it had done until then is not known.
+    /// The program ended in the middle of the turn. It is not known what it had done until then.
     #[error("{program} was interrupted, the outcome of the turn is unknown: {message}")]
     Interrupted {
-        /// Which program.
         program: &'static str,
-        /// What was seen.
+        /// The observation.
         message: String,
-        /// Where more is said.
+        /// A command that shows more.
         hint: String,
     },
 }
 
 impl RuntimeError {
-    /// Whether the trouble may pass: what was wanted may go well later.
+    /// Returns `true` if the problem may be temporary, so that the same turn can succeed later.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         matches!(
@@ -119,7 +111,7 @@ impl RuntimeError {
         )
     }
 
-    /// Whether the program had begun with the turn, or nobody knows.
+    /// Returns `true` if the program had begun the turn, or if this is not known.
     #[must_use]
     pub const fn may_have_begun(&self) -> bool {
         matches!(
@@ -148,6 +140,7 @@ impl Explain for RuntimeError {
             | Self::Refused { hint, .. }
             | Self::Failed { hint, .. }
             | Self::Interrupted { hint, .. } => Some(hint.clone()),
+            // A pause ends by itself when the budget allows calls again.
             Self::Paused { .. } => None,
         }
     }

@@ -1,9 +1,8 @@
-//! Programs that run an agent's turns in the native loop's place.
+//! Programs that run an agent's turns in place of the native loop.
 //!
-//! What such a program is given is what is new in a session; the conversation before it, and the calls of its
-//! model, are its own affair. Everything around a turn stays flock's: who may begin one, the budget, the record, what
-//! becomes of the final text. `agent::delegated` has that; a [`Runtime`] only carries one turn out and tells what
-//! happens meanwhile.
+//! Such a program is given only what is new in a session. It keeps the conversation before it, and makes its model
+//! calls itself. flock keeps everything around a turn: who may begin one, the budget, the record, and the delivery of
+//! the final text. `agent::delegated` does that. A [`Runtime`] only runs one turn and reports what happens.
 
 pub mod cli;
 mod error;
@@ -23,148 +22,143 @@ use crate::config::Effort;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, StopReason, Usage};
 
-/// The runtime that is flock's own loop; it is none of these.
+/// Name of flock's own loop, which is not a [`Runtime`].
 pub const NATIVE: &str = "native";
 
 /// One turn that a program is to run.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Whose.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
-    /// The turn.
     pub turn: TurnId,
-    /// The agent's model.
     pub model: ModelRef,
-    /// How much it is to think; `None` leaves it to the program.
+    /// The amount of thinking. `None` leaves it to the program.
     pub effort: Option<Effort>,
-    /// What the program is to know the session's conversation by: another name begins another conversation.
+    /// The name of the session's conversation. A program begins a new conversation when this name changes.
     pub conversation: String,
-    /// What is to be told of the agent and its place, beside what the program knows itself; may be empty.
+    /// Text about the agent and its environment, in addition to what the program knows itself. May be empty.
     pub system: String,
-    /// What is new; the last one is a user's.
+    /// The new messages. The last one is a user's.
     pub messages: Vec<Message>,
-    /// What was said in the session before, for a program that has to begin its conversation anew: what
-    /// [`prompt::compose`] takes. Empty where nothing was, or where the runtime does not want it.
+    /// The earlier messages of the session, for a program that has to begin a new conversation, in the form that
+    /// [`prompt::compose`] takes. Empty if there are none, or if the runtime does not want them.
     pub recent: String,
-    /// The same of what was said since the turn that [`Runtime::knows`], for a program that goes on: most times nothing.
-    /// `None` where the program has no turn of the session, or the session's record has not that turn any more.
+    /// The messages since the turn that [`Runtime::knows`] returned, for a program that continues its conversation.
+    /// Usually empty. `None` if the program has no turn of the session, or if the session's record no longer has that
+    /// turn.
     pub missed: Option<String>,
 }
 
-/// What a turn tells while it runs.
+/// An event of a running turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// More of the answer's text.
     Text(String),
-    /// The answer's text is this so far, whatever was told of it before.
+    /// The whole text of the answer so far. It replaces the text of earlier events.
     Anew(String),
-    /// The answer's text begins after this: a call of one of flock's tools.
+    /// A call of one of flock's tools. The text of the answer begins after it.
     FlockTool,
     /// More thinking.
     Thinking(String),
-    /// A tool of the program's own.
+    /// A call of one of the program's own tools.
     Tool(ToolEvent),
-    /// What the turn has taken so far.
+    /// The tokens of the turn so far.
     Usage(Usage),
-    /// A line for the log of what the agent did, without what could harm a terminal.
+    /// A line for the log of the agent's actions. It contains nothing that could control a terminal.
     Trace(String),
 }
 
-/// What a program says of a call of one of its own tools.
+/// A program's report about a call of one of its own tools.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolEvent {
-    /// It begins.
+    /// The call begins.
     Began {
         /// The call's id, unique in the conversation.
         call: String,
-        /// The tool.
         tool: String,
-        /// Its arguments.
         arguments: Value,
     },
-    /// It has ended.
+    /// The call has ended.
     Ended {
         /// The call's id.
         call: String,
-        /// The tool.
         tool: String,
-        /// What it gave, as text.
+        /// The result as text.
         result: String,
-        /// Why it failed, if it did.
+        /// The reason of a failure.
         error: Option<String>,
-        /// How long it ran, where the program says so.
+        /// Duration of the call, if the program reports it.
         took: Option<Duration>,
     },
 }
 
-/// A turn that ended well.
+/// The result of a turn that ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Why the answer ended.
+    /// The reason why the answer ended.
     pub stop: StopReason,
-    /// Tokens of all its model calls; `None` where the program does not count them.
+    /// Tokens of all model calls of the turn. `None` if the program does not count them.
     pub usage: Option<Usage>,
 }
 
-/// Where events go; called in order, from one task.
+/// The callback for events. It is called in order, from one task.
 pub type Tell<'a> = &'a mut (dyn FnMut(Event) + Send);
 
 /// A program that runs turns.
 pub trait Runtime: Send + Sync {
-    /// As in an agent's `runtime`.
+    /// Returns the name in an agent's `runtime` setting.
     fn name(&self) -> &'static str;
 
-    /// Whether each of its model calls passes flock, which charges it; else a turn is charged as one.
+    /// Returns `true` if each of its model calls passes through flock, which charges it. Otherwise flock charges the
+    /// turn as one call.
     fn is_metered(&self, _order: &Order) -> bool {
         false
     }
 
-    /// Whether it is to be told in [`Order::recent`] what was said before, because its program may have to begin anew.
-    /// Such a one tells [`Event::Trace`] of all that its program does, but for calls of flock's tools.
+    /// Returns `true` if it needs the earlier messages in [`Order::recent`], because its program may have to begin a
+    /// new conversation. Such a runtime reports all actions of its program as [`Event::Trace`], except calls of flock's
+    /// tools.
     fn wants_recent(&self) -> bool {
         false
     }
 
-    /// The last turn of the session that its program's conversation has, if that is still the one of this name: another
-    /// program may have run turns since, and one may have failed before the program had it. Asked where it wants to be
-    /// told what was said before.
+    /// Returns the last turn of the session that is in its program's conversation, if that conversation still has this
+    /// name. Another program may have run later turns, and a turn may have failed before the program received it.
+    /// Called only if [`Runtime::wants_recent`] returns `true`.
     ///
     /// # Errors
     ///
-    /// Where it can't be found out.
+    /// Returns an error if the record of the program's conversations cannot be read.
     fn knows(&self, _session: &SessionKey, _conversation: &str) -> Result<Option<TurnId>, RuntimeError> {
         Ok(None)
     }
 
-    /// Runs one turn to its end. How long that may take is the caller's affair. Dropping the future ends the turn:
-    /// whatever was started for it is told to end.
+    /// Runs one turn to its end. The caller sets the time limit. Dropping the future ends the turn, and everything that
+    /// was started for it is told to end.
     ///
     /// # Errors
     ///
-    /// As [`RuntimeError`] says. What had been told before is no answer.
+    /// Returns the [`RuntimeError`] with which the turn ended. Text that was reported before is then not an answer.
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>>;
 }
 
-/// The runtimes that a gateway has besides its own loop.
+/// The runtimes of a gateway besides its own loop.
 #[derive(Clone, Default)]
 pub struct Runtimes(Vec<Arc<dyn Runtime>>);
 
 impl Runtimes {
-    /// These.
     #[must_use]
     pub fn new(runtimes: Vec<Arc<dyn Runtime>>) -> Self {
         Self(runtimes)
     }
 
-    /// What they are called.
+    /// Returns the names of the runtimes.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.0.iter().map(|runtime| runtime.name()).collect()
     }
 
-    /// The one with this name.
+    /// Returns the runtime with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Runtime>> {
         self.0.iter().find(|runtime| runtime.name() == name)

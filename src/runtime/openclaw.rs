@@ -1,5 +1,6 @@
-//! OpenClaw: a turn is one streamed request to its chat completions. Its agent has its own conversation, prompt and
-//! tools; flock's tools reach it through the plugin, and so does what it reports of its own.
+//! The OpenClaw runtime. A turn is one streamed request to OpenClaw's chat completions. OpenClaw's agent has its own
+//! conversation, prompt and tools. It reaches flock's tools through the plugin, which also reports what OpenClaw's own
+//! tools do.
 
 use std::sync::Arc;
 
@@ -17,33 +18,34 @@ use crate::provider::{Block, BoxFuture, Delta, Message, ProviderError, Role, Sto
 use crate::supervise::unit::OPENCLAW;
 use crate::supervise::{self, pid};
 
-/// As people call it.
+/// Name for people.
 const PROGRAM: &str = "OpenClaw";
 
-/// What OpenClaw's endpoint says where its agent has said nothing, and what its agents say in order to say nothing.
+/// The text that OpenClaw's endpoint returns if its agent has said nothing, and the text that its agents write in order
+/// to say nothing.
 const SILENCE: [&str; 2] = ["No response from OpenClaw.", "NO_REPLY"];
 
-/// How 2026.2 says in its stream, as the whole answer, that a turn failed: as text, and otherwise like a success.
+/// Beginning of the text with which OpenClaw 2026.2 reports a failed turn. The stream looks like a success otherwise.
 const FAILURE: &str = "Error: ";
 
-/// Where OpenClaw is now.
+/// The present address of OpenClaw.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Its gateway's port on 127.0.0.1.
+    /// The port of its gateway on 127.0.0.1.
     pub port: u16,
-    /// Its gateway's own token.
+    /// The token of its gateway.
     pub token: String,
 }
 
-/// Finds it, at the beginning of each turn: the port and the token may change while flock runs.
+/// Finds OpenClaw at the beginning of each turn, because port and token may change while flock runs.
 pub type Find = Arc<dyn Fn() -> Result<Place, RuntimeError> + Send + Sync>;
 
-/// The OpenClaw of this home.
+/// Finds the OpenClaw of this home.
 ///
 /// # Errors
 ///
-/// [`RuntimeError::NotInstalled`], with what is missing; [`RuntimeError::NotRunning`] where what listens on its port is not
-/// the process that the supervisor started.
+/// Returns [`RuntimeError::NotInstalled`] with the missing part, and [`RuntimeError::NotRunning`] if OpenClaw does not
+/// run, or if its port is held by a process that the supervisor did not start.
 pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     let missing = |reason: String, hint: &str| RuntimeError::NotInstalled {
         program: PROGRAM,
@@ -64,7 +66,7 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     let Some(record) = pid::read(&home.pid_file(OPENCLAW)).filter(|record| record.process.is_alive()) else {
         return Err(silent("it does not run".to_owned(), "flock start"));
     };
-    // Whoever else listens there must get neither the token nor the conversation.
+    // Another program that listens there must get neither the token nor the conversation.
     if let Err(holder) = supervise::port::is_held_by(port, record.process) {
         let reason = match holder.as_str() {
             "nobody" => format!("nothing listens on its port {port} yet"),
@@ -79,14 +81,14 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
     }
 }
 
-/// Turns on OpenClaw.
+/// The runtime that runs turns on OpenClaw.
 pub struct OpenClaw {
     find: Find,
     http: Http,
 }
 
 impl OpenClaw {
-    /// Runs turns on the OpenClaw that this finds.
+    /// Makes a runtime for the OpenClaw that `find` returns.
     #[must_use]
     pub fn new(find: Find) -> Self {
         Self { find, http: Http::default() }
@@ -100,18 +102,19 @@ impl OpenClaw {
             let mut sink = |delta| match delta {
                 Delta::Text(text) => said.text(text, tell),
                 Delta::Thinking(text) => tell(Event::Thinking(text)),
+                // OpenClaw reports its own tool calls through the plugin, not in this stream.
                 Delta::ToolCall => {}
             };
             openai::complete(&endpoint, &self.http, request(order), &mut sink).await
         };
         let response = answered.map_err(|error| explain(error, place.port))?;
         said.end(tell)?;
-        // A call that a client is to run can't be in an answer to a request without tools.
+        // The request offers no tools, so no client can be asked to run one.
         let stop = match response.stop {
             StopReason::ToolUse => StopReason::End,
             stop => stop,
         };
-        // 2026.2 counts nothing.
+        // OpenClaw 2026.2 does not count tokens.
         Ok(Reply { stop, usage: (response.usage != Usage::default()).then_some(response.usage) })
     }
 }
@@ -126,7 +129,7 @@ impl Runtime for OpenClaw {
     }
 }
 
-/// The answer's text so far, held back as long as it may turn out to be no answer.
+/// The text of the answer so far. It is held back as long as it may turn out not to be an answer.
 #[derive(Default)]
 struct Said {
     held: String,
@@ -136,11 +139,13 @@ struct Said {
 
 impl Said {
     fn text(&mut self, text: String, tell: Tell<'_>) {
+        // The text was recognised as an answer before.
         if self.passed {
             return tell(Event::Text(text));
         }
         self.held.push_str(&text);
         self.pieces += 1;
+        // A failure comes as one piece, while a model's text comes in many.
         let is_failure = self.pieces == 1 && self.held.starts_with(FAILURE);
         if !is_failure && !SILENCE.iter().any(|whole| whole.starts_with(self.held.as_str())) {
             self.passed = true;
@@ -148,18 +153,19 @@ impl Said {
         }
     }
 
-    /// Nothing else comes.
+    /// Ends the text: nothing more comes.
     fn end(self, tell: Tell<'_>) -> Result<(), RuntimeError> {
         if self.passed || SILENCE.contains(&self.held.trim()) {
             return Ok(());
         }
         match self.held.strip_prefix(FAILURE) {
-            // In one piece and with the name of an exception before it this is no model's sentence.
+            // A text in one piece that begins with the name of an exception is not a model's sentence.
             Some(message) if looks_like_exception(message) => {
                 Err(RuntimeError::Failed { program: PROGRAM, message: bounded(message), hint: logs() })
             }
             _ => {
                 if !self.held.is_empty() {
+                    // The held text is an answer that only began like one of the special texts.
                     tell(Event::Text(self.held));
                 }
                 Ok(())
@@ -168,7 +174,7 @@ impl Said {
     }
 }
 
-/// Whether a text begins as JavaScript writes an exception: `TypeError: …`, `FailoverError: …`, `Error: …`.
+/// Returns `true` if a text begins like a JavaScript exception: `TypeError: …`, `FailoverError: …`, `Error: …`.
 fn looks_like_exception(text: &str) -> bool {
     text.split_once(": ")
         .is_some_and(|(name, _)| name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()))
@@ -184,11 +190,13 @@ fn endpoint(place: &Place, order: &Order) -> Result<Endpoint, RuntimeError> {
     let mut endpoint = Endpoint::new(PROGRAM, url, ApiKey::new(&place.token));
     endpoint.header("authorization", &format!("Bearer {}", place.token));
     endpoint.header("x-openclaw-agent-id", order.agent.as_str());
+    // The conversation's name is the key, so a new name begins a new OpenClaw session.
     endpoint.header("x-openclaw-session-key", &order.conversation);
     Ok(endpoint)
 }
 
-/// The request that a turn would be ordered with, as a document: OpenClaw makes the one to the model of it.
+/// Returns the request of a turn as a JSON document, without its token. OpenClaw makes the request to the model from
+/// it.
 #[must_use]
 pub fn preview(order: &Order) -> Value {
     json!({
@@ -203,6 +211,7 @@ fn request(order: &Order) -> Vec<u8> {
 }
 
 fn body(order: &Order) -> Value {
+    // The text about the agent comes first, as a system message.
     let system = (!order.system.is_empty()).then(|| json!({"role": "system", "content": order.system}));
     let messages = order.messages.iter().filter_map(message);
     json!({
@@ -213,7 +222,7 @@ fn body(order: &Order) -> Value {
     })
 }
 
-/// A message as OpenClaw takes it; nothing of what its model could not be shown.
+/// Converts a message to OpenClaw's form. Returns `None` if nothing in it can be shown to the model.
 fn message(message: &Message) -> Option<Value> {
     let role = match message.role {
         Role::User => "user",
@@ -227,6 +236,7 @@ fn message(message: &Message) -> Option<Value> {
     if parts.iter().any(|part| part.contains_key("image_url")) {
         return Some(json!({"role": role, "content": parts}));
     }
+    // A message without pictures is sent as one string.
     let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
     Some(json!({"role": role, "content": texts.join("\n\n")}))
 }
@@ -247,15 +257,18 @@ fn logs() -> String {
 }
 
 fn bounded(text: &str) -> String {
+    // The message goes into a log line and an error.
     const LONGEST: usize = 600;
     let end = text.floor_char_boundary(LONGEST.min(text.len()));
     text[..end].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What went wrong, in the words of this program: it is no provider whose key a person sets.
+/// Converts a provider error to an error of this program. It is not a provider with a key that a person sets, so the
+/// hints differ.
 fn explain(error: ProviderError, port: u16) -> RuntimeError {
     let program = PROGRAM;
     match error {
+        // The token is flock's own. After a restart OpenClaw has the present one.
         ProviderError::Unauthorised { status, message, .. } => {
             RuntimeError::Refused { program, status, message, hint: "flock restart".to_owned() }
         }
@@ -267,13 +280,14 @@ fn explain(error: ProviderError, port: u16) -> RuntimeError {
             hint: "flock status --probe".to_owned(),
         },
         ProviderError::Rejected { status, message, .. } => {
-            // It knows the agents that it was started with.
+            // OpenClaw knows only the agents that existed when it was started.
             let hint = if status == 400 { "flock restart" } else { "flock logs openclaw" };
             RuntimeError::Refused { program, status, message, hint: hint.to_owned() }
         }
         ProviderError::Limited { status, message, .. } => {
             RuntimeError::Refused { program, status, message, hint: logs() }
         }
+        // The error has no variants for these cases, so its text decides.
         ProviderError::Failed { message, .. } if message.starts_with("can't connect") => {
             RuntimeError::NotRunning { program, reason: message, hint: "flock start".to_owned() }
         }

@@ -44,7 +44,7 @@ async fn request_of(stream: &mut TcpStream) -> (String, Value) {
     }
 }
 
-/// Answers one request with these bytes and closes.
+/// Answers one request with these bytes and closes the connection.
 async fn answering(answer: String) -> (u16, tokio::task::JoinHandle<(String, Value)>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -73,7 +73,7 @@ fn status(status: &str, body: &str) -> String {
     )
 }
 
-/// What was told, as text, and how it ended.
+/// Runs a turn. Returns the events as text, and the result.
 async fn run(answer: String) -> (String, Result<Reply, RuntimeError>) {
     let (port, server) = answering(answer).await;
     let (order, mut text) = (order(), String::new());
@@ -209,7 +209,7 @@ async fn giving_a_turn_up_closes_the_connection() {
         let (mut connection, _) = listener.accept().await.unwrap();
         request_of(&mut connection).await;
         connection.write_all(stream(&[&delta("half")]).as_bytes()).await.unwrap();
-        // Ends when the other side has gone.
+        // Ends when the other side has closed the connection.
         let mut rest = [0; 16];
         connection.read(&mut rest).await.unwrap_or(0)
     });

@@ -1,23 +1,24 @@
-//! What a program that has to begin its conversation anew is told of before, and where what is new begins.
+//! The prompt of a turn for a program: the earlier messages, if its conversation begins anew, and a mark before the new
+//! ones.
 
 use crate::provider::{Block, Message, Role};
 
-/// The line before what was said in the session.
+/// The line before the earlier messages of the session.
 pub const RECENT: &str = "[Recent Context]";
-/// The line after it.
+/// The line after them.
 pub const END: &str = "---";
-/// The line before what is new. Every prompt has it: programs take a prompt that begins with a slash for a command of
-/// theirs, and what a person wrote must not be one.
+/// The line before the new messages. Every prompt has it, because programs treat a prompt that begins with a slash as a
+/// command, and a person's message must not become one.
 pub const CURRENT: &str = "[Current Message]";
 
-/// The prompt of a turn: `recent` as in [`super::Order::recent`], empty where the program goes on with a conversation
-/// of its own, and what is new.
+/// Composes the prompt of a turn from the earlier messages, as in [`super::Order::recent`], and the new text. `recent`
+/// is empty if the program continues its own conversation.
 #[must_use]
 pub fn compose(recent: &str, text: &str) -> String {
     [recent, CURRENT, "\n", text].concat()
 }
 
-/// What is new, as text. A program is given no pictures; it is told that there was one.
+/// Returns the new messages as text. A picture cannot be passed to a program, so a note takes its place.
 #[must_use]
 pub fn said(messages: &[Message]) -> String {
     let texts = messages.iter().filter(|message| message.role == Role::User).flat_map(|message| {

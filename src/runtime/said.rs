@@ -1,43 +1,42 @@
-//! What is told of a turn while it runs, or is read of one that was written down.
+//! The reports of a program about a turn, from its live output or from a recording.
 
 use super::ToolEvent;
 use crate::provider::Usage;
 
-/// What a program tells.
+/// One report of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// The name it knows the conversation by.
+    /// The program's name for the conversation.
     Conversation(String),
     /// More of the answer's text.
     Text(String),
     /// More thinking.
     Thinking(String),
-    /// The answer's text is this so far: what was told before has been taken back, as where an answer was cut off and is
-    /// asked for anew.
+    /// The whole text of the answer so far. Earlier text is withdrawn, for example because an answer broke off and is
+    /// requested again.
     Anew(String),
-    /// A call of one of flock's tools, which flock itself tells of: the answer's text begins after it.
+    /// A call of one of flock's tools, which flock reports itself. The text of the answer begins after it.
     FlockTool,
-    /// A tool of its own; flock's are not told.
+    /// A call of one of the program's own tools. Calls of flock's tools are not reported here.
     Tool(ToolEvent),
-    /// The exit code of the command that a tool ran; it comes before the tool's end.
+    /// The exit code of the command that a tool ran. It comes before the tool's end.
     Exit {
         /// The call's id.
         call: String,
-        /// The code.
         code: i64,
     },
-    /// A search of its own.
+    /// A search by the program. Holds the query.
     Search(String),
-    /// What the run has taken so far.
+    /// The tokens of the run so far.
     Usage(Usage),
-    /// What the whole conversation has taken, of a program that does not count the run alone.
+    /// The tokens of the whole conversation, from a program that does not count the run alone.
     ConversationUsage(Usage),
-    /// What the run has cost so far by the program's own prices, in dollars.
+    /// The cost of the run so far in dollars, by the program's own prices.
     Cost(f64),
-    /// It asks its model once more; why.
+    /// The program asks its model again. Holds the reason.
     Retrying(String),
-    /// Something else that a person would want to know, as a warning; on one line.
+    /// Other information for a person, such as a warning, on one line.
     Note(String),
-    /// It goes on, but its turn can't end well: why. It may be stopped.
+    /// The program still runs, but its turn cannot end well. Holds the reason. The program may be stopped.
     Doomed(String),
 }

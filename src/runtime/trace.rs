@@ -1,4 +1,4 @@
-//! What a program did, as lines for people: the log, and the context that a later conversation begins with.
+//! Turns the reports of a program into lines for people: for the log, and for the context of a later conversation.
 
 use serde_json::Value;
 
@@ -6,25 +6,25 @@ use super::{Said, ToolEvent};
 use crate::clean;
 use crate::provider::Usage;
 
-/// Calls that are under way at once; of further ones only the end is told.
+/// Most calls that are tracked at once. For further calls only the end is reported.
 const MOST_OPEN: usize = 128;
 /// Characters of an answer's text that are shown.
 const TEXT: usize = 200;
-/// Of thinking.
+/// Characters of thinking that are shown.
 const THINKING: usize = 300;
-/// Of a command, a search, a tool's arguments.
+/// Characters of a command, a search or a tool's arguments that are shown.
 const CALL: usize = 200;
-/// Of what a command gave.
+/// Characters of a command's output that are shown.
 const OUTPUT: usize = 200;
-/// Bytes of text that are kept until its line is made: enough for what is dropped of it.
+/// Bytes of text that are kept for a line. This leaves room for characters that are dropped.
 const KEPT: usize = 8 << 10;
 
-/// Makes lines of what a program says. Each event has one line that begins with the agent's id; what a command gave
-/// follows in lines that are indented. None holds anything that steers a terminal, and each is short; how many of them
-/// are kept is for who keeps them.
+/// Makes lines from the reports of a program. Each event has one line, which begins with the agent's id. The output of
+/// a command follows in indented lines. No line contains anything that controls a terminal, and each is short. The
+/// caller limits their number.
 pub struct Trace {
     label: String,
-    /// Pieces that have not become a line yet: of text, or of thinking.
+    /// Pieces that are not a line yet, and `true` if they are thinking instead of text.
     pending: Option<(bool, String)>,
     open: Vec<Open>,
     usage: Option<Usage>,
@@ -41,7 +41,6 @@ struct Open {
 }
 
 impl Trace {
-    /// Of this agent.
     #[must_use]
     pub fn new(agent: &str) -> Self {
         Self {
@@ -54,13 +53,13 @@ impl Trace {
         }
     }
 
-    /// Whether it is known what the run took.
+    /// Returns `true` if the tokens of the run are known.
     #[must_use]
     pub const fn has_usage(&self) -> bool {
         self.usage.is_some()
     }
 
-    /// Takes what was said; adds the lines that are whole with it.
+    /// Takes a report, and adds the lines that are complete with it.
     pub fn said(&mut self, said: &Said, lines: &mut Vec<String>) {
         match said {
             Said::Text(piece) => self.piece(false, piece, lines),
@@ -89,16 +88,18 @@ impl Trace {
             Said::Usage(usage) => self.usage = Some(*usage),
             Said::ConversationUsage(usage) => self.conversation_usage = Some(*usage),
             Said::Cost(cost) => self.cost = Some(*cost),
+            // The name means nothing to people.
             Said::Conversation(_) => {}
         }
     }
 
-    /// Adds the lines that are left once the run has ended.
+    /// Adds the remaining lines when the run has ended.
     pub fn end(&mut self, lines: &mut Vec<String>) {
         self.flush(lines);
         for open in std::mem::take(&mut self.open) {
             self.line(&format!("{} → not ended", open.what), lines);
         }
+        // The tokens of the run say more than those of the whole conversation.
         match (self.usage.take(), self.conversation_usage.take()) {
             (Some(usage), _) => self.tokens(usage, "", lines),
             (None, Some(usage)) => self.tokens(usage, " in the whole conversation", lines),
@@ -110,6 +111,7 @@ impl Trace {
     }
 
     fn tokens(&self, usage: Usage, of: &str, lines: &mut Vec<String>) {
+        // Programs count cached tokens apart. A person expects all input in one number.
         let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         let (all, cached, out) = (grouped(all), grouped(usage.cache_read), grouped(usage.output));
         self.line(&format!("tokens: in={all} cached={cached} out={out}{of}"), lines);
@@ -119,6 +121,7 @@ impl Trace {
         match event {
             ToolEvent::Began { call, tool, arguments } => {
                 let (is_command, what) = called(tool, arguments);
+                // The limit keeps a program that never ends its calls from filling the memory.
                 if self.open.len() < MOST_OPEN {
                     self.open.push(Open { call: call.clone(), what, is_command, exit: None });
                 }
@@ -127,6 +130,7 @@ impl Trace {
                 let at = self.open.iter().position(|open| open.call == *call);
                 let open = match at {
                     Some(at) => self.open.remove(at),
+                    // The beginning of the call was not seen or not kept.
                     None => Open {
                         call: String::new(),
                         what: format!("tool: {}", clean::label(tool, CALL)),
@@ -137,14 +141,14 @@ impl Trace {
                 let outcome = match (open.exit, error) {
                     (Some(code), _) => format!("exit {code}"),
                     (None, Some(_)) => "failed".to_owned(),
-                    // Not every program says how a command went.
+                    // Some programs do not report how a command ended.
                     (None, None) if open.is_command => "ended".to_owned(),
                     (None, None) => "ok".to_owned(),
                 };
                 self.line(&format!("{} → {outcome}", open.what), lines);
                 if open.is_command || error.is_some() {
                     let output = error.as_deref().unwrap_or(result);
-                    // Said above.
+                    // The first line may repeat the exit code, which the line above already shows.
                     let code = open.exit.map(|code| format!("exit code {code}")).unwrap_or_default();
                     let first = output.lines().next().unwrap_or_default();
                     let is_said = !code.is_empty() && first.eq_ignore_ascii_case(&code);
@@ -154,8 +158,9 @@ impl Trace {
         }
     }
 
-    /// The beginning of what a command gave.
+    /// Adds the beginning of a command's output.
     fn output(output: &str, lines: &mut Vec<String>) {
+        // The limit is for all lines together, in characters.
         let mut left = OUTPUT;
         for line in output.split(clean::is_line_end).filter(|line| !line.trim().is_empty()) {
             let line = line.trim_end();
@@ -183,11 +188,12 @@ impl Trace {
             self.flush(lines);
         }
         let (_, text) = self.pending.get_or_insert_with(|| (is_thinking, String::new()));
+        // What does not fit is dropped. The line shows only the beginning.
         let room = KEPT.saturating_sub(text.len());
         text.push_str(&piece[..piece.floor_char_boundary(room)]);
     }
 
-    /// Makes a line of the pieces so far.
+    /// Makes a line from the pieces so far.
     fn flush(&mut self, lines: &mut Vec<String>) {
         let Some((is_thinking, text)) = self.pending.take() else { return };
         let (kind, most) = if is_thinking { ("reasoning", THINKING) } else { ("agent", TEXT) };
@@ -202,7 +208,7 @@ impl Trace {
     }
 }
 
-/// What a call is, for its line: a command where it has one, else the tool with its arguments.
+/// Describes a call for its line: the command if it has one, otherwise the tool with its arguments.
 fn called(tool: &str, arguments: &Value) -> (bool, String) {
     if let Some(command) = arguments.get("command").and_then(Value::as_str) {
         return (true, format!("cmd: {}", clean::summary(command, CALL)));
@@ -211,7 +217,7 @@ fn called(tool: &str, arguments: &Value) -> (bool, String) {
     for (name, value) in arguments.as_object().into_iter().flatten().take(8) {
         let value = match value {
             Value::String(text) => clean::summary(text, 60),
-            // Nothing in it is worth its JSON.
+            // Nested values are not worth their length.
             Value::Array(_) | Value::Object(_) => "…".to_owned(),
             other => other.to_string(),
         };
@@ -222,7 +228,7 @@ fn called(tool: &str, arguments: &Value) -> (bool, String) {
     (false, format!("tool: {}{blank}{words}", clean::label(tool, 80)))
 }
 
-/// A number with commas, as in 1,515,404.
+/// Formats a number with commas, as in 1,515,404.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
@@ -321,7 +327,7 @@ mod tests {
         });
         let told = "[main] tokens: in=1,200 cached=1,160 out=2,000 in the whole conversation";
         assert_eq!(lines(std::slice::from_ref(&whole)), [told]);
-        // The turn's own says more, whichever comes first.
+        // The tokens of the turn alone say more, whichever comes first.
         let own = Said::Usage(Usage { input: 7, output: 3, ..Usage::default() });
         for said in [[whole.clone(), own.clone()], [own, whole]] {
             assert_eq!(lines(&said), ["[main] tokens: in=7 cached=0 out=3"]);

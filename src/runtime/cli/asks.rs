@@ -1,5 +1,5 @@
-//! Whether a program can ask a model, and by which way: the one answer for who adds an agent, who changes one, and who
-//! runs its turns. Pure.
+//! Decides if a program can ask a model, and in which way. The same answer is used when an agent is added, when it is
+//! changed and when its turns run. All functions are pure.
 
 use super::Program;
 use crate::config::{Api, Config};
@@ -7,34 +7,34 @@ use crate::id::ModelRef;
 use crate::provider::ProviderError;
 use crate::provider::catalog::{self, Wire};
 
-/// How a program asks a model.
+/// A way in which a program asks a model.
 #[derive(Clone, Debug)]
 pub enum Way {
     /// Through flock's relay, which asks the model's provider.
     Relay(Wire),
-    /// By itself, with the login that it has.
+    /// Directly, with the program's own login.
     OwnLogin,
 }
 
-/// Why a program can't ask a model.
+/// The reason why a program cannot ask a model.
 #[derive(Clone, Debug)]
 pub enum Unable {
     /// The home does not have the model's provider.
     NoProvider(ProviderError),
-    /// It has it, but not the key.
+    /// The home has the provider but not its key.
     NoKey(ProviderError),
-    /// Each request to the provider is signed by itself and can't be passed on.
+    /// Each request to the provider is signed, so the relay cannot pass it on.
     Signed(Api),
-    /// The program does not speak as the model is asked.
+    /// The program does not support the model's wire format.
     Unspoken(Api),
 }
 
-/// How this program asks this model where it runs. `described` is whether all that flock itself needs to ask the model is
-/// there, its key too.
+/// Decides how a program asks a model. `described` is `Ok` if flock itself has everything to ask the model, including
+/// the key.
 ///
 /// # Errors
 ///
-/// Why it can't.
+/// Returns [`Unable`] with the reason.
 pub fn way(
     program: &dyn Program,
     model: &ModelRef,
@@ -42,6 +42,7 @@ pub fn way(
     described: Result<(), ProviderError>,
     on_host: bool,
 ) -> Result<Way, Unable> {
+    // On the host a program has the login of its user. It is used only for providers that the home does not have.
     if on_host && !is_known(model, config, described.is_ok()) {
         return Ok(Way::OwnLogin);
     }
@@ -51,13 +52,14 @@ pub fn way(
     }
     if !program.speaks(wire.api) {
         return Err(Unable::Unspoken(wire.api));
+        // The key is checked last, so that a missing key is reported only if it is the only obstacle.
     }
     described.map_err(Unable::NoKey)?;
     Ok(Way::Relay(wire))
 }
 
-/// Whether the home has the model's provider: it is configured, or its key is there. Else a program on the host asks with
-/// its own login.
+/// Returns `true` if the home has the model's provider: it is configured, or its key is there. Otherwise a program on
+/// the host uses its own login.
 #[must_use]
 pub fn is_known(model: &ModelRef, config: &Config, is_described: bool) -> bool {
     let settings = config.providers.get(model.provider());
@@ -67,7 +69,7 @@ pub fn is_known(model: &ModelRef, config: &Config, is_described: bool) -> bool {
 }
 
 impl Unable {
-    /// In words: what is the matter with this model for this program.
+    /// Returns the reason as text about this model and this program.
     #[must_use]
     pub fn reason(&self, program: &dyn Program, model: &ModelRef) -> String {
         let provider = model.provider();
@@ -136,12 +138,12 @@ mod tests {
             ("mine/m", true, false, "anthropic-messages"),
             ("mine/m", false, false, "no key"),
             ("mine/m", true, true, "anthropic-messages"),
-            // It is configured: that its key is missing is a mistake, not a wish for another login.
+            // The provider is configured. A missing key is then a mistake, and not a wish to use another login.
             ("mine/m", false, true, "no key"),
             ("anthropic/claude-opus-4-5", true, true, "anthropic-messages"),
             ("anthropic/claude-opus-4-5", false, true, "own login"),
             ("anthropic/claude-opus-4-5", false, false, "no key"),
-            // Whatever the program is logged in to.
+            // The program decides itself if its login fits the model.
             ("openai/gpt-5.5", false, true, "own login"),
             ("nobody/m", false, false, "no provider"),
             ("nobody/m", false, true, "own login"),

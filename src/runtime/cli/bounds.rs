@@ -1,4 +1,4 @@
-//! How much one run of a program may say: what it says is kept in memory until its turn has taken it. Pure.
+//! Limits how much one run of a program may report. The reports are kept in memory until the turn has taken them. Pure.
 
 use serde_json::json;
 
@@ -6,18 +6,18 @@ use super::program::Said;
 use crate::runtime::ToolEvent;
 use crate::tool::bounded;
 
-/// Bytes of text and thinking of one run, together.
+/// Bytes of text and thinking of one run together.
 const WORDS: usize = 8 << 20;
 /// Calls of one run.
 const CALLS: usize = 20_000;
-/// Bytes of one call's arguments, and of its result: longer ones are not kept whole.
+/// Bytes of one call's arguments, and of its result. Longer ones are shortened.
 const ARGUMENTS: usize = 256 << 10;
 const RESULT: usize = 64 << 10;
-/// Bytes of a call's id and of a tool's name.
+/// Bytes of a call's id, and of a tool's name.
 const ID: usize = 512;
 const NAME: usize = 256;
 
-/// What one run has said so far.
+/// The amounts that one run has reported so far.
 #[derive(Debug, Default)]
 pub struct Bounds {
     words: usize,
@@ -25,17 +25,18 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The same, no larger than it may be.
+    /// Returns the report, shortened to the limits.
     ///
     /// # Errors
     ///
-    /// Why the run can't go on.
+    /// Returns the reason why the run must be stopped.
     pub fn within(&mut self, said: Said) -> Result<Said, String> {
         match said {
             Said::Text(text) => self.words(text).map(Said::Text),
             Said::Thinking(text) => self.words(text).map(Said::Thinking),
             Said::Anew(text) => self.words(text).map(Said::Anew),
             Said::Tool(event) => self.tool(event).map(Said::Tool),
+            // The other reports become at most one short line each.
             other => Ok(other),
         }
     }
@@ -44,6 +45,7 @@ impl Bounds {
         self.words = self.words.saturating_add(text.len());
         if self.words <= WORDS {
             return Ok(text);
+            // An answer cannot be shortened without changing its meaning, so the run is stopped.
         }
         Err(format!("it said more than {} MB in one turn", WORDS >> 20))
     }
@@ -56,6 +58,7 @@ impl Bounds {
                     return Err(format!("it called more than {CALLS} tools in one turn"));
                 }
                 let length = arguments.to_string().len();
+                // Arguments must stay valid JSON, so they are replaced as a whole.
                 let arguments = if length > ARGUMENTS {
                     json!({"left out": format!("{length} bytes")})
                 } else {

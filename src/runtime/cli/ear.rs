@@ -1,4 +1,4 @@
-//! Hears what a program prints while it runs, and tells of it.
+//! Listens to the output of a program while it runs, and reports its events.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use crate::runtime::trace::Trace;
 use crate::runtime::{Event, Tell};
 use crate::sandbox::Piece;
 
-/// Bytes of standard error that are kept: its end.
+/// Bytes of standard error that are kept, from its end.
 const MOST_ERRORS: usize = 8 * 1024;
 
-/// What was seen of a run.
+/// The observations of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// Something of an answer, or a call of a tool.
+    /// Set once the run has produced a part of an answer, or called a tool.
     pub begun: bool,
-    /// It was said in the middle that it can't end well.
+    /// Set if the program reported in the middle that it cannot end well.
     pub doomed: bool,
-    /// What it took, by the program's own word.
+    /// The tokens of the run, by the program's own count.
     pub usage: Option<Usage>,
 }
 
-/// What is written down of a run while it goes on.
+/// Facts about a run that are recorded while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// What the program calls the conversation.
+    /// The program's name for the conversation.
     Named(String),
-    /// It has what is new: it has begun with it.
+    /// The program has received the new messages and has begun to work on them.
     Begun,
 }
 
-/// Hears one run of a program.
+/// Listens to one run of a program.
 pub struct Ear<'t> {
     parser: Box<dyn Parser>,
     lines: Lines,
@@ -48,14 +48,14 @@ pub struct Ear<'t> {
     note: Box<dyn FnMut(Note) + Send + 't>,
     seen: Seen,
     doomed: Option<String>,
-    /// Ends when the run can't end well any more.
+    /// Cancelled when the run cannot end well any more.
     pub doom: CancellationToken,
-    /// Since when it has told all that it has to tell, by its own word.
+    /// The time since which the program has nothing more to report, by its own word. `None` while it works.
     pub over: watch::Sender<Option<Instant>>,
 }
 
 impl<'t> Ear<'t> {
-    /// With a reader for it. Tells what happens to `tell`, and what is to be written down to `note`.
+    /// Makes a listener with a parser for the program. Events go to `tell`, facts that must be recorded to `note`.
     pub fn new(
         parser: Box<dyn Parser>,
         label: &str,
@@ -77,7 +77,7 @@ impl<'t> Ear<'t> {
         }
     }
 
-    /// More of what it prints.
+    /// Takes more output.
     pub fn hear(&mut self, piece: Piece<'_>) {
         match piece {
             Piece::Out(bytes) => {
@@ -86,6 +86,7 @@ impl<'t> Ear<'t> {
                 self.lines = lines;
             }
             Piece::Err(bytes) => {
+                // Only the end is kept. It usually names the cause of a failure.
                 self.errors.extend_from_slice(bytes);
                 let over = self.errors.len().saturating_sub(MOST_ERRORS);
                 self.errors.drain(..over);
@@ -93,25 +94,26 @@ impl<'t> Ear<'t> {
         }
     }
 
-    /// flock has this to say of it.
+    /// Adds a note of flock's own about the run.
     pub fn remark(&mut self, text: String) {
         self.said(Said::Note(text));
     }
 
-    /// flock has counted what the run took: that is told of one that does not say it.
+    /// Adds flock's own token count to the log, if the program did not report one.
     pub fn counted(&mut self, usage: Usage) {
         if !self.trace.has_usage() && usage != Usage::default() {
             self.trace.said(&Said::Usage(usage), &mut Vec::new());
         }
     }
 
-    /// It has ended with this code, or was stopped because it was doomed.
+    /// Ends the run with its exit code, or `None` if it was stopped because it could not end well.
     #[must_use]
     pub fn end(mut self, code: Option<i32>) -> (Ended, Seen) {
         let mut lines = std::mem::take(&mut self.lines);
         lines.end(&mut |line| self.line(line));
         let stderr = String::from_utf8_lossy(&self.errors).into_owned();
         let ended = match (self.doomed.take(), code) {
+            // The reason that stopped the run is better than anything the killed program printed.
             (Some(message), _) => Ended::Failed { status: None, message },
             (None, code) => self.parser.end(&Exit { code: code.unwrap_or(-1), stderr: &stderr }),
         };
@@ -133,7 +135,9 @@ impl<'t> Ear<'t> {
         let mut said = Vec::new();
         self.parser.line(&event, &mut said);
         if !self.parser.is_over() {
+            // More output after the end: a program may begin another step.
             self.over.send_if_modified(|since| since.take().is_some());
+        // Each new report restarts the grace period.
         } else if !said.is_empty() || self.over.borrow().is_none() {
             self.over.send_replace(Some(Instant::now()));
         }
@@ -145,7 +149,7 @@ impl<'t> Ear<'t> {
     fn said(&mut self, said: Said) {
         let said = match self.bounds.within(said) {
             Ok(said) => said,
-            // It was told so already, and is being stopped.
+            // This was reported before, and the program is being stopped.
             Err(_) if self.doomed.is_some() => return,
             Err(why) => Said::Doomed(why),
         };
@@ -166,7 +170,7 @@ impl<'t> Ear<'t> {
                 self.doomed.get_or_insert(why);
                 self.doom.cancel();
             }
-            // They are in the log of what the agent did.
+            // These are only in the log of the agent's actions.
             Said::Exit { .. }
             | Said::Search(_)
             | Said::Retrying(_)
@@ -175,7 +179,7 @@ impl<'t> Ear<'t> {
         }
     }
 
-    /// It has taken this much more: told at once, because nobody knows how the run ends.
+    /// Reports new token counts at once, because nobody knows how the run will end.
     fn spent(&mut self, change: impl FnOnce(&mut Usage)) {
         let spent = self.seen.usage.get_or_insert_default();
         change(spent);
@@ -190,7 +194,7 @@ impl<'t> Ear<'t> {
     }
 }
 
-/// Ends when a run has been over for this long and has not ended.
+/// Returns when a run has been over for the time `grace` and the program has not exited.
 pub async fn lingers(mut over: watch::Receiver<Option<Instant>>, grace: Duration) {
     loop {
         let since = *over.borrow_and_update();
@@ -201,16 +205,17 @@ pub async fn lingers(mut over: watch::Receiver<Option<Instant>>, grace: Duration
             }
         };
         tokio::select! {
+            // A closed channel means that the run has ended in another way.
             changed = over.changed() => if changed.is_err() { return std::future::pending().await },
             () = passed => return,
         }
     }
 }
 
-/// Dollars in millionths, rounded up; nothing where that is no amount of money.
+/// Converts dollars to millionths, rounded up. Returns `None` for a value that is not an amount of money.
 fn micros(dollars: f64) -> Option<u64> {
     const MOST: f64 = 1e9;
-    // Without this a sum that is off by its last binary digit would be rounded up.
+    // Without this, a sum that is wrong in its last binary digit would be rounded up.
     let micros = (dollars * 1e6 - 1e-6).ceil().max(0.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is looked at first")]
     (0.0..=MOST).contains(&dollars).then_some(micros as u64)

@@ -1,5 +1,5 @@
-//! What of a home a program's turns use: the folder where it keeps its conversations, a folder for the turn, and
-//! something empty to lie over what it is not to find.
+//! The folders of a home that a program's turns use: one for the program's conversations, one for the files of a turn,
+//! and empty entries that cover files which the program must not find.
 
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,19 +15,21 @@ use crate::home::Home;
 use crate::id::{AgentId, SessionKey, hex};
 use crate::sandbox::fitting::{Fitting, Fittings, PROGRAMS_TARGET};
 
-/// Where a program keeps its conversations with an agent, a folder for each session.
+/// Returns the folder of a program's conversations with an agent. It has a folder for each session.
 #[must_use]
 pub fn state(home: &Home, agent: &AgentId, program: &dyn Program) -> PathBuf {
     home.agent(agent).join("programs").join(program.name())
 }
 
-/// The name that the folders of a session have: one session's program finds nothing of another's in its own.
+/// Returns the folder name of a session. Each session has its own folder, so the program of one finds nothing of
+/// another.
 #[must_use]
+// A digest, because a session's key may hold characters that are awkward in a path, and is up to 200 bytes long.
 pub fn name_of(session: &SessionKey) -> String {
     hex(&Sha256::digest(session.as_str().as_bytes())[..16])
 }
 
-/// Where the turns of an agent have their files, a folder for each session.
+/// Returns the folder for the files of an agent's turns. It has a folder for each session.
 #[must_use]
 pub fn turns(home: &Home, agent: &AgentId) -> PathBuf {
     home.agent(agent).join("turns")
@@ -37,8 +39,8 @@ fn empty(home: &Home, agent: &AgentId, covered: &Covered) -> PathBuf {
     home.agent(agent).join("empty").join(if covered.is_folder { "folder" } else { "file" })
 }
 
-/// What the sandbox of an agent needs for the program that runs its turns; nothing where none does, or on the host. `None`
-/// where the program is not all there.
+/// Returns the mounts that an agent's sandbox needs for the program that runs its turns. Empty if no program does, or
+/// if it runs on the host. `None` if the program is not completely installed.
 #[must_use]
 pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<Fitting>> {
     let Some(program) = super::named(&agent.runtime).filter(|_| !agent.runs_on_host()) else {
@@ -58,8 +60,8 @@ pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<Fitting>> {
     Some(found)
 }
 
-/// The same for all agents of a home, as the sandboxes want it. A program that is not all there takes nothing from a sandbox
-/// that has it, which would cost the jobs in it: while it is updated, it is what it was when it was last seen.
+/// Returns a function that gives the mounts of every agent of a home. A program that is incomplete, for example during
+/// an update, keeps its last known mounts. Removing them would mean a new sandbox, which would end the jobs in it.
 #[must_use]
 pub fn fittings_of(home: &Home) -> Fittings {
     let home = home.clone();
@@ -76,6 +78,7 @@ fn last_seen(look: impl Fn(&Agent) -> Option<Vec<Fitting>> + Send + Sync + 'stat
                 seen.insert(agent.id.clone(), (agent.runtime.clone(), found.clone()));
                 found
             }
+            // Only the mounts of the same program may stay.
             None => match seen.get(&agent.id) {
                 Some((runtime, found)) if *runtime == agent.runtime => found.clone(),
                 _ => Vec::new(),
@@ -84,22 +87,24 @@ fn last_seen(look: impl Fn(&Agent) -> Option<Vec<Fitting>> + Send + Sync + 'stat
     })
 }
 
-/// The files of one turn; they are removed with this.
+/// The folder with the files of one turn. Dropping it removes the folder.
 #[derive(Debug)]
 pub struct TurnFolder(PathBuf);
 
 impl TurnFolder {
-    /// Makes it, empty, under the name that all turns of the session have: its path stands in what a model is told, and a
-    /// provider keeps the beginning of a conversation only as long as that does not change. A session has one turn at a
-    /// time. What an agent's turns before it left is removed when `first` says that none runs.
+    /// Makes the folder, empty. All turns of a session use the same name, because the path is in the text for the
+    /// model, and a provider's prompt cache works only while the beginning of a conversation is unchanged. A session
+    /// has one turn at a time. `first` says that no turn of the agent runs. Then the remains of earlier turns are
+    /// removed.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn make(home: &Home, session: &SessionKey, first: bool) -> Result<Self, String> {
         let turns = turns(home, session.agent());
         if first {
-            // What an earlier process left; it is not worth failing a turn for. The folder itself stays: it is mounted.
+            // Remains of an earlier process. A failure to remove them must not fail the turn. The folder itself stays,
+            // because it is mounted.
             for left in fs_err::read_dir(&turns).into_iter().flatten().flatten() {
                 drop(fs_err::remove_dir_all(left.path()));
             }
@@ -112,17 +117,17 @@ impl TurnFolder {
         made.map(|()| Self(folder)).map_err(|error| error.to_string())
     }
 
-    /// Where it is on the host.
+    /// Returns the path on the host.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes files of an invocation.
+    /// Writes the files of an invocation.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn write(&self, files: &[TurnFile]) -> Result<(), String> {
         for file in files {
             let path = self.0.join(&file.name);
@@ -139,7 +144,8 @@ impl Drop for TurnFolder {
     }
 }
 
-/// Lets a sandbox's user read it, whatever this process makes files with. The home keeps all others out.
+/// Makes a path readable for a sandbox's user, whatever the umask of this process. The home itself keeps other users
+/// out.
 fn readable(path: &Path, mode: u32) -> std::io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
@@ -169,7 +175,7 @@ mod tests {
         assert_eq!(turns, path.parent().unwrap().metadata().unwrap().ino(), "it is mounted");
         drop((turn, second));
         assert!(!path.exists());
-        // Of one whose process was killed nothing is left.
+        // Nothing is left of a turn whose process was killed.
         fs_err::create_dir_all(path.join("left")).unwrap();
         let turn = TurnFolder::make(&home, &ann, false).unwrap();
         assert!(turn.path() == path && turn.path().read_dir().unwrap().next().is_none());
@@ -209,7 +215,7 @@ mod tests {
         assert_ne!(second, first, "another file");
         fs_err::remove_file(&program).unwrap();
         assert_eq!(look(&agent), second);
-        // Another runtime is another matter.
+        // Another runtime does not get the mounts of the former one.
         agent.runtime = "codex".to_owned();
         assert_eq!(look(&agent), []);
         agent.runtime = "native".to_owned();

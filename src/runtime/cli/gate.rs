@@ -1,4 +1,4 @@
-//! What lets a program's turn through to flock: its models by the relay, flock's tools by MCP.
+//! The interface through which a program's turn reaches flock: models through the relay, and flock's tools through MCP.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,86 +8,87 @@ use crate::id::ModelRef;
 use crate::provider::Usage;
 use crate::runtime::{Order, RuntimeError};
 
-/// Lets turns through.
+/// Grants access to turns.
 pub trait Gate: Send + Sync {
-    /// Whether this home has the model's provider: with its own login a program is left to it only where it has not.
+    /// Returns `true` if this home has the model's provider. A program uses its own login only if it does not.
     fn has_provider(&self, model: &ModelRef) -> bool;
 
-    /// Opens a way for one turn of this program. It is closed when what is given is dropped. With `own_login` a model
-    /// whose provider is not in this home is left to the program's own login.
+    /// Opens access for one turn of this program. Dropping the result closes it. With `own_login`, a model whose
+    /// provider is not in this home is left to the program's own login.
     ///
     /// # Errors
     ///
-    /// Where the agent's model can't be asked, or not by this program.
+    /// Returns an error if the agent's model cannot be asked, or not by this program.
     fn open(&self, order: &Order, program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError>;
 }
 
-/// A way through for one turn; dropping it closes it.
+/// Access for one turn. Dropping it ends the access.
 pub struct Pass {
-    /// The way to the agent's model; `None` where the program asks with its own login.
+    /// The access to the agent's model. `None` if the program uses its own login.
     pub relay: Option<Relayed>,
-    /// What opens MCP.
+    /// The token for MCP.
     pub mcp_token: String,
-    /// Where flock is for programs on the host, as `http://127.0.0.1:3779`.
+    /// flock's address for programs on the host, as in `http://127.0.0.1:3779`.
     pub host_origin: String,
-    /// What came of it so far.
+    /// The counts of the turn's calls so far.
     pub calls: Arc<Calls>,
-    /// Closes it when it is dropped.
+    /// Ends the access when it is dropped.
     pub close: Box<dyn Send + Sync>,
 }
 
 /// A model behind the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relayed {
-    /// What opens the relay: in the place of a provider's key.
+    /// The token for the relay. It takes the place of a provider's key.
     pub token: String,
-    /// How the model is asked.
+    /// The wire format of the model.
     pub api: Api,
-    /// Tokens it takes in all.
+    /// Largest context in tokens.
     pub context_window: u64,
-    /// Tokens it may answer with.
+    /// Longest answer in tokens.
     pub max_tokens: u64,
 }
 
-/// What came of the model calls of one turn, by the relay's own count.
+/// The model calls of one turn, as counted by the relay.
 #[derive(Debug, Default)]
 pub struct Calls(Mutex<Count>);
 
-/// See [`Calls`].
+/// The counts in [`Calls`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
-    /// Calls that were answered well.
+    /// Number of calls that were answered well.
     pub answered: u32,
-    /// What they took.
+    /// Tokens of these calls.
     pub usage: Usage,
-    /// The last answer, if it was no good one: the provider's status, and what it said. It is 0 where there was none or it
-    /// broke off, and 400 where that will not pass.
+    /// The provider's status and message of the last answer, if that was an error. The status is 0 if no answer came or
+    /// it broke off, and 400 if such a failure is permanent.
     pub refused: Option<(u16, String)>,
-    /// Why the last call that flock did not let through was not; `None` again once one as large has been.
+    /// The reason why the last refused call was refused by flock. `None` again once a call of at least that size was
+    /// allowed.
     pub forbidden: Option<Forbidden>,
-    /// MCP was asked for the list of tools with this turn's token.
+    /// Set once MCP was asked for the list of tools with this turn's token.
     pub listed_tools: bool,
 }
 
-/// Why flock did not let a call through.
+/// The reason why flock refused a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
-    /// The budget has no room for it now, and may have later.
+    /// The budget has no room for the call now, and may have later.
     #[error("{why}")]
     Paused {
-        /// Why, for people.
+        /// The reason, for people.
         why: String,
-        /// Tokens of the request and of the answer, at most.
+        /// The largest token counts of the request and of the answer.
         call: (u64, u64),
     },
-    /// The agent's settings are against it.
+    /// The agent's settings forbid the call.
     #[error("{0}")]
     Settings(String),
 }
 
 impl Forbidden {
-    /// Whether a call of this size that was let through shows that it does not hold any more. A smaller one, as for a
-    /// title beside the answer, shows nothing of a budget.
+    /// Returns `true` if an allowed call of this size shows that the refusal no longer applies. A smaller call, for
+    /// example for a title, shows nothing about a budget.
     #[must_use]
     pub const fn is_undone_by(&self, (input, output): (u64, u64)) -> bool {
         match self {
@@ -98,12 +99,12 @@ impl Forbidden {
 }
 
 impl Calls {
-    /// Changes it.
+    /// Changes the counts.
     pub fn note(&self, change: impl FnOnce(&mut Count)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// As it is now.
+    /// Returns the present counts.
     #[must_use]
     pub fn now(&self) -> Count {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,7 +1,7 @@
-//! What Claude Code prints with `--output-format stream-json --verbose --include-partial-messages`.
+//! Reads the output of Claude Code with `--output-format stream-json --verbose --include-partial-messages`.
 //!
-//! Each block of an answer comes twice: in pieces (`stream_event`), and whole (`assistant`) once it is done. An answer
-//! that breaks off is asked for anew, and its pieces are worth nothing then.
+//! Each block of an answer comes twice: in pieces (`stream_event`), and whole (`assistant`) when it is complete. An
+//! answer that breaks off is requested again, and its pieces are then void.
 
 use serde_json::Value;
 
@@ -13,43 +13,43 @@ use crate::runtime::cli::reading::{self, content, count, one_line, status, text}
 
 const TITLE: &str = "Claude Code";
 
-/// How flock's tools are called.
+/// Prefix of the names of flock's tools.
 const FLOCKS: &str = "mcp__flock__";
 
-/// Words with which it says that it has no such conversation.
+/// Text with which it says that it does not know the conversation.
 const UNKNOWN: &str = "No conversation found with session ID";
 
-/// Reads its events.
+/// Parser of its events.
 #[derive(Default)]
 pub(super) struct Events {
-    /// It is to go on with a conversation.
+    /// Set if the run continues a conversation.
     is_resumed: bool,
     conversation: String,
-    /// The answer's text since the last call.
+    /// The text of the answer since the last tool call.
     answer: String,
-    /// The message that comes in pieces, and its blocks so far.
+    /// Id of the message that arrives in pieces, and its blocks so far.
     streamed: String,
     blocks: Vec<Block>,
-    /// Calls of its own tools that have not ended.
+    /// Ids and names of calls of its own tools that have not ended.
     open: Vec<(String, String)>,
-    /// Something was said or done.
+    /// Set once anything was said or done.
     begun: bool,
-    /// Why the turn can't end well.
+    /// The reason why the turn cannot end well.
     doomed: Option<String>,
     result: Option<Result>,
-    /// What it took by all results so far.
+    /// Tokens of all results so far.
     usage: Usage,
     cost: f64,
 }
 
-/// A block of the message that comes in pieces.
+/// A block of a message that arrives in pieces.
 struct Block {
     index: u64,
     kind: Kind,
-    /// What was told of it, and bytes of the answer that are its.
+    /// The text that was reported, and the number of bytes that it takes in the answer.
     told: String,
     answer: usize,
-    /// It came whole.
+    /// Set once the whole block has arrived.
     is_whole: bool,
 }
 
@@ -71,7 +71,7 @@ struct Result {
 
 impl Parser for Events {
     fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
-        // A sub-agent's: its answer is not the agent's.
+        // An event of a sub-agent. Its answer is not the agent's.
         if text(line, "/parent_tool_use_id").is_some() {
             return;
         }
@@ -90,6 +90,7 @@ impl Parser for Events {
     }
 
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
+        // The result may name the unknown conversation, or there is no result and only standard error does.
         let unknown = exit.stderr.contains(UNKNOWN);
         let is_fresh = self.is_resumed && !self.begun;
         match (&self.result, &self.doomed) {
@@ -99,6 +100,7 @@ impl Parser for Events {
             (Some(result), None) if result.is_error => {
                 Ended::Failed { status: result.status, message: result.message.clone() }
             }
+            // No model call was made, so the prompt was handled as a slash command.
             (Some(result), None) if result.turns == 0 => Ended::Failed {
                 status: None,
                 message: one_line(&format!(
@@ -119,6 +121,7 @@ impl Events {
 
     fn system(&mut self, line: &Value, said: &mut Vec<Said>) {
         match text(line, "/subtype").unwrap_or_default() {
+            // The event may come again with the same id.
             "init" => {
                 if let Some(id) = text(line, "/session_id").filter(|id| *id != self.conversation) {
                     id.clone_into(&mut self.conversation);
@@ -128,7 +131,7 @@ impl Events {
                 let state = servers
                     .and_then(|all| all.iter().find(|server| text(server, "/name") == Some(handed::SERVER)))
                     .map(|server| text(server, "/status").unwrap_or_default());
-                // One that is still being connected may come to it; flock sees whether it does.
+                // A pending server may still connect. flock itself sees if the program lists its tools.
                 if let Some(state) = state.filter(|state| !matches!(*state, "connected" | "pending")) {
                     let why = one_line(&format!("{TITLE} can't use flock's tools: MCP says {state}"));
                     said.push(Said::Doomed(why.clone()));
@@ -136,6 +139,7 @@ impl Events {
                 }
             }
             "api_retry" => {
+                // The answer that broke off is asked for again from its beginning.
                 self.take_back(0, said);
                 let why = match (text(line, "/error"), status(line, "/error_status")) {
                     (Some(error), Some(status)) => format!("{error} ({status})"),
@@ -153,7 +157,7 @@ impl Events {
         let index = count(event, "/index");
         match text(event, "/type").unwrap_or_default() {
             "message_start" => {
-                // Of a message that is begun again nothing is left.
+                // A message that begins again replaces all of its former pieces.
                 self.take_back(0, said);
                 self.blocks.clear();
                 text(event, "/message/id").unwrap_or_default().clone_into(&mut self.streamed);
@@ -169,6 +173,7 @@ impl Events {
                 _ => {}
             },
             "message_stop" => {
+                // The field says from which block on the message is void.
                 if let Some(first) =
                     line.pointer("/abandoned_blocks/from_block_index").and_then(Value::as_u64)
                 {
@@ -182,7 +187,7 @@ impl Events {
         }
     }
 
-    /// More of a block that comes in pieces.
+    /// Adds a piece of a block.
     fn more(&mut self, index: u64, kind: Kind, piece: Option<&str>, said: &mut Vec<Said>) {
         let Some(piece) = piece.filter(|piece| !piece.is_empty()) else { return };
         let at = self.blocks.iter().position(|block| block.index == index && block.kind == kind);
@@ -205,8 +210,9 @@ impl Events {
         }
     }
 
-    /// Tells more of the answer; gives the bytes by which it grew.
+    /// Reports more of the answer. Returns the number of bytes by which it grew.
     fn say(&mut self, piece: &str, is_first: bool, said: &mut Vec<Said>) -> usize {
+        // A blank line separates two blocks of text.
         let piece =
             if is_first && !self.answer.is_empty() { format!("\n\n{piece}") } else { piece.to_owned() };
         self.answer.push_str(&piece);
@@ -215,7 +221,7 @@ impl Events {
         grown
     }
 
-    /// Takes back what was told of blocks that did not come whole, from this one on.
+    /// Withdraws the reported text of incomplete blocks, beginning with the block `first`.
     fn take_back(&mut self, first: u64, said: &mut Vec<Said>) {
         let mut gone = 0;
         self.blocks.retain(|block| {
@@ -224,7 +230,7 @@ impl Events {
             stays
         });
         if gone > 0 {
-            // They are the last of it: what comes whole later was never in pieces.
+            // The withdrawn text is at the end of the answer: blocks that arrive whole later were never sent in pieces.
             let left = self.answer.len().saturating_sub(gone);
             self.answer.truncate(self.answer.floor_char_boundary(left));
             said.push(Said::Anew(self.answer.clone()));
@@ -232,7 +238,7 @@ impl Events {
     }
 
     fn assistant(&mut self, line: &Value, said: &mut Vec<Said>) {
-        // What it says itself, as of a failure: the result says it, too.
+        // A message of the program itself, for example about a failure. The result repeats it.
         if text(line, "/message/model") == Some("<synthetic>") {
             return;
         }
@@ -258,7 +264,7 @@ impl Events {
         }
     }
 
-    /// A block that is done: what of it was not told in pieces is told now.
+    /// Handles a complete block. The part that was not reported in pieces is reported now.
     fn whole(&mut self, kind: Kind, whole: &str, said: &mut Vec<Said>) {
         let streamed = self.blocks.iter_mut().find(|block| block.kind == kind && !block.is_whole);
         let Some(block) = streamed else {
@@ -282,7 +288,7 @@ impl Events {
                 said.push(Said::Text(rest.to_owned()));
             }
             (Some(rest), Kind::Thinking) => said.push(Said::Thinking(rest.to_owned())),
-            // It became another text than its pieces.
+            // The complete block differs from its pieces.
             (None, Kind::Text) => {
                 let before = self.answer.len().saturating_sub(block.told.len());
                 self.answer.truncate(self.answer.floor_char_boundary(before));
@@ -297,6 +303,7 @@ impl Events {
     fn call(&mut self, block: &Value, said: &mut Vec<Said>) {
         let (Some(call), Some(tool)) = (text(block, "/id"), text(block, "/name")) else { return };
         self.begun = true;
+        // The answer of a turn is the text after the last call.
         self.answer.clear();
         for block in &mut self.blocks {
             block.answer = 0;
@@ -323,6 +330,7 @@ impl Events {
             let (call, tool) = self.open.swap_remove(at);
             let result = block.get("content").map(content).unwrap_or_default();
             let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or_default();
+            // Only a failed command has its code in the text.
             if let Some(code) = exit_code(&result).filter(|_| failed) {
                 said.push(Said::Exit { call: call.clone(), code });
             }
@@ -358,8 +366,8 @@ impl Events {
         self.spent(line, said);
     }
 
-    /// What was taken since the last result. `total_cost_usd` is of the whole conversation, which may have begun long
-    /// before this run.
+    /// Adds the usage since the last result. `total_cost_usd` cannot be used: it counts the whole conversation, which
+    /// may be much older than this run.
     fn spent(&mut self, line: &Value, said: &mut Vec<Said>) {
         let models = line.pointer("/model_usage_since_last_result").and_then(Value::as_object);
         let mut costs = Vec::new();
@@ -373,6 +381,7 @@ impl Events {
             };
             costs.push(reading::dollars(model, "/costUSD"));
         }
+        // Without usage by model, the sum of this result counts.
         if costs.is_empty() {
             self.usage += Usage {
                 input: count(line, "/usage/input_tokens"),
@@ -392,7 +401,7 @@ impl Events {
     }
 }
 
-/// The code in the first line of a failed command's result.
+/// Reads the exit code in the first line of a failed command's result.
 fn exit_code(result: &str) -> Option<i64> {
     result.lines().next()?.strip_prefix("Exit code ")?.trim().parse().ok()
 }

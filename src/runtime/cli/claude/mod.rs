@@ -1,4 +1,4 @@
-//! Claude Code.
+//! The agent program Claude Code.
 
 mod events;
 
@@ -15,19 +15,18 @@ use crate::config::{Api, Effort};
 use crate::provider::anthropic;
 use crate::sandbox::policy::Withheld;
 
-/// Claude Code.
 pub struct Claude;
 
-/// The tools that are offered beside flock's: those that work in the folder. Sub-agents, schedules and what goes into
-/// the web are not among them: nobody would see what they do.
+/// The program's own tools that are offered beside flock's: those that work in the folder. Sub-agents, schedules and
+/// web access are not offered, because nobody would see what they do.
 const COMMANDS: [&str; 1] = ["Bash"];
 const WRITING: [&str; 3] = ["Edit", "NotebookEdit", "Write"];
 const READING: [&str; 3] = ["Glob", "Grep", "Read"];
-/// Its notes of what is to be done, which reach nothing: no policy is about them.
+/// Its to-do notes. They affect nothing else, so no policy applies to them.
 const NOTES: [&str; 5] = ["TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
 
-/// What keeps it from the network beside its model, from asking for a person, and from what others have put into the
-/// working folder.
+/// Settings that keep it from using the network beyond its model, from asking a person, and from reading files that
+/// others have put into the working folder.
 const SWITCHES: [(&str, &str); 14] = [
     ("CLAUDE_CODE_MAX_RETRIES", "2"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -42,21 +41,22 @@ const SWITCHES: [(&str, &str); 14] = [
     ("CLAUDE_CODE_DISABLE_CRON", "1"),
     ("CLAUDE_CODE_DISABLE_WORKFLOWS", "1"),
     ("CLAUDE_CODE_DISABLE_TERMINAL_TITLE", "1"),
-    // Flock's tools would be hidden behind a search else.
+    // Otherwise flock's tools would be hidden behind a search.
     ("ENABLE_TOOL_SEARCH", "false"),
 ];
 
-/// The variable with the folder of its settings, its login and its conversations.
+/// The variable with the folder of its settings, login and conversations.
 const FOLDER: &str = "CLAUDE_CONFIG_DIR";
 
-/// What in its folder it goes on with. All else there steers it or may some day, had the agent put it there: settings and
-/// instructions, logins, and `.claude.json`, which sets its environment.
+/// The entries of its folder that it needs to continue a conversation. Everything else is removed, because the agent
+/// may have written it and it steers the program or may do so in a later version: settings, instructions, logins, and
+/// `.claude.json`, which sets its environment.
 const KEPT: [&str; 7] =
     ["file-history", "projects", "session-env", "sessions", "shell-snapshots", "tasks", "todos"];
 
-/// Tokens below which it takes no window for its conversation, of a model whose name it knows.
+/// Smallest context window, in tokens, that it accepts for a model that it knows by name.
 const LEAST_WINDOW: u64 = 100_000;
-/// The fewest tokens that a model can be let think in; they count among those of its answer.
+/// Smallest thinking budget in tokens. It counts as a part of the answer.
 const LEAST_THINKING: u64 = 1_024;
 
 impl Program for Claude {
@@ -121,6 +121,7 @@ impl Program for Claude {
     }
 
     fn habits(&self) -> Habits {
+        // 384 MiB: below this it is killed when it runs a command.
         Habits { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
     }
 
@@ -129,6 +130,7 @@ impl Program for Claude {
     }
 
     fn refuses_host(&self, is_root: bool) -> Option<&'static str> {
+        // As root it refuses to skip its permission questions.
         is_root.then_some("as root it asks a person about each step, and nobody is there to answer")
     }
 
@@ -155,10 +157,11 @@ impl Program for Claude {
         if let Some(effort) = turn.effort.filter(|effort| *effort != Effort::Off) {
             arguments.extend(["--effort", effort.as_str()]);
         }
-        // A server by HTTP, and no other than this one.
+        // One server, by HTTP. `--strict-mcp-config` excludes all others.
         let config = json!({"mcpServers": {SERVER: {
             "type": "http",
             "url": format!("{}/mcp", turn.origin),
+            // The program puts the variable's value here, so the token itself is in no file.
             "headers": {"Authorization": format!("Bearer ${{{MCP_TOKEN}}}")},
             "timeout": handed::patience_ms(),
         }}});
@@ -167,7 +170,7 @@ impl Program for Claude {
         let system;
         if !turn.system.is_empty() {
             system = handed::file(&mut run, turn, "system.md", turn.system.to_owned());
-            // A resumed conversation would go on with the text that it began with.
+            // Otherwise a resumed conversation keeps the system prompt with which it began.
             arguments.extend(["--append-system-prompt-file", &system, "--system-prompt-snapshot", "off"]);
         }
         let name;
@@ -185,7 +188,8 @@ impl Program for Claude {
         set(MCP_TOKEN, turn.mcp_token);
         match turn.effort {
             Some(Effort::Off) => set("CLAUDE_CODE_DISABLE_THINKING", "1"),
-            // It passes the word over where the model knows none, and has that think with all that an answer may be long.
+            // The program ignores the effort for models without effort levels, and lets those think for the whole
+            // length of an answer.
             Some(effort) => {
                 if let Some(budget) = anthropic::thinking_budget(turn.model, effort, turn.max_tokens) {
                     set("MAX_THINKING_TOKENS", &budget.to_string());
@@ -199,9 +203,10 @@ impl Program for Claude {
             limits(turn, &mut set);
         }
         if turn.place == Place::Sandbox {
-            // Else it refuses to run as root without questions, which it may do there.
+            // Otherwise it refuses to skip its permission questions as root. In a sandbox that is safe.
             set("IS_SANDBOX", "1");
         }
+        // Without a folder of flock's it uses its user's, with the login there.
         if let Some(state) = turn.state {
             set(FOLDER, state);
             run.kept = Some(&KEPT);
@@ -234,7 +239,7 @@ impl Program for Claude {
     }
 }
 
-/// The tools that it has, others not even when its model calls them.
+/// Returns the tools that it may use. It refuses all others even if its model calls them.
 fn tools(withheld: Withheld) -> String {
     let kinds: [(&[&str], bool); 4] = [
         (&COMMANDS, withheld.commands),
@@ -246,12 +251,15 @@ fn tools(withheld: Withheld) -> String {
     offered.flat_map(|(names, _)| names.iter().copied()).collect::<Vec<_>>().join(",")
 }
 
-/// What the model takes and gives: of one that it does not know by its name it would believe a million tokens.
+/// Sets the size of the context and of the answer. For a model that it does not know by name it would assume a million
+/// tokens.
 fn limits(turn: &Turn<'_>, set: &mut impl FnMut(&str, &str)) {
     set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &turn.max_tokens.to_string());
-    // Of a model that it does not know it takes this window; of one that it knows the other, where that is less.
+    // The first variable applies to unknown models. The second applies to known ones, if it is smaller than their own
+    // window.
     set("CLAUDE_CODE_MAX_CONTEXT_TOKENS", &turn.context_window.to_string());
     set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", &turn.context_window.max(LEAST_WINDOW).to_string());
+    // An answer this short has no room for the smallest thinking budget.
     if turn.max_tokens <= LEAST_THINKING && turn.effort != Some(Effort::Off) {
         set("CLAUDE_CODE_DISABLE_THINKING", "1");
     }

@@ -1,29 +1,30 @@
-//! What Codex knows of models. The list it carries says of the newer ones that MCP tools are found by searching: they
-//! would not see flock's. Of a model that is not in the list it would know neither the size nor how to patch files.
+//! Adapts Codex's list of models. The built-in list says that newer models find MCP tools by a search, so they would
+//! not see flock's. For a model outside the list, Codex would know neither its size nor how it patches files.
 
 use serde_json::{Value, json};
 
 use crate::runtime::cli::program::Turn;
 use crate::runtime::cli::reading::text;
 
-/// After whose entry that of an unknown model is made: the first of these that is there, else the last of all.
+/// Entries after which the entry of an unknown model is made. The first one that exists is used, otherwise the last of
+/// the list.
 const LIKE: [&str; 2] = ["gpt-5.5", "gpt-5.6-luna"];
 
-/// Takes the list that it prints, with every tool shown to every model.
+/// Parses the list that Codex prints, and changes it so that every tool is shown to every model.
 pub(super) fn taken(printed: &str) -> Option<String> {
     let mut list: Value = serde_json::from_str(printed.trim()).ok()?;
     let models = list.get_mut("models")?.as_array_mut()?;
     models.retain(|model| model.is_object() && text(model, "/slug").is_some());
     for model in models.iter_mut() {
         model["supports_search_tool"] = json!(false);
-        // Sub-agents, which some models have whatever else is said of them.
+        // This turns off sub-agents, which some models have regardless of other settings.
         model["multi_agent_version"] = Value::Null;
     }
     (!models.is_empty()).then(|| json!({ "models": models }).to_string())
 }
 
-/// The entry of the turn's model, or all where the program chooses one itself, without what it is not to have: which
-/// shell and which patches there are is said of each model.
+/// Returns the entry of the turn's model, or all entries if the program chooses the model. Withheld tools are removed:
+/// the entry of a model says which shell and which patch tool it has.
 pub(super) fn of(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
     let mut models = chosen(list, turn)?;
     for model in &mut models {
@@ -52,6 +53,7 @@ fn chosen(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
     }
     let like = LIKE.into_iter().find_map(at).or(models.len().checked_sub(1))?;
     let mut model = models.swap_remove(like);
+    // These fields would describe the other model to people.
     for (name, value) in [
         ("slug", json!(turn.model)),
         ("display_name", json!(turn.model)),
@@ -63,7 +65,7 @@ fn chosen(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
     ] {
         model.as_object_mut()?.insert(name.to_owned(), value);
     }
-    // Not known with the program's own login.
+    // The size is not known if the program uses its own login.
     if turn.context_window > 0 {
         model["context_window"] = json!(turn.context_window);
         model["max_context_window"] = json!(turn.context_window);

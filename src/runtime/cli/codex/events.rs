@@ -1,4 +1,5 @@
-//! What Codex prints with `codex exec --json`: one event for each item of its work, an answer's text whole.
+//! Reads the output of `codex exec --json`: one event for each item of its work. The text of an answer comes as a
+//! whole.
 
 use serde_json::{Value, json};
 
@@ -10,25 +11,25 @@ use crate::runtime::cli::reading::{self, content, count, one_line, text, valid_s
 
 const TITLE: &str = "Codex";
 
-/// Words with which it says that it has no such conversation.
+/// Text with which it says that it does not know the conversation.
 const UNKNOWN: &str = "no rollout found for thread id";
 
-/// Words with which it says that flock's tools can't be reached.
+/// Text with which it says that flock's tools cannot be reached.
 const NO_TOOLS: &str = "required MCP servers failed to initialize";
 
-/// Reads its events.
+/// Parser of its events.
 pub(super) struct Events {
-    /// What it counts is of the whole conversation, not of this run.
+    /// Set if the run continues a conversation. Its token counts are then those of the whole conversation.
     is_resumed: bool,
     conversation: String,
-    /// Something of an answer was told since the last call; something of thinking.
+    /// Set if text, or thinking, was reported since the last call.
     has_text: bool,
     has_thought: bool,
-    /// Calls that have not ended, by their item's id.
+    /// Ids of calls that have not ended.
     open: Vec<String>,
-    /// Something was said or done.
+    /// Set once anything was said or done.
     begun: bool,
-    /// The last error that was no mere retry.
+    /// The last error that was not just a retry.
     error: Option<String>,
     end: Option<End>,
 }
@@ -58,6 +59,7 @@ impl Events {
             "agent_message" if is_done => {
                 let message = text(item, "/text").unwrap_or_default();
                 if !message.is_empty() {
+                    // The program prints whole messages, so they are separated here.
                     let before = if self.has_text { "\n\n" } else { "" };
                     said.push(Said::Text(format!("{before}{message}")));
                     self.has_text = true;
@@ -75,6 +77,7 @@ impl Events {
             }
             "command_execution" => {
                 let arguments = json!({"command": text(item, "/command").unwrap_or_default()});
+                // The event of the beginning may be missing.
                 self.began(id, "command_execution", arguments, said);
                 if is_done {
                     self.ran(id, item, said);
@@ -88,6 +91,7 @@ impl Events {
                 }
             }
             "mcp_tool_call" => self.mcp(id, item, is_done, said),
+            // A search is reported once, when it is done.
             "web_search" if is_done => {
                 self.begun = true;
                 if let Some(query) = text(item, "/query").or_else(|| text(item, "/action/query")) {
@@ -101,7 +105,7 @@ impl Events {
         }
     }
 
-    /// A command has ended.
+    /// Reports the end of a command.
     fn ran(&mut self, id: &str, item: &Value, said: &mut Vec<Said>) {
         let output = text(item, "/aggregated_output").unwrap_or_default();
         let code = item.get("exit_code").and_then(Value::as_i64);
@@ -118,7 +122,7 @@ impl Events {
     fn mcp(&mut self, id: &str, item: &Value, is_done: bool, said: &mut Vec<Said>) {
         let server = text(item, "/server").unwrap_or_default();
         if server == handed::SERVER {
-            // Both its events come in the order of the stream; one is enough.
+            // An MCP call has two events in the stream. One report is enough.
             if !is_done || !self.open.iter().any(|open| open == id) {
                 self.begun = true;
                 self.has_text = false;
@@ -141,7 +145,7 @@ impl Events {
         }
     }
 
-    /// A call begins, unless it was told before.
+    /// Reports the beginning of a call, unless it was reported before.
     fn began(&mut self, id: &str, tool: &str, arguments: Value, said: &mut Vec<Said>) {
         if self.open.iter().any(|open| open == id) {
             return;
@@ -161,6 +165,7 @@ impl Events {
 
     fn completed(&mut self, line: &Value, said: &mut Vec<Said>) {
         self.end = Some(End::Completed);
+        // `input_tokens` includes the cached ones.
         let (all, read) = (count(line, "/usage/input_tokens"), count(line, "/usage/cached_input_tokens"));
         let write = count(line, "/usage/cache_write_input_tokens");
         let usage = Usage {
@@ -190,6 +195,7 @@ impl Parser for Events {
             }
             "error" => {
                 let message = one_line(text(line, "/message").unwrap_or_default());
+                // A retry is reported as an error with this text.
                 if message.starts_with("Reconnecting...") {
                     said.push(Said::Retrying(message));
                 } else {
@@ -212,6 +218,7 @@ impl Parser for Events {
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         match (&self.end, &self.error) {
             (Some(End::Completed), _) => Ended::Well { cut: false },
+            // The reason of the failed turn wins over an earlier error.
             (Some(End::Failed(message)), _) | (None, Some(message)) => {
                 Ended::Failed { status: status(message), message: message.clone() }
             }
@@ -230,7 +237,7 @@ impl Parser for Events {
     }
 }
 
-/// Why an item failed, if it did; its output where it says nothing else.
+/// Returns the reason why an item failed, if it did. Its output takes the place of a missing reason.
 fn failure(item: &Value, output: &str) -> Option<String> {
     let message = text(item, "/error/message").or_else(|| text(item, "/error"));
     match (message, text(item, "/status")) {
@@ -242,7 +249,7 @@ fn failure(item: &Value, output: &str) -> Option<String> {
     }
 }
 
-/// The status of the model's server in what is said of a failure.
+/// Finds the HTTP status of the model's server in the text of a failure.
 fn status(message: &str) -> Option<u16> {
     ["unexpected status ", "last status: "].into_iter().find_map(|words| {
         let (_, rest) = message.split_once(words)?;

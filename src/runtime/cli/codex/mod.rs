@@ -1,4 +1,4 @@
-//! Codex.
+//! The agent program Codex.
 
 mod catalog;
 mod events;
@@ -16,10 +16,9 @@ use super::program::{
 use super::reading;
 use crate::config::{Api, Effort};
 
-/// Codex.
 pub struct Codex;
 
-/// What it has beside its shell and its patches: nothing of that is wanted, or seen by anybody.
+/// Features besides its shell and its patches. They are turned off, because nobody would see what they do.
 const DISABLED: [&str; 12] = [
     "apps",
     "plugins",
@@ -35,10 +34,10 @@ const DISABLED: [&str; 12] = [
     "tool_suggest",
 ];
 
-/// The variable with the folder of its settings, its login and its conversations.
+/// The variable with the folder of its settings, login and conversations.
 const FOLDER: &str = "CODEX_HOME";
 
-/// What in its folder would change how it works, had the agent put it there.
+/// Entries of its folder that could change how it works. They are removed, because the agent may have written them.
 const STEERING: [&str; 16] = [
     ".agents",
     ".credentials.json",
@@ -58,7 +57,7 @@ const STEERING: [&str; 16] = [
     "skills",
 ];
 
-/// Bytes of a setting on a command line. The kernel takes 128 KiB for a word.
+/// Longest setting on a command line, in bytes. The kernel allows 128 KiB for one argument.
 const WORD: usize = 100 << 10;
 
 impl Program for Codex {
@@ -103,12 +102,14 @@ impl Program for Codex {
     }
 
     fn parts(&self, command: &Path) -> Result<Parts, String> {
-        // npm's command is a launcher that runs on Node; beside the program there are helpers that it starts.
+        // npm's command is a launcher that runs on Node. Next to the native program there are helper programs that it
+        // starts.
         let vendor = format!("vendor/{}-unknown-linux-musl/bin/codex", std::env::consts::ARCH);
         let package = format!("codex-linux-{}/{vendor}", native::npm_arch());
         let places =
             [format!("node_modules/@openai/{package}"), format!("@openai/{package}"), package, vendor];
         let file = native::native(command, &places)?;
+        // The whole folder is mounted if it holds helper programs.
         let folder = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
         match folder.filter(|folder| folder.join("codex-resources").is_dir()) {
             Some(folder) => Ok(Parts {
@@ -121,6 +122,7 @@ impl Program for Codex {
     }
 
     fn habits(&self) -> Habits {
+        // 128 MiB: below this it is killed when it runs a command.
         Habits { takes_names: false, renews_prompt: false, least_memory: 128 << 20 }
     }
 
@@ -133,6 +135,7 @@ impl Program for Codex {
         let arguments = words.into_iter().map(str::to_owned).collect();
         let home = turn.state.map(|state| (FOLDER.to_owned(), state.to_owned()));
         let environment = home.into_iter().collect();
+        // The folder is set here too, so that the question reads no settings of the user.
         let invocation = Invocation { arguments, environment, ..Invocation::default() };
         Some(Learned { invocation, file: None, take: catalog::taken })
     }
@@ -140,6 +143,7 @@ impl Program for Codex {
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
         let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
         let models = turn.learned.and_then(|all| catalog::of(all, turn));
+        // Without the list nothing could turn the withheld tools off.
         if models.is_none() && turn.withheld.is_any() {
             return Err(
                 "Codex can't be kept from its tools: the models that it knows are not known".to_owned()
@@ -175,7 +179,8 @@ impl Program for Codex {
             }
         }
         if let Some(state) = turn.state {
-            // In a file: a command line is for all to see, and has no room for a long prompt.
+            // The settings go into a file, because every user can see a command line, and it has no room for a long
+            // prompt.
             run.environment.push((FOLDER.to_owned(), state.to_owned()));
             let config = settings.iter().fold(String::new(), |mut text, (name, value)| {
                 let _ = writeln!(text, "{name} = {value}");
@@ -185,7 +190,7 @@ impl Program for Codex {
                 .chain([StateFile { path: "config.toml".to_owned(), content: Some(config) }])
                 .collect();
         } else {
-            // The person's own settings are neither read nor written, their login is used.
+            // The user's own settings are neither read nor written. Only their login is used.
             add(&["--ignore-user-config"]);
             for (name, value) in settings {
                 if value.len() > WORD {
@@ -198,6 +203,7 @@ impl Program for Codex {
                 add(&["-c", &format!("{name}={value}")]);
             }
         }
+        // The conversation's name and `-` for standard input are positional, so they come last.
         if let Conversation::Resumed(thread) = turn.conversation {
             add(&[thread]);
         }
@@ -231,12 +237,12 @@ impl Program for Codex {
     }
 }
 
-/// Its settings, with the values as TOML has them.
+/// Returns its settings, with the values in TOML.
 fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let mut set = |name: &str, value: Value| settings.push((name.to_owned(), toml(&value)));
     for (name, value) in [
-        // No AGENTS.md, no skills, no web, and nothing to anybody but the model's server.
+        // Turns off AGENTS.md, skills, web access, and all messages to other servers than the model's.
         ("project_doc_max_bytes", json!(0)),
         ("skills.bundled.enabled", json!(false)),
         ("skills.include_instructions", json!(false)),
@@ -244,7 +250,7 @@ fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) ->
         ("check_for_update_on_startup", json!(false)),
         ("analytics.enabled", json!(false)),
         ("feedback.enabled", json!(false)),
-        // What it runs needs neither.
+        // Commands that it runs do not need these tokens.
         ("shell_environment_policy.exclude", json!([RELAY_KEY, MCP_TOKEN])),
     ] {
         set(name, value);
@@ -259,6 +265,7 @@ fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) ->
         set("model_catalog_json", json!(catalog));
     }
     if turn.relay_token.is_some() {
+        // The relay takes the place of the model's provider.
         set("model_provider", json!(SERVER));
         let base = format!("{}{}", turn.origin, relay_path(Api::OpenAiResponses));
         for (name, value) in [
@@ -275,7 +282,7 @@ fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) ->
     for (name, value) in [
         ("url", json!(format!("{}/mcp", turn.origin))),
         ("bearer_token_env_var", json!(MCP_TOKEN)),
-        // Without flock's tools there is to be no turn.
+        // Without flock's tools the turn must fail.
         ("required", json!(true)),
         ("tool_timeout_sec", json!(handed::PATIENCE.as_secs())),
         ("default_tools_approval_mode", json!("approve")),
@@ -285,12 +292,12 @@ fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) ->
     settings
 }
 
-/// A value as TOML: its basic strings are those of JSON but for one character, which JSON leaves as it is.
+/// Formats a value as TOML. Its basic strings are those of JSON, except for one character that JSON does not escape.
 fn toml(value: &Value) -> String {
     value.to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// A word for how much the model is to think, of those it takes: not every one can be told not to.
+/// Returns the word for the effort that the model accepts. Not every model can be told not to think.
 fn level(effort: Effort, models: Option<&[Value]>) -> &'static str {
     let has = |level: &str| {
         models

@@ -1,5 +1,5 @@
-//! Results that are given twice. It does so (seen in 0.61) once it goes on with a conversation that has calls, and Google's
-//! API refuses that: there have to be as many results as there were calls.
+//! Removes results that are sent twice. Gemini CLI does so (seen in 0.61) when it continues a conversation with tool
+//! calls, and Google's API refuses the request: there must be as many results as calls.
 
 use std::collections::HashSet;
 
@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use crate::config::Api;
 
-/// The request with each result once; `None` where that is so already.
+/// Returns the request with each result once. `None` if there is nothing to remove.
 pub fn once(bytes: &[u8], api: Api) -> Option<Bytes> {
     const RESULT: &str = "functionResponse";
+    // Parsing is needed only if the request holds at least two results.
     if api != Api::GoogleGenerativeAi || memmem::find_iter(bytes, RESULT).nth(1).is_none() {
         return None;
     }

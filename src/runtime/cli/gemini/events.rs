@@ -1,5 +1,5 @@
-//! What Gemini CLI prints with `-o stream-json`. Its thinking is not among it, and an exit code of 0 says nothing: it
-//! ends so when it is told to end, and once it has printed more than its pipe took.
+//! Reads the output of Gemini CLI with `-o stream-json`. It does not contain the thinking. An exit code of 0 proves
+//! nothing: the program also returns it when it is told to end, and when it has printed more than its pipe took.
 
 use serde_json::Value;
 
@@ -10,28 +10,28 @@ use crate::runtime::cli::reading::{self, count, one_line, text, valid_status};
 
 const TITLE: &str = "Gemini CLI";
 
-/// How flock's tools are called.
+/// Prefix of the names of flock's tools.
 const FLOCKS: &str = "mcp_flock_";
 
-/// Words with which it says that it has no such conversation.
+/// Text with which it says that it does not know the conversation.
 const UNKNOWN: &str = "Invalid session identifier";
 
-/// Its exit code where it can't ask its model, for want of a login. What it says beside that is of its folder, which may
-/// be one of flock's.
+/// Exit code if it cannot ask its model because it has no login. Its message then names its own folder, which may be
+/// one of flock's and would mislead a person.
 const NO_LOGIN: i32 = 41;
 
-/// What mends that.
+/// The advice for that.
 const LOG_IN: &str = "its user has no login that it can use here: run gemini in a terminal and log in";
 
-/// Reads its events.
+/// Parser of its events.
 pub(super) struct Events {
     is_resumed: bool,
     conversation: String,
-    /// Calls of its own tools that have not ended.
+    /// Ids and names of calls of its own tools that have not ended.
     open: Vec<(String, String)>,
-    /// Something was said or done.
+    /// Set once anything was said or done.
     begun: bool,
-    /// The last error that it told of.
+    /// The last error that it reported.
     error: Option<String>,
     end: Option<End>,
 }
@@ -76,7 +76,7 @@ impl Events {
         let Some(at) = self.open.iter().position(|(open, _)| open == id) else { return };
         let (call, tool) = self.open.swap_remove(at);
         let result = line.get("output").map(reading::content).unwrap_or_default();
-        // A command that failed is a success here: its exit code is not told.
+        // A failed command counts as a success here, and its exit code is not reported.
         let error = (text(line, "/status") == Some("error"))
             .then(|| text(line, "/error/message").map_or_else(|| result.clone(), str::to_owned));
         said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
@@ -91,7 +91,7 @@ impl Events {
                 told.or_else(|| self.error.clone()).unwrap_or_else(|| "it does not say why".to_owned()),
             )
         });
-        // `input_tokens` has the cached ones; `output_tokens` has not what it thought, the sum has.
+        // `input_tokens` includes the cached ones. `output_tokens` does not include the thinking, but the total does.
         let all = count(line, "/stats/input_tokens");
         let cached = count(line, "/stats/cached");
         let output = count(line, "/stats/total_tokens").saturating_sub(all);
@@ -116,7 +116,7 @@ impl Parser for Events {
                     said.push(Said::Conversation(id.to_owned()));
                 }
             }
-            // Its user's message comes back, too.
+            // The user's message is printed as well.
             "message" if text(line, "/role") == Some("assistant") => {
                 if let Some(piece) = text(line, "/content").filter(|piece| !piece.is_empty()) {
                     self.begun = true;
@@ -154,13 +154,14 @@ impl Parser for Events {
     }
 }
 
-/// The status of the model's server: in the answer that it quotes, else the code that it exited with, which is what a
-/// byte has room for of it.
+/// Finds the HTTP status of the model's server: in the answer that the message quotes, or else in the exit code, which
+/// is the lowest byte of the status.
 fn status(message: &str, code: i32) -> Option<u16> {
     let quoted = message.split_once("\"code\":").and_then(|(_, rest)| {
         let digits = rest.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse().ok().and_then(valid_status)
     });
+    // Statuses from 400 to 511 become exit codes from 144 to 255.
     let exited = u64::try_from(code).ok().filter(|code| (144..256).contains(code));
     quoted.or_else(|| exited.and_then(|code| valid_status(code + 256)))
 }

@@ -1,11 +1,12 @@
-//! The login that Gemini CLI's user has: of which files it is made, and of which kind it is.
+//! The login of Gemini CLI's user: its files and its kind.
 
 use serde_json::{Value, json};
 
 use crate::runtime::cli::reading;
 
-/// What the login of its user is made of: a key in a `.env` or in a file of its own that only it can read, or tokens of
-/// an account with Google. What is in the system's keyring, or was made by Google's own tools, it finds by itself.
+/// The files of its user's login: a key in `.env` or in a file of its own that only the program can read, or the tokens
+/// of a Google account. A login in the system's keyring, or one made by Google's own tools, is found by the program
+/// itself.
 pub(super) const FILES: [&str; 5] = [
     ".env",
     ".gemini/.env",
@@ -14,21 +15,23 @@ pub(super) const FILES: [&str; 5] = [
     ".gemini/oauth_creds.json",
 ];
 
-/// Which kind of login its user has chosen, as its own settings say it; nothing where it finds that out by itself.
+/// Returns the kind of login that the user has chosen in the program's settings. Empty if the program finds that out
+/// itself.
 pub(super) fn kind(user_settings: Option<&str>) -> Result<Value, String> {
     let Some(text) = user_settings else { return Ok(json!({})) };
     let all: Value = serde_json::from_str(&without_comments(text))
         .map_err(|error| format!("the settings of Gemini CLI's user are no JSON: {error}"))?;
+    // Only the kind is taken. Other settings of the user must not steer a turn.
     let kind = reading::text(&all, "/security/auth/selectedType");
     Ok(kind.map_or_else(|| json!({}), |kind| json!({"selectedType": kind})))
 }
 
-/// Whether such a login is a key, and no account with Google.
+/// Returns `true` if the login is a key and not a Google account.
 pub(super) fn is_key(login: &Value) -> bool {
     matches!(reading::text(login, "/selectedType"), Some("gemini-api-key" | "vertex-ai" | "gateway"))
 }
 
-/// JSON without the comments that it lets its user write into its settings.
+/// Removes comments from JSON. Gemini CLI allows them in its settings.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -40,6 +43,7 @@ fn without_comments(text: &str) -> String {
         } else if let Some(comment) = rest.strip_prefix("/*") {
             comment.find("*/").map_or(rest.len(), |end| end + 4)
         } else {
+            // A comment mark inside a string is text, so strings are copied as a whole.
             let end = if rest.starts_with('"') { end_of_string(rest) } else { 1 };
             plain.push_str(&rest[..end]);
             end
@@ -49,7 +53,7 @@ fn without_comments(text: &str) -> String {
     plain + rest
 }
 
-/// Where a string of JSON that begins here ends.
+/// Returns the length of the JSON string at the beginning of a text.
 fn end_of_string(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

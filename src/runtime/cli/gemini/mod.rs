@@ -1,4 +1,4 @@
-//! Gemini CLI.
+//! The agent program Gemini CLI.
 
 mod doubled;
 mod events;
@@ -19,22 +19,22 @@ use crate::config::Api;
 use crate::provider::google;
 use crate::sandbox::policy::Withheld;
 
-/// Gemini CLI.
 pub struct Gemini;
 
-/// What keeps it from questions, from the network beside its model, and from a second process of itself.
+/// Settings that keep it from asking questions, from using the network beyond its model, and from starting itself a
+/// second time.
 const SWITCHES: [(&str, &str); 6] = [
     ("GEMINI_CLI_TRUST_WORKSPACE", "true"),
     ("GEMINI_CLI_NO_RELAUNCH", "true"),
     ("GEMINI_TELEMETRY_ENABLED", "false"),
     ("NO_COLOR", "1"),
-    // It warns of lesser ones.
+    // It prints a warning for terminals with fewer colours.
     ("TERM", "xterm-256color"),
     ("COLORTERM", "truecolor"),
 ];
 
-/// Tools that are not offered: sub-agents, the web, and what asks a person. A list of those that are would leave out
-/// flock's, too.
+/// Tools that are not offered: sub-agents, the web, and those that ask a person. A list of allowed tools instead would
+/// exclude flock's as well.
 const EXCLUDED: [&str; 11] = [
     "activate_skill",
     "ask_user",
@@ -49,16 +49,17 @@ const EXCLUDED: [&str; 11] = [
     "web_fetch",
 ];
 
-/// What runs commands, what writes and what reads; an agent may have to be without.
+/// Tools that run commands, write and read. An agent may be denied each kind.
 const COMMANDS: [&str; 3] = ["run_shell_command", "list_background_processes", "read_background_output"];
 const WRITING: [&str; 2] = ["replace", "write_file"];
 const READING: [&str; 6] =
     ["glob", "grep_search", "list_directory", "read_file", "read_many_files", "search_file_content"];
 
-/// What in its folder it goes on with; see [`OWN_PROMPT`], too. All else there steers it or may some day, had the agent
-/// put it there.
+/// Entries of its folder that it needs to continue, besides [`OWN_PROMPT`]. Everything else is removed, because the
+/// agent may have written it and it steers the program or may do so in a later version.
 const KEPT: [&str; 6] = [
-    // What Node has made of its program. An agent that ran commands once may have put something else there.
+    // The compiled code of the program. An agent that once could run commands may have changed it, so it is dropped
+    // when commands are withheld.
     ".cache",
     ".gemini/history",
     ".gemini/installation_id",
@@ -67,25 +68,25 @@ const KEPT: [&str; 6] = [
     OWN_PROMPT,
 ];
 
-/// Of the tokens that it believes a model to take, those after which it makes its conversation shorter.
+/// Share of the context that it believes a model to have, after which it compresses its conversation.
 const USUAL_SHARE: f64 = 0.5;
 
-/// The number of the switch, of those that its maker sets for accounts of its own, that says how many seconds a model may
-/// take until it begins to answer: without a word 60, and no setting says another. Some models think for longer.
+/// Number of an internal experiment flag. It sets how many seconds a model may take until it begins to answer. The
+/// default is 60, no setting changes it, and some models think for longer.
 const PATIENCE_SWITCH: u32 = 45_773_134;
-/// As long as that: an hour. The relay and the turn's own limit end what takes too long.
+/// Value of the flag: an hour. The relay and the time limit of the turn end requests that take too long.
 const PATIENCE: &str = "3600";
 
-/// The file in its folder that it writes its own system prompt to.
+/// The file in its folder to which it writes its own system prompt.
 const OWN_PROMPT: &str = "own-system.md";
 
-/// The variable that names the folder in which it has its own.
+/// The variable that names the folder above its own.
 const HOME: &str = "GEMINI_CLI_HOME";
 
-/// Its settings, in that folder.
+/// Path of its settings in that folder.
 const SETTINGS: &str = ".gemini/settings.json";
 
-/// Nobody listens on this port: a request that is to fail goes there.
+/// An address where nothing listens, for a request that is meant to fail.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 impl Program for Gemini {
@@ -142,6 +143,7 @@ impl Program for Gemini {
     }
 
     fn habits(&self) -> Habits {
+        // 1 GiB: below this it is killed when it runs a command.
         Habits { takes_names: true, renews_prompt: true, least_memory: 1 << 30 }
     }
 
@@ -150,8 +152,8 @@ impl Program for Gemini {
     }
 
     fn login(&self) -> Option<Login> {
-        // It has one folder for its login and its settings, flock's tools among them. Settings from elsewhere go before
-        // those, but it takes them only from where root alone writes.
+        // It has one folder for its login and its settings, including the list of MCP servers. It would prefer settings
+        // from another place, but only from one that root alone can write.
         Some(Login { variable: HOME, files: &login::FILES, settings: SETTINGS })
     }
 
@@ -160,13 +162,14 @@ impl Program for Gemini {
     }
 
     fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
-        // A system prompt of ours replaces its own: it is to have both.
+        // flock's system prompt replaces the program's own. The program needs both, so its own is asked for first.
         let state = turn.state.filter(|_| !turn.system.is_empty())?;
         let mut run = Invocation { arguments: arguments(turn), ..Invocation::default() };
+        // Any prompt will do, because the request to the model fails.
         run.arguments.extend(["-p".to_owned(), "x".to_owned()]);
         run.environment = environment(state);
         for (name, value) in [
-            // It writes its prompt before it asks its model.
+            // The program writes its prompt before it asks its model.
             ("GEMINI_WRITE_SYSTEM_MD", format!("{state}/{OWN_PROMPT}").as_str()),
             ("GOOGLE_GEMINI_BASE_URL", NOWHERE),
             ("GEMINI_API_KEY", "none"),
@@ -183,12 +186,13 @@ impl Program for Gemini {
         let state = turn.state.ok_or("Gemini CLI needs a folder of its own")?;
         let mut settings = settings(turn, true);
         if turn.relay_token.is_none() {
+            // With its own login the program needs the kind of login that its user has chosen.
             settings["security"]["auth"] = login::kind(turn.user_settings)?;
         }
         let mut run = Invocation {
             arguments: arguments(turn),
             environment: environment(state),
-            // Else it reads files into the prompt, wherever one is named after that sign.
+            // Otherwise it reads files into the prompt wherever one is named after this sign.
             input: handed::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
             state: files(&settings),
@@ -199,7 +203,7 @@ impl Program for Gemini {
             Conversation::New(id) => ("--session-id", id.to_string()),
             Conversation::Resumed(id) => ("--resume", id.to_owned()),
         };
-        // The prompt comes on its standard input; without `-p` it would not be taken from there alone.
+        // The prompt comes on standard input. Without `-p` the program would not read only that.
         run.arguments.extend([word.to_owned(), name, "-p".to_owned(), String::new()]);
         let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
         if let Some(token) = turn.relay_token {
@@ -207,7 +211,7 @@ impl Program for Gemini {
             set("GOOGLE_GEMINI_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::GoogleGenerativeAi)));
         }
         set(MCP_TOKEN, turn.mcp_token);
-        // With an account it is told its switches by Google's server, all of them: these would stand for those.
+        // With a Google account the program gets all flags from Google's server, and this file would replace them.
         if turn.relay_token.is_some() || login::is_key(&settings["security"]["auth"]) {
             let switches =
                 json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
@@ -223,6 +227,7 @@ impl Program for Gemini {
         Ok(run)
     }
 
+    // A system prompt file replaces the built-in prompt, so it begins with that.
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
     }
@@ -236,13 +241,14 @@ impl Program for Gemini {
     }
 }
 
-/// The Node beside which the package was installed, else the first on PATH: the file itself, which has to be all that
-/// it consists of.
+/// Returns the Node beside which the package was installed, or the first suitable one on PATH. The result is the real
+/// file, which must work on its own, because only that file is mounted.
 fn node(package: &Path) -> Result<PathBuf, String> {
     let beside = package.ancestors().filter(|folder| folder.ends_with("lib")).find_map(Path::parent);
     let beside = beside.map(|prefix| prefix.join("bin/node"));
     let named = which::which_all("node").into_iter().flatten();
     let mut found = "there is no node on PATH".to_owned();
+    // Of all candidates, the reason of the last failure is reported.
     for path in beside.into_iter().chain(named) {
         let Ok(path) = fs_err::canonicalize(&path) else { continue };
         if !native::is_native(&path) {
@@ -256,7 +262,8 @@ fn node(package: &Path) -> Result<PathBuf, String> {
     Err(format!("{found}; it runs on Node: install that from nodejs.org and put it on PATH"))
 }
 
-/// Distributions make Node of a small program and a library; one file has many megabytes.
+/// Returns `true` if Node is one file. Distributions build it as a small program and a library, while a complete one
+/// has many megabytes.
 fn is_whole(node: &Path) -> bool {
     const SMALL: u64 = 8 << 20;
     fs_err::metadata(node).is_ok_and(|found| found.len() > SMALL)
@@ -278,13 +285,13 @@ fn environment(state: &str) -> Vec<(String, String)> {
     environment
 }
 
-/// What in its folder it goes on with in this turn.
+/// Returns the entries of its folder that it keeps in this turn.
 fn kept(turn: &Turn<'_>) -> &'static [&'static str] {
     let [_compiled, others @ ..] = &KEPT;
     if turn.withheld.commands { others } else { &KEPT }
 }
 
-/// The tools that are not offered, nor run when its model calls them.
+/// Returns the tools that are not offered, and refused if its model calls them.
 fn excluded(withheld: Withheld) -> Vec<&'static str> {
     let kinds: [(&[&'static str], bool); 4] = [
         (&EXCLUDED, true),
@@ -312,7 +319,7 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         },
         "privacy": {"usageStatisticsEnabled": false},
         "telemetry": {"enabled": false},
-        // Without marks of where a project ends it looks for GEMINI.md in no folder above.
+        // Without markers of a project's root it looks for GEMINI.md in no folder above.
         "context": {"includeDirectoryTree": false, "discoveryMaxDirs": 0, "memoryBoundaryMarkers": []},
         "skills": {"enabled": false},
         "hooksConfig": {"enabled": false},
@@ -331,6 +338,7 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         generating["thinkingConfig"] = thinking;
     }
     if !turn.model.is_empty() {
+        // The effort becomes Google's own thinking configuration.
         settings["modelConfigs"] = json!({"customOverrides": [{
             "match": {"model": turn.model},
             "modelConfig": {"generateContentConfig": generating},
@@ -343,10 +351,12 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
         settings["model"]["compressionThreshold"] = json!(share);
     }
     if with_tools {
+        // The threshold is a share of the believed window, so that it compresses within the real one.
         settings["mcp"] = json!({"allowed": [SERVER]});
         settings["mcpServers"] = json!({SERVER: {
             "httpUrl": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
+            // While the program is asked for its prompt it needs no tools and has no token.
             "trust": true,
             "timeout": handed::patience_ms(),
         }});
@@ -354,18 +364,18 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
     settings
 }
 
-/// The tokens that it believes a model to take, which no setting of it changes.
+/// Returns the context window that it believes a model to have. No setting changes that.
 fn believed_window(model: &str) -> u64 {
     if model.starts_with("gemma-4-") { 256_000 } else { 1_048_576 }
 }
 
-/// Takes the prompt that it wrote.
+/// Checks the prompt that it wrote.
 fn own_prompt(written: &str) -> Option<String> {
     let text = written.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A text without the words that it would put something else in the place of, as `${AvailableTools}`.
+/// Breaks up the words that it would replace in a system prompt, such as `${AvailableTools}`.
 fn broken_up(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut parts = text.split("${");
