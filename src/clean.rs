@@ -35,10 +35,10 @@ pub fn label(text: &str, most: usize) -> String {
             continue;
         }
         if !label.is_empty() {
+            // Without room for a letter after it, the space is left out too.
             if left < 2 {
                 break;
             }
-            // A space at the end would be followed by no letter.
             label.push(' ');
             left -= 1;
         }

@@ -49,8 +49,8 @@ impl Kind {
 
     /// The exit code of a command that ends with this kind of failure.
     #[must_use]
-    // Scripts depend on these numbers and on the words below.
     pub const fn exit_code(self) -> u8 {
+        // Scripts depend on these numbers and on the words below.
         match self {
             Self::Failed => 1,
             Self::Usage => 2,

@@ -358,8 +358,8 @@ impl FromStr for SessionKey {
             "request" => SessionKind::Request,
             "main" => SessionKind::Main,
             _ => return Err(error()),
-            // The prefix may have matched with nothing after it.
         };
+        // A key that ends in a colon splits into five parts too.
         if peer.is_empty() {
             return Err(error());
         }

@@ -277,7 +277,7 @@ fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Re
 fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Result<(), ConfigError> {
     let at = [&PLUGIN[..], &["budgets", "agent"]].concat();
     let own = document.pointer(&format!("/{}/{id}", at.join("/"))).is_some_and(Value::is_object);
-    // There is nothing to remove.
+    // Without a budget of its own there is nothing to remove.
     if value.is_null() && !own {
         return Ok(());
     }

@@ -105,8 +105,8 @@ pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallErr
     }
     let (manager, version) = manager(&checkout.package, &checkout.locks);
     let start = launcher(manager, version.as_deref(), programs)?;
+    // The lock file is respected, so a build gets the dependencies that upstream tested.
     let mut steps =
-        // The lock file is respected, so a build gets the dependencies that upstream tested.
         vec![start.step(StepKind::Dependencies, install_args(manager, version.as_deref(), checkout))];
     for script in scripts(&checkout.package) {
         steps.push(start.step(StepKind::Build, &["run", script]));

@@ -71,8 +71,8 @@ pub fn prepare(
     if stage < Stage::Built {
         stage = work.build(&checkout, stage)?;
     }
-    // Tried before the record is written: a folder without a record is not a version.
     debug_assert_eq!(stage, Stage::Built);
+    // Tried before the record is written: a folder without a record is not a version.
     work.try_out(&checkout.package.version)?;
 
     let mut version = Version {

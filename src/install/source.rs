@@ -320,13 +320,13 @@ pub(super) fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
 fn one_commit(
     remote: &mut git2::Remote<'_>,
     tip: &Tip,
-    // A depth of 1: only the files of the commit are needed, not its history.
     events: &dyn Fn(Event<'_>),
 ) -> Result<(), git2::Error> {
     let Some(from) = tip.name.as_deref().or(tip.commit.as_deref()) else {
         return Err(git2::Error::from_str("a short commit can't be asked for"));
     };
     let mut options = FetchOptions::new();
+    // A depth of 1: only the files of the commit are needed, not its history.
     options.remote_callbacks(callbacks(events)).download_tags(AutotagOption::None).depth(1);
     remote.fetch(&[format!("+{from}:{LOCAL}")], Some(&mut options), None)
 }

@@ -56,8 +56,8 @@ pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<V
         tail,
         log: run.log.clone(),
     };
+    // A command that cannot be started says nothing about the built code.
     let mut running =
-        // A command that cannot be started says nothing about the built code.
         spawn(run).map_err(|error| fail(format!("can't be started: {error}"), false, Vec::new()))?;
     let mut tail = VecDeque::with_capacity(TAIL);
     let ended = follow(&mut running, run.limit, &mut |line| {

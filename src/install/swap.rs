@@ -39,8 +39,8 @@ pub fn swap_back(_: &Installer, home: &Home, version: &Version) -> Result<(), In
 
 fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
     let link = home.openclaw();
-    // Left by an interrupted call.
     let draft = home.root().join(".new-openclaw");
+    // An interrupted call may have left one.
     remove_link(&draft)?;
     let target = home.openclaw_versions().join(version.name());
     // The link is relative, so that the home can be moved.

@@ -52,8 +52,8 @@ pub fn way(
     }
     if !program.speaks(wire.api) {
         return Err(Unable::Unspoken(wire.api));
-        // The key is checked last, so that a missing key is reported only if it is the only obstacle.
     }
+    // The key is checked last, so that a missing key is reported only if it is the only obstacle.
     described.map_err(Unable::NoKey)?;
     Ok(Way::Relay(wire))
 }

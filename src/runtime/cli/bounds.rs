@@ -45,8 +45,8 @@ impl Bounds {
         self.words = self.words.saturating_add(text.len());
         if self.words <= WORDS {
             return Ok(text);
-            // An answer cannot be shortened without changing its meaning, so the run is stopped.
         }
+        // An answer cannot be shortened without changing its meaning, so the run is stopped.
         Err(format!("it said more than {} MB in one turn", WORDS >> 20))
     }
 

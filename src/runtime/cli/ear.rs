@@ -137,8 +137,8 @@ impl<'t> Ear<'t> {
         if !self.parser.is_over() {
             // More output after the end: a program may begin another step.
             self.over.send_if_modified(|since| since.take().is_some());
-        // Each new report restarts the grace period.
         } else if !said.is_empty() || self.over.borrow().is_none() {
+            // Each new report restarts the grace period.
             self.over.send_replace(Some(Instant::now()));
         }
         for said in said {

@@ -24,8 +24,8 @@ pub fn state(home: &Home, agent: &AgentId, program: &dyn Program) -> PathBuf {
 /// Returns the folder name of a session. Each session has its own folder, so the program of one finds nothing of
 /// another.
 #[must_use]
-// A digest, because a session's key may hold characters that are awkward in a path, and is up to 200 bytes long.
 pub fn name_of(session: &SessionKey) -> String {
+    // A digest, because a session's key may hold characters that are awkward in a path, and is up to 200 bytes long.
     hex(&Sha256::digest(session.as_str().as_bytes())[..16])
 }
 

@@ -1,4 +1,4 @@
-//! Programs on this machine itself, where a person chose that: as the user who runs flock, in the agent's workspace.
+//! Runs programs on this machine itself, if a person chose that: as the user who runs flock, in the agent's workspace.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,8 +18,9 @@ use crate::id::AgentId;
 use crate::process::{ProcessId, table};
 use crate::sandbox::{Piece, Run};
 
-/// What it gets of flock's own environment beside what programs have there: who and where the user is, language and
-/// time, the way to the network. Keys of providers stay out: its models it asks through flock, or with its own login.
+/// Variables of flock's own environment that a program gets besides its own variables: the user, language and time, and
+/// access to the network. API keys of providers are left out, because the program asks its models through flock or with
+/// its own login.
 const PASSED: [&str; 14] = [
     "HOME",
     "USER",
@@ -37,24 +38,24 @@ const PASSED: [&str; 14] = [
     "DBUS_SESSION_BUS_ADDRESS",
 ];
 
-/// Whether what runs on the host is root there.
+/// Returns `true` if programs on the host run as root.
 #[must_use]
 pub fn is_root() -> bool {
     nix::unistd::getuid().is_root()
 }
 
-/// The command that has an agent's turns run in its sandbox again.
+/// Returns the command that moves an agent's turns back into its sandbox.
 #[must_use]
 pub fn off(agent: &AgentId) -> String {
     format!("flock config unset plugins.entries.flock.config.gatewayAgents[{agent}].onHost")
 }
 
-/// The environment of a program on the host, before its own.
+/// Returns the environment of a program on the host, without the program's own variables.
 #[must_use]
 pub fn environment() -> Vec<(OsString, OsString)> {
     let passes = |name: &OsString| name.to_str().is_some_and(is_passed);
     let mut passed: Vec<_> = env::inherited().filter(|(name, _)| passes(name)).collect();
-    // What opens flock's relay and tools goes to no proxy.
+    // The requests to flock's relay and tools must not go through a proxy, which would see their tokens.
     for name in ["NO_PROXY", "no_proxy"] {
         let known = passed.iter_mut().find(|(known, _)| known == name);
         match known {
@@ -76,28 +77,29 @@ fn is_passed(name: &str) -> bool {
         || PROGRAMS.iter().any(|program| program.variables().contains(&name))
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Its exit code, or 128 and the signal.
+    /// The exit code, or 128 plus the signal.
     pub code: i32,
-    /// What it left.
+    /// The processes that the program left running.
     pub left: Left,
 }
 
-/// Returns the path of flock's own program, for [`attend`]. It leads to the file that this process was started from, also
-/// where an update has replaced it.
+/// Returns the path of flock's own program, for [`attend`]. It leads to the file from which this process was started,
+/// even if an update has replaced that file since.
 #[must_use]
 pub fn own_file() -> PathBuf {
     "/proc/self/exe".into()
 }
 
-/// Runs a program to its end, and ends what it leaves. Dropping the future kills it with all it has started. `flock` is
-/// flock's own program, which holds it; `home` is the digest of the home it runs for.
+/// Runs a program to its end, and ends the processes that it leaves. Dropping the future kills the program and
+/// everything it has started. `flock` is flock's own program, which runs as the keeper. `home` is the digest of the
+/// home for which the program runs.
 ///
 /// # Errors
 ///
-/// If it can't be started or heard.
+/// Returns an error if the program cannot be started, or its output cannot be read.
 pub async fn attend(
     run: &Run,
     folder: &Path,
@@ -105,6 +107,7 @@ pub async fn attend(
     flock: &Path,
     heard: &mut (dyn FnMut(Piece<'_>) + Send),
 ) -> io::Result<Ran> {
+    // The mark is in the environment of every process of the turn. It finds those that left the process tree.
     let mark = format!("{home}.{:016x}", rand::random::<u64>());
     let (own, keepers) = UnixStream::pair()?;
     own.set_nonblocking(true)?;
@@ -114,20 +117,22 @@ pub async fn attend(
     command.current_dir(folder).env_clear().envs(environment());
     command.envs(run.env.iter().map(|(name, value)| (name, value)));
     command.stdin(OwnedFd::from(keepers)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Ctrl-C in the terminal that flock was started from is not for it.
+    // Ctrl-C in the terminal from which flock was started must not reach the program.
     command.process_group(0);
+    // From here on, dropping this function's future ends everything that was started.
     let mut tree = Tree { keeper: None, mark: Some(format!("{}={mark}", TURN.name)) };
     let mut child = command.spawn()?;
     tree.keeper = child.id().and_then(|pid| ProcessId::of(i32::try_from(pid).ok()?));
-    // It has the keeper's end of the socket.
+    // The command holds the keeper's end of the socket. While it is open, the end of the keeper would not be noticed.
     drop(command);
     let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
     widen(&out);
     let feed = async {
-        // A keeper that has ended says why.
+        // If the keeper has ended, its report says why.
         let _ = hand.write_all(&keeper::handed(&run.input)).await;
+        // The sending side stays open for the whole run: its end tells the keeper to give up.
         std::future::pending::<()>().await;
     };
     let read = async {
@@ -149,7 +154,7 @@ pub async fn attend(
     };
     let ended = async {
         let status = child.wait().await;
-        // What is out of reach may hold its streams open.
+        // A process that the keeper could not end may hold the streams open.
         tokio::time::sleep(LAST_WORDS).await;
         status
     };
@@ -167,19 +172,19 @@ pub async fn attend(
             tree.mark = None;
             left
         }
-        // Somebody has killed it: what has the mark is found and ended.
+        // Somebody has killed the keeper. The processes with the mark are found and ended.
         None => Left::default(),
     };
     Ok(Ran { code: status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1), left })
 }
 
-/// Ends what programs of this home left on the host when both flock and what held them were killed.
+/// Ends the processes that programs of this home left on the host after both flock and the keeper were killed.
 pub fn sweep(home: &str) {
     let mark = format!("{}={home}.", TURN.name);
     table::end(|| table::bearing(|variable| variable.starts_with(mark.as_bytes())));
 }
 
-/// All that a program has started, killed when this is dropped. Who holds it ends by itself then.
+/// All processes that a program has started. Dropping this kills them. The keeper then ends by itself.
 struct Tree {
     keeper: Option<ProcessId>,
     mark: Option<String>,
@@ -189,6 +194,7 @@ impl Drop for Tree {
     fn drop(&mut self) {
         let Some(mark) = &self.mark else { return };
         table::end(|| {
+            // Both searches are needed: by descent while the keeper lives, and by the mark in the environment.
             let held = self.keeper.map(|keeper| table::below(keeper, keeper::is_supervisor));
             let mut found = held.unwrap_or_default();
             found.extend(table::bearing(|variable| variable == mark.as_bytes()));
@@ -197,20 +203,20 @@ impl Drop for Tree {
     }
 }
 
-/// Makes the pipe of what it prints as large as anybody may make one: Gemini CLI ends without a word about what its pipe
-/// has not taken yet. Where it can't be, it stays as it is.
+/// Enlarges the pipe of the program's output to the largest size that every user may choose. Gemini CLI exits without a
+/// message while its pipe still holds output. If the size cannot be changed, the pipe stays as it is.
 fn widen(pipe: &impl std::os::fd::AsFd) {
     const LARGEST: i32 = 1 << 20;
     let _ = nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETPIPE_SZ(LARGEST));
 }
 
-/// What no proxy is asked for.
+/// Hosts that are never asked through a proxy.
 const LOOPBACK: &str = "127.0.0.1,localhost";
 /// Bytes that are read at once.
 const PIECE: usize = 16 * 1024;
-/// How long the streams of a process that has ended are still read.
+/// Time for which the streams of an ended process are still read.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(300);
-/// Bytes of what a keeper tells.
+/// Most bytes of a keeper's report.
 const REPORT: u64 = 256;
 
 #[cfg(test)]
@@ -231,7 +237,7 @@ mod tests {
         command.args(["-c", "900000", "/dev/zero"]).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         widen(child.stdout.as_ref().unwrap());
-        // `wait` closes only its input.
+        // `wait` closes only the input.
         let status = tokio::time::timeout(Duration::from_secs(20), child.wait()).await.unwrap().unwrap();
         assert!(status.success(), "{status}");
     }

@@ -1,19 +1,18 @@
-//! What an installed program says of itself: its version, and whether it has what a turn is started with.
+//! Information that an installed program gives about itself: its version, and the options that a turn needs.
 
 use super::{Found, Program, locate};
 
-/// A program that is installed, with the version it says it has.
+/// An installed program with its version.
 pub struct Installed {
-    /// Which.
     pub program: &'static dyn Program,
-    /// Its version; `None` where it did not say one.
+    /// `None` if the program did not report a version.
     pub version: Option<String>,
-    /// The options that a turn needs and it does not have. One that is new enough is not asked.
+    /// Options that a turn needs and the program lacks. Programs that are new enough are not asked.
     pub missing: Vec<&'static str>,
 }
 
 impl Installed {
-    /// As in `Claude Code 2.1.330`.
+    /// Returns the name and version, as in `Claude Code 2.1.330`.
     #[must_use]
     pub fn label(&self) -> String {
         match &self.version {
@@ -22,18 +21,18 @@ impl Installed {
         }
     }
 
-    /// Asks a program that was found what it is.
+    /// Asks a program for its version and options.
     pub async fn ask(program: &'static dyn Program, found: &Found) -> Self {
         let version = locate::version(program, found).await;
         let mut installed = Self { program, version, missing: Vec::new() };
-        // One whose version can't be read may be of any age.
+        // A program without a readable version may be of any age.
         if installed.version.is_none() || installed.is_old() {
             installed.missing = locate::missing_options(program, found).await.unwrap_or_default();
         }
         installed
     }
 
-    /// Whether it is older than what flock knows of it.
+    /// Returns `true` if the program is older than the oldest version that flock knows.
     #[must_use]
     pub fn is_old(&self) -> bool {
         let number =
@@ -41,7 +40,7 @@ impl Installed {
         self.version.as_deref().is_some_and(|version| number(version) < number(self.program.oldest()))
     }
 
-    /// Why it can't run turns, if it can't.
+    /// Returns the reason why the program cannot run turns, if there is one.
     #[must_use]
     pub fn unfit(&self) -> Option<String> {
         let options = self.missing.join(", ");
@@ -49,13 +48,13 @@ impl Installed {
     }
 }
 
-/// How to install a program.
+/// Returns the command that installs a program.
 #[must_use]
 pub fn install_hint(program: &dyn Program) -> String {
     format!("npm install -g {}", program.package())
 }
 
-/// How to put a newer version in the place of an old one. Without a version npm takes one that suits the Node it runs with,
+/// Returns the command that replaces an old version. Without `@latest`, npm would choose a version that fits its Node,
 /// which may be the old one again.
 #[must_use]
 pub fn renewal_hint(program: &dyn Program) -> String {

@@ -1,4 +1,4 @@
-//! The command lines, and what holds for all of them.
+//! The command lines of all programs, and rules that apply to each of them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -140,7 +140,7 @@ fn claude_code_is_started_so() {
     let has = |environment: &[(String, String)], name: &str, value: &str| {
         environment.contains(&(name.to_owned(), value.to_owned()))
     };
-    // One that gives and takes little.
+    // A model with a small context and a short answer.
     let little = environment(Turn { context_window: 32_768, max_tokens: 1_000, ..turn(program) });
     for (name, value) in [
         ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "1000"),
@@ -150,7 +150,7 @@ fn claude_code_is_started_so() {
     ] {
         assert!(has(&little, name, value), "{name}: {little:?}");
     }
-    // What knows no words for effort has a number of tokens; it says those to none that thinks as much as it finds fit.
+    // A model without effort levels gets a number of tokens, but not one that decides itself how much it thinks.
     let budget = |model: &str, effort: Effort, max_tokens: u64| {
         let environment = environment(Turn { model, effort: Some(effort), max_tokens, ..turn(program) });
         let found = environment.into_iter().find(|(name, _)| name == "MAX_THINKING_TOKENS");
@@ -168,13 +168,13 @@ fn claude_code_is_started_so() {
     ] {
         assert_eq!(budget(model, effort, max_tokens).as_deref(), expected, "{model} {effort:?} {max_tokens}");
     }
-    // What holds it in a sandbox does not on the host, whoever answers.
+    // A setting for the sandbox is not used on the host, whoever answers.
     let on_host = environment(Turn { place: Place::Host, ..turn(program) });
     assert!(!has(&on_host, "IS_SANDBOX", "1") && has(&on_host, "ANTHROPIC_API_KEY", "relay-token-1"));
     assert!(program.refuses_host(true).is_some() && program.refuses_host(false).is_none());
 }
 
-/// A list of models as Codex prints it, with two of them.
+/// Returns a list of models with two entries, as Codex prints it.
 pub(super) fn models() -> String {
     let model = |slug: &str, levels: &[&str]| {
         let levels: Vec<Value> = levels.iter().map(|level| json!({"effort": level})).collect();
@@ -229,7 +229,7 @@ fn settings_of_codex_are_toml() {
     let run = program.invocation(&Turn { system, ..turn(program) }).unwrap();
     let config = run.state.last().unwrap().content.clone().unwrap();
     let line = config.lines().find_map(|line| line.strip_prefix("developer_instructions = ")).unwrap();
-    // What JSON and TOML read alike.
+    // The value reads alike as JSON and as TOML.
     assert_eq!(serde_json::from_str::<String>(line).unwrap(), system);
     assert!(!config.contains('\u{7f}') && !config.contains('\u{1b}'), "{config:?}");
     let long = "x".repeat(200 << 10);
@@ -251,7 +251,7 @@ fn gemini_cli_is_started_so() {
     assert!(asked.contains("GEMINI_WRITE_SYSTEM_MD=/state/own-system.md"), "{asked}");
     insta::assert_snapshot!(told("gemini", Some(&own)));
 
-    // With the login of its user: of their settings nothing else is taken.
+    // With the login of the user, nothing else of the user's settings is taken.
     let with = |user_settings| Turn {
         place: Place::Host,
         api: None,
@@ -334,7 +334,7 @@ fn opencode_is_started_so() {
     assert!(program.invocation(&odd).is_err());
 }
 
-/// Turns of all kinds that a program does not refuse.
+/// Returns turns of all kinds that a program does not refuse.
 fn runs(program: &dyn Program) -> Vec<(Turn<'static>, Invocation)> {
     let first = Turn { learned: Some("What it says itself."), ..turn(program) };
     let mut runs = Vec::new();
@@ -367,13 +367,13 @@ fn a_program_is_asked_for_just_the_options_that_its_turns_are_started_with() {
         "-s" => "--session".to_owned(),
         other => other.to_owned(),
     };
-    // What a program has and its help does not list, so that its help can't say that it is missing.
+    // An option that the program has but its help does not list, so the help cannot show if it is missing.
     let unlisted = ["--append-system-prompt-file"];
     for program in PROGRAMS {
         let options = program.options();
         assert!(!options.help.is_empty(), "{}", program.name());
         let runs = runs(program);
-        // One that is for standard input is no option.
+        // The word `-` means standard input and is not an option.
         let words = runs.iter().flat_map(|(_, run)| &run.arguments).filter(|word| word.len() > 1);
         let started: BTreeSet<String> =
             words.filter(|word| word.starts_with('-')).map(|word| long(program, word)).collect();
@@ -398,7 +398,7 @@ fn nothing_secret_and_nothing_long_is_on_a_command_line_or_in_a_file() {
                 assert!(!text.contains("relay-token-1") && !text.contains("mcp-token-1"), "{text}");
             }
             assert!(!words.contains("[Current Message]"), "{words}");
-            // Codex with its own login has no other way for it.
+            // Codex with its own login has no other place for it.
             assert!(
                 !words.contains("You are") || turn.state.is_none() && program.name() == "codex",
                 "{words}"

@@ -1,10 +1,11 @@
-//! What stands between flock and a program on the host: a process of flock's own that runs the program and takes over
-//! whatever the program's processes leave behind, so that all of it can be ended, whatever environment, group or
-//! session it gave itself. Only what another service of the machine starts for the program is not its own.
+//! The keeper: a process of flock's own between flock and a program on the host. It runs the program, and as a
+//! subreaper it adopts all processes that the program leaves behind. All of them can therefore be ended, whatever
+//! environment, process group or session they have chosen. Only a process that another service of the machine starts
+//! for the program is out of its reach.
 //!
-//! Its standard input is a socket to the flock that wants the turn. The program's input comes there, and the end of it
-//! means that the turn is given up, also by `kill -9` of flock; what became of the turn goes back there. Everything else
-//! it leaves to the program: arguments, environment, folder, output.
+//! Its standard input is a socket to the flock process that runs the turn. The program's input arrives there. The end
+//! of this stream means that the turn is given up, also by a `kill -9` of flock. The result of the turn goes back over
+//! it. Arguments, environment, working folder and output belong to the program.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
@@ -24,26 +25,26 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use crate::env;
 use crate::process::{ProcessId, table};
 
-/// How long what a program has started may take to end by itself once the program has ended, and then to end when it is
-/// asked to.
+/// Time that remaining processes have to end by themselves after the program has ended, and then time to end after
+/// SIGTERM.
 const BY_ITSELF: Duration = Duration::from_millis(200);
 const ASKED: Duration = Duration::from_secs(1);
-/// How often is looked.
+/// Interval between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Bytes of the line with the length of the input.
+/// Most bytes of the line with the length of the input.
 const MOST_DIGITS: u64 = 24;
 
-/// What became of a turn, as the keeper tells it.
+/// The processes that a program left running, as the keeper reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Processes that the program had left when it ended, and that were ended.
+    /// Number of remaining processes that were ended.
     pub ended: usize,
-    /// Of these, those that could not be: they are another user's.
+    /// Number of remaining processes that could not be ended, because they belong to another user.
     pub out_of_reach: usize,
 }
 
 impl Left {
-    /// What people are told of it; `None` where nothing was left.
+    /// Returns the note for people. `None` if nothing was left.
     #[must_use]
     pub fn told(self, title: &str) -> Option<String> {
         let processes = |count: usize| match count {
@@ -60,7 +61,7 @@ impl Left {
     }
 }
 
-/// What is told: how the program could not be started, or what it left.
+/// The keeper's report: the error number if the program could not be started, or the processes that it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Unstarted(i32),
@@ -75,7 +76,7 @@ impl Told {
         }
     }
 
-    /// Reads it back; `None` where the keeper was killed.
+    /// Parses a report. Returns `None` if the keeper was killed before it wrote one.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace();
         let first = words.next()?;
@@ -91,7 +92,7 @@ impl Told {
     }
 }
 
-/// What goes to the keeper before anything else: the program's input, after a line with its length.
+/// Returns the message that flock sends first: a line with the length of the program's input, and the input.
 pub(super) fn handed(input: &[u8]) -> Vec<u8> {
     [format!("{}\n", input.len()).as_bytes(), input].concat()
 }
@@ -105,12 +106,12 @@ fn taken(flock: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(input)
 }
 
-/// Runs a program to its end, ends what it leaves, and gives its exit code, or 128 and the signal. `turn` marks what it
-/// starts.
+/// Runs a program to its end, ends the processes that it leaves, and returns its exit code, or 128 plus the signal.
+/// `turn` is the mark in the environment of the program.
 ///
 /// # Errors
 ///
-/// If standard input is not the socket.
+/// Returns an error if standard input is not the socket, or the report cannot be written.
 pub fn hold(turn: &str, command: &[OsString]) -> io::Result<u8> {
     let mut flock = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut orders = BufReader::new(flock.try_clone()?);
@@ -121,36 +122,38 @@ pub fn hold(turn: &str, command: &[OsString]) -> io::Result<u8> {
         Err(error) => {
             let told = Told::Unstarted(error.raw_os_error().unwrap_or(Errno::EINVAL as i32));
             flock.write_all(told.line().as_bytes())?;
+            // 127 is what a shell returns for a program that cannot be started.
             return Ok(127);
         }
     };
     if let Some(mut stdin) = stdin {
-        // A program may end without reading all of it, or never read.
+        // A program may end without reading its whole input, or never read. The thread keeps this from blocking the
+        // keeper.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
     let is_given_up = Arc::new(AtomicBool::new(false));
     let gives_up = is_given_up.clone();
     std::thread::spawn(move || {
         let mut piece = [0; 64];
-        // Nothing more is sent; what came by mistake is no end.
+        // flock sends nothing more. Unexpected bytes do not count as the end.
         while matches!(orders.read(&mut piece), Ok(1..)) {}
         gives_up.store(true, Ordering::Relaxed);
         table::end(all);
     });
     let code = ended(program)?;
     let left = if is_given_up.load(Ordering::Relaxed) {
-        // The other thread is at it, and ends with this one.
+        // The other thread is ending them already. This call makes sure that it is finished before the process exits.
         table::end(all);
         Left::default()
     } else {
         clear()
     };
-    // Where flock is gone nobody wants to know.
+    // If flock is gone, nobody reads the report.
     let _ = flock.write_all(Told::Left(left).line().as_bytes());
     Ok(code)
 }
 
-/// From now on what descends from this process becomes its child when its parent ends.
+/// Makes this process a subreaper: orphaned descendants become its children.
 fn adopt() -> io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
@@ -162,14 +165,16 @@ fn start(turn: &str, command: &[OsString]) -> io::Result<(i32, Option<std::proce
         .args(arguments)
         .env(env::TURN.name, turn)
         .stdin(Stdio::piped())
+        // A group of its own, so that signals to the program's group do not reach the keeper.
         .process_group(0)
         .spawn()?;
     Ok((i32::try_from(child.id()).unwrap_or(0), child.stdin.take()))
 }
 
-/// Waits until the program has ended, and takes note of every other end meanwhile.
+/// Waits until the program has ended. Meanwhile it collects the status of every other child.
 fn ended(program: i32) -> io::Result<u8> {
     loop {
+        // Adopted processes end too. Without this they would stay as zombies.
         match waitpid(None, None) {
             Ok(WaitStatus::Exited(pid, code)) if pid.as_raw() == program => {
                 return Ok(u8::try_from(code & 0xff).unwrap_or(u8::MAX));
@@ -183,12 +188,12 @@ fn ended(program: i32) -> io::Result<u8> {
     }
 }
 
-/// Ends what the program has left: by itself, asked, killed.
+/// Ends the processes that the program has left: first it waits, then it sends SIGTERM, then SIGKILL.
 fn clear() -> Left {
     let left = gone(BY_ITSELF);
     for one in &left {
         let _ = table::signal(*one, Signal::SIGTERM);
-        // One that is stopped would not hear of it.
+        // A stopped process would not handle SIGTERM before it continues.
         let _ = table::signal(*one, Signal::SIGCONT);
     }
     gone(ASKED);
@@ -196,9 +201,10 @@ fn clear() -> Left {
     Left { ended: left.len().saturating_sub(out_of_reach), out_of_reach }
 }
 
-/// Waits until nothing is left, or the time is over; gives what is left.
+/// Waits until no process is left or the time is over. Returns the remaining processes.
 fn gone(limit: Duration) -> Vec<ProcessId> {
     let until = Instant::now() + limit;
+    // Polling is enough for waits this short.
     loop {
         let left = all();
         if left.is_empty() || Instant::now() >= until {
@@ -212,10 +218,11 @@ fn all() -> Vec<ProcessId> {
     table::below(ProcessId::current(), is_supervisor)
 }
 
-/// Whether this is a supervisor of flock's that a program has started: it is to outlive its caller, as `flock start`
+/// Returns `true` for a flock supervisor that a program has started. It must outlive its caller, as `flock start`
 /// promises.
 pub(super) fn is_supervisor(pid: i32) -> bool {
     let Ok(line) = fs_err::read(format!("/proc/{pid}/cmdline")) else { return false };
+    // Linux appends this to the path of a program that was replaced, for example by an update.
     let mut words = line.split(|byte| *byte == 0);
     let own = |file: &Path| file.file_name().map(|name| name.to_string_lossy().replace(" (deleted)", ""));
     let theirs = fs_err::read_link(format!("/proc/{pid}/exe")).ok();

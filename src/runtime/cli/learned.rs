@@ -1,5 +1,5 @@
-//! What programs have answered once and need not be asked again. It lies where no agent can write: it becomes part of
-//! what later turns are told.
+//! Answers of programs to questions that need to be asked only once. They are stored where no agent can write, because
+//! they become part of the prompt of later turns.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,41 +14,41 @@ use crate::runtime::RuntimeError;
 use crate::sandbox::Piece;
 use crate::sandbox::fitting::Fitting;
 
-/// The most bytes of an answer.
+/// Most bytes of an answer.
 pub const MOST: usize = 8 << 20;
 
-/// What stands for the program's folder in what is kept. No path has that in it.
+/// Placeholder for the program's folder in a stored answer. NUL is in no path.
 const PLACE: &str = "\0state\0";
 
-/// What is asked, and where.
+/// A question and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// What.
     pub wanted: &'a Learned,
-    /// The program's folder, as it sees it.
+    /// The program's folder, as the program sees it.
     pub state: Option<&'a str>,
-    /// The folder that it works in, as it sees it.
+    /// The program's working folder, as the program sees it.
     pub workspace: &'a str,
 }
 
-/// An answer, there or not.
+/// A place for one answer, which may or may not be stored yet.
 #[derive(Debug)]
 pub struct Kept {
     folder: PathBuf,
     name: String,
-    /// The program's folder, as it sees it: it may stand in an answer, and is another one in each session.
+    /// The program's folder, as the program sees it. An answer may contain it, and it differs between sessions.
     state: String,
 }
 
 impl Kept {
-    /// What this program, made of these files, answers to this in the sandbox of this agent. Others are told nothing of it:
-    /// what else runs there could have put words into the answer.
+    /// Returns the place for the answer of this program, with these files, in the sandbox of this agent. Other agents
+    /// do not share it: another process in the sandbox may have changed the answer.
     #[must_use]
     pub fn of(home: &Home, agent: &AgentId, program: &dyn Program, parts: &Parts, asked: Asked<'_>) -> Self {
         let Asked { wanted, state, workspace } = asked;
         let state = state.unwrap_or_default();
         let mut digest = Sha256::new();
         let mut add = |text: &str| {
+            // With the length before each text, two lists of texts never give the same digest.
             digest.update((text.len() as u64).to_le_bytes());
             digest.update(text);
         };
@@ -56,6 +56,7 @@ impl Kept {
         add(workspace);
         for (source, target) in &parts.mounts {
             add(target);
+            // The state of the program's files: after an update the question is asked again.
             let seen = Fitting::part(source, target.clone()).and_then(|part| part.seen());
             add(&format!("{source:?} {seen:?}"));
         }
@@ -77,18 +78,18 @@ impl Kept {
         Self { folder: home.run().join("programs").join(program.name()), name, state: state.to_owned() }
     }
 
-    /// The answer, if it was given before.
+    /// Returns the stored answer, if there is one.
     #[must_use]
     pub fn read(&self) -> Option<String> {
         let bytes = atomic::read(&self.folder.join(&self.name), MOST as u64).ok()??;
         Some(String::from_utf8(bytes).ok()?.replace(PLACE, &self.state))
     }
 
-    /// Keeps it, in the place of what was kept of other versions.
+    /// Stores the answer, and removes the oldest answers beyond the limit.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn write(&self, text: &str) -> Result<(), String> {
         fs_err::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
         let mut old: Vec<_> = fs_err::read_dir(&self.folder)
@@ -107,7 +108,8 @@ impl Kept {
 }
 
 impl Course<'_> {
-    /// What the program answers to what it is asked once; kept until it is another program or is asked something else.
+    /// Returns the program's answer to a question that is asked once. It is stored until the program or the question
+    /// changes.
     pub(super) async fn learn(&self, wanted: &Learned, site: &Site) -> Result<String, RuntimeError> {
         let (cli, program) = (self.cli, self.cli.program);
         let asked = Asked { wanted, state: site.state.as_deref(), workspace: &site.workspace };
@@ -119,6 +121,7 @@ impl Course<'_> {
         self.write(&wanted.invocation, site).map_err(unwritten)?;
         let mut printed = Vec::new();
         let mut heard = |piece: Piece<'_>| {
+            // A program that prints without end must not fill the memory.
             if let Piece::Out(bytes) = piece
                 && printed.len() < MOST
             {
@@ -128,6 +131,7 @@ impl Course<'_> {
         let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
         let ran =
             ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
+        // The exit code is ignored. Gemini CLI, for example, fails on purpose after it has written its prompt.
         let text = match (&wanted.file, &site.kept) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
             (Some(file), Some(kept)) => kept.read(file, MOST as u64).unwrap_or_default(),
@@ -142,13 +146,13 @@ impl Course<'_> {
     }
 }
 
-/// How long a program may take to answer what it is asked once before its turns.
+/// Time limit of a question before a turn.
 const LEARNING: Duration = Duration::from_secs(60);
 
-/// Answers that are kept of a program: it may have been asked for several models.
+/// Number of stored answers of a program. It may have been asked for several models.
 const MOST_KEPT: usize = 16;
 
-/// A text with a mark in the place of this path.
+/// Replaces a path in a text by the placeholder.
 fn without(text: &str, state: &str) -> String {
     if state.is_empty() { text.to_owned() } else { text.replace(state, PLACE) }
 }

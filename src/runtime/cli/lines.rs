@@ -1,41 +1,43 @@
-//! What a program prints, as lines: bounded each and in all, and never a reason to give up.
+//! Splits the output of a program into lines. Each line and the whole output are limited, and no output makes the
+//! parser fail.
 
 use serde_json::Value;
 
-/// Bytes of a line; a longer one is passed over. A program may echo its prompt, or give the whole output of a command.
+/// Longest line in bytes. Longer lines are skipped. A program may print its prompt, or the whole output of a command,
+/// in one line.
 const LINE: usize = 16 << 20;
 
-/// Bytes of all that is read of one run; what comes after is passed over.
+/// Most bytes that are read of one run. Later output is skipped.
 const WHOLE: usize = 512 << 20;
 
-/// Characters that are shown of a line that is no event.
+/// Characters that are shown of a line that is not an event.
 const SHOWN: usize = 500;
 
-/// A line.
+/// A line of output.
 #[derive(Debug, PartialEq)]
 pub enum Line<'a> {
-    /// An event.
+    /// A JSON object.
     Event(Value),
-    /// Something else, or what became of a line that was too long; at most 500 characters of it, not cleaned.
+    /// Another line, or a note about a line that was too long. At most 500 characters, with control characters.
     Noise(&'a str),
 }
 
-/// Makes lines of bytes as they come.
+/// Splits bytes into lines as they arrive.
 #[derive(Default)]
 pub struct Lines {
     rest: Vec<u8>,
-    /// The line that comes is too long already.
+    /// Set if the present line is too long already.
     skips: bool,
     taken: usize,
 }
 
 impl Lines {
-    /// Takes more bytes; tells each line that is whole with them.
+    /// Takes more bytes, and reports each line that is complete with them.
     pub fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Line<'_>)) {
         self.take_within(bytes, LINE, WHOLE, tell);
     }
 
-    /// Tells the last line, if it had no end.
+    /// Reports the last line if it had no line end.
     pub fn end(&mut self, tell: &mut dyn FnMut(Line<'_>)) {
         if self.skips {
             tell(Line::Noise("(a line that was too long was passed over)"));
@@ -49,6 +51,7 @@ impl Lines {
     fn take_within(&mut self, bytes: &[u8], line: usize, whole: usize, tell: &mut dyn FnMut(Line<'_>)) {
         let before = self.taken;
         self.taken = self.taken.saturating_add(bytes.len());
+        // The note below was given once, when the limit was passed.
         if before > whole {
             return;
         }
@@ -59,7 +62,7 @@ impl Lines {
             return;
         }
         let mut parts = bytes.split(|byte| *byte == b'\n');
-        // What is left after the last line end is the beginning of the next line.
+        // The text after the last line end is the beginning of the next line.
         let last = parts.next_back().unwrap_or_default();
         for part in parts {
             self.add(part, line);
@@ -83,9 +86,10 @@ fn told(line: &[u8], tell: &mut dyn FnMut(Line<'_>)) {
     if line.is_empty() {
         return;
     }
-    // Lossy: a byte that is no UTF-8 within a string of an event does not cost the event.
+    // An invalid UTF-8 byte inside a string of an event must not lose the whole event.
     let text = String::from_utf8_lossy(line);
     match serde_json::from_str::<Value>(&text) {
+        // Programs print other JSON values only by chance. Events are objects.
         Ok(event @ Value::Object(_)) => tell(Line::Event(event)),
         _ => {
             let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);

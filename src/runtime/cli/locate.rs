@@ -1,4 +1,4 @@
-//! Where agent programs are on this machine.
+//! Finds agent programs on this machine.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,29 +7,29 @@ use std::time::Duration;
 use super::program::{Parts, Program};
 use crate::env;
 
-/// Where installers put programs of all kinds, below a person's home; a service's PATH often lacks these.
+/// Folders below a user's home in which common installers put programs. The PATH of a service often lacks them.
 const USUAL: [&str; 5] = [".local/bin", ".bun/bin", ".npm-global/bin", ".volta/bin", "node_modules/.bin"];
 
-/// How long a program may take to say its version.
+/// Time limit for a program to report its version.
 const SHORT: Duration = Duration::from_secs(20);
 
-/// No folder, and none can be made there.
+/// A path that is not a folder, and below which none can be made.
 const NOWHERE: &str = "/dev/null";
 
-/// A program that is installed.
+/// An installed program.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Where its name leads to, with all links followed.
+    /// The file to which the command leads, with all links followed.
     pub command: PathBuf,
-    /// What it consists of.
+    /// The files of the program.
     pub parts: Parts,
 }
 
-/// Finds a program on PATH or where its own installer or another one puts it.
+/// Finds a program on PATH, or where its own installer or a common one puts it.
 ///
 /// # Errors
 ///
-/// What is missing; the text completes "… is not installed: …".
+/// Returns the missing part. The text completes "… is not installed: …".
 pub fn find(program: &dyn Program) -> Result<Found, String> {
     let name = program.command();
     let named = which::which_in(name, Some(search_path(program.places())), "/")
@@ -40,22 +40,22 @@ pub fn find(program: &dyn Program) -> Result<Found, String> {
     Ok(Found { command, parts })
 }
 
-/// What it says its version is; `None` where it says none in time.
+/// Returns the version that the program reports. `None` if it reports none in time.
 pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
     let output = asked(program, found, &["--version"]).await?;
     program.version(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The options that flock needs and it does not have; `None` where it does not say what it has.
+/// Returns the options that flock needs and the program lacks. `None` if the program does not list its options.
 pub async fn missing_options(program: &dyn Program, found: &Found) -> Option<Vec<&'static str>> {
     let options = program.options();
     let output = asked(program, found, options.help).await?;
-    // Some write it to the one, some to the other.
+    // Some programs print their help to standard output, others to standard error.
     let help = [output.stdout, output.stderr].concat();
     options.missing_in(&String::from_utf8_lossy(&help))
 }
 
-/// What it says when it is started with these words; `None` where it does not end in time.
+/// Returns the output of the program for these arguments. `None` if it does not end in time.
 async fn asked(program: &dyn Program, found: &Found, words: &[&str]) -> Option<std::process::Output> {
     let (file, arguments) = found.parts.host.split_first()?;
     let mut command = tokio::process::Command::new(file);
@@ -67,17 +67,18 @@ async fn asked(program: &dyn Program, found: &Found, words: &[&str]) -> Option<s
         .envs(super::host::environment())
         .kill_on_drop(true);
     if let Some(login) = program.login() {
-        // One that can't pass over its user's settings would read them for this too, and write old ones anew.
+        // A program that cannot ignore its user's settings would read them for this too, and rewrite old ones.
         command.env(login.variable, NOWHERE);
     }
     tokio::time::timeout(SHORT, command.output()).await.ok()?.ok()
 }
 
-/// PATH, and after it the places where installers put the program.
+/// Returns PATH, followed by the folders in which installers put the program.
 fn search_path(places: &[&str]) -> OsString {
     let own = env::PATH.get_os().unwrap_or_default();
     let home = dirs::home_dir();
     let usual = home.iter().flat_map(|home| places.iter().chain(&USUAL).map(|place| home.join(place)));
+    // A relative folder would depend on where flock was started.
     let all = std::env::split_paths(&own).filter(|folder| folder.is_absolute());
     std::env::join_paths(all.chain(usual)).unwrap_or(own)
 }

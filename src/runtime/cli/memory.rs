@@ -1,5 +1,5 @@
-//! What a program has of a session: written down as soon as it has it, so that the next turn tells it what it lacks and
-//! nothing twice, also where this one is cut off.
+//! Records which turns of a session a program has received. The record is written as soon as the program has a turn, so
+//! that the next turn gives it what it lacks and nothing twice, even if this turn is cut off.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::id::{SessionKey, TurnId, hex};
 use crate::runtime::Order;
 use crate::store::{Begun, ProgramConversation, Store, StoreError};
 
-/// With what a conversation is begun in this turn; `relayed` where its model is asked through flock.
+/// Returns the conditions under which this turn begins a conversation. `relayed` is `true` if the model is asked
+/// through flock.
 pub fn begun(order: &Order, agent: &Agent, relayed: bool) -> Begun {
     let place = match (agent.runs_on_host(), relayed) {
         (false, _) => "sandbox".to_owned(),
@@ -25,39 +26,36 @@ pub fn begun(order: &Order, agent: &Agent, relayed: bool) -> Begun {
     Begun { conversation: order.conversation.clone(), place, prompt }
 }
 
-/// Whether a conversation that was begun like `known` is one that a turn goes on with which would begin one like `begun`.
-/// `renews_prompt` as in [`super::program::Habits`].
+/// Returns `true` if a turn that would begin a conversation like `begun` can continue the one that was begun like
+/// `known`. `renews_prompt` is that of [`super::program::Habits`].
 pub fn goes_on(known: &Begun, begun: &Begun, renews_prompt: bool) -> bool {
     known.conversation == begun.conversation
         && known.place == begun.place
         && (renews_prompt || known.prompt == begun.prompt)
 }
 
-/// What becomes of a conversation in one run.
+/// The record of a conversation during one run.
 pub struct Memory {
-    /// Where it is written down.
     pub store: Arc<Store>,
-    /// Whose conversation it is.
     pub session: SessionKey,
-    /// The program.
     pub program: &'static str,
-    /// The turn that runs.
+    /// The running turn.
     pub turn: TurnId,
-    /// What the conversation was begun with.
+    /// The conditions under which the conversation began.
     pub begun: Begun,
-    /// The program's name for it, as far as that is known.
+    /// The program's name for the conversation, once it is known.
     pub name: Option<String>,
-    /// Whether the program has the turn.
+    /// Set once the program has received the turn.
     pub has_turn: bool,
-    /// What a new conversation replaces.
+    /// The folder contents that a new conversation replaces.
     pub replaced: Option<Replaced>,
-    /// What is being written.
+    /// The write in progress.
     pub writing: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
 impl Memory {
-    /// Takes note. A conversation counts from when the program has a turn of it: before that there is nothing to go on
-    /// with.
+    /// Records a fact. A conversation counts only once the program has received a turn in it, because before that there
+    /// is nothing to continue.
     pub fn note(&mut self, note: Note) {
         match note {
             Note::Named(name) if self.name.as_ref() == Some(&name) => return,
@@ -68,11 +66,13 @@ impl Memory {
                 self.replaced.take().into_iter().for_each(Replaced::let_go);
             }
         }
+        // Both are needed: the name, and the proof that the program has the turn.
         let Some(name) = self.name.clone().filter(|_| self.has_turn) else { return };
         let kept = ProgramConversation { name, turn: self.turn, begun: self.begun.clone() };
         let (store, session, program) = (Arc::clone(&self.store), self.session.clone(), self.program);
         let before = self.writing.take();
-        // In a task of its own: the turn may be given up at any moment.
+        // In a separate task, because the turn may be dropped at any moment.
+        // The writes stay in order, because each waits for the one before.
         self.writing = Some(tokio::spawn(async move {
             if let Some(before) = before {
                 drop(before.await);
@@ -81,11 +81,11 @@ impl Memory {
         }));
     }
 
-    /// Waits until all of it is written.
+    /// Waits until everything is written.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says.
+    /// Returns the error of the last write.
     pub async fn settled(self) -> Result<(), StoreError> {
         match self.writing {
             Some(writing) => writing.await.unwrap_or(Ok(())),

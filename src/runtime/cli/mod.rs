@@ -1,9 +1,9 @@
-//! Agent programs that are installed on the machine: a turn is one run of one of them, in the agent's sandbox or, where
-//! a person said so, on the host.
+//! Agent programs that are installed on the machine. A turn is one run of such a program, in the agent's sandbox or, if
+//! a person chose that, on the host.
 //!
-//! What is particular about a program is in its [`Program`] and nowhere else: a further one is one more folder and its
-//! line in [`PROGRAMS`]. All of them reach their models through flock's relay and flock's tools through MCP, with a [`Pass`]
-//! that is worth one turn.
+//! Everything that is specific to a program is in its [`Program`]. A new program needs one more folder and its entry in
+//! [`PROGRAMS`]. All programs reach their models through flock's relay and flock's tools through MCP, with a [`Pass`]
+//! that is valid for one turn.
 
 pub mod asks;
 mod bounds;
@@ -49,11 +49,11 @@ pub use program::{
 };
 pub use run::{Cli, Parts as CliParts};
 
-/// The programs that flock knows; there is no other list.
+/// The programs that flock supports. There is no other list.
 pub static PROGRAMS: [&dyn Program; 4] =
     [&claude::Claude, &codex::Codex, &gemini::Gemini, &opencode::OpenCode];
 
-/// The one with this name.
+/// Returns the program with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static dyn Program> {
     PROGRAMS.iter().copied().find(|program| program.name() == name)

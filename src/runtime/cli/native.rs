@@ -1,4 +1,4 @@
-//! Finding the native program that an installed command leads to.
+//! Finds the native program to which an installed command leads.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::program::Parts;
 
-/// The processor's name as packages on npm have it.
+/// Returns the processor's name as npm packages use it.
 pub fn npm_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x64",
@@ -15,7 +15,7 @@ pub fn npm_arch() -> &'static str {
     }
 }
 
-/// Whether a file is a program for Linux, and no script.
+/// Returns `true` if a file is a Linux program, and not a script.
 pub fn is_native(path: &Path) -> bool {
     let mut magic = [0; 4];
     path.is_file()
@@ -23,12 +23,12 @@ pub fn is_native(path: &Path) -> bool {
         && magic == *b"\x7fELF"
 }
 
-/// The native program that a command leads to: itself, or one of the `places` below a folder that it is in. An
-/// installer leaves a script in its place where it could not put it there.
+/// Returns the native program to which a command leads: the command itself, or the first of `places` that exists below
+/// one of its parent folders. An installer leaves a script as the command if it could not put the program there.
 ///
 /// # Errors
 ///
-/// [`INCOMPLETE`], where there is none.
+/// Returns [`INCOMPLETE`] if there is none.
 pub fn native(command: &Path, places: &[String]) -> Result<PathBuf, String> {
     if is_native(command) {
         return Ok(command.to_owned());
@@ -41,7 +41,7 @@ pub fn native(command: &Path, places: &[String]) -> Result<PathBuf, String> {
         .ok_or_else(|| INCOMPLETE.to_owned())
 }
 
-/// The parts of a program that is one file.
+/// Returns the parts of a program that is a single file.
 pub fn single(name: &str, file: &Path) -> Parts {
     let inside = format!("/opt/flock/{name}/{name}");
     Parts {
@@ -51,5 +51,5 @@ pub fn single(name: &str, file: &Path) -> Parts {
     }
 }
 
-/// What is said where a program is not all there; it completes "can't be used: …".
+/// Message for a program that is not complete. It completes "can't be used: …".
 pub const INCOMPLETE: &str = "it leads to no program for this machine";

@@ -1,4 +1,4 @@
-//! What an installed program is made of, on folders that look like those of npm and of the programs' own installers.
+//! The files of an installed program, in folders that look like those of npm and of the programs' own installers.
 
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,7 @@ fn gemini_cli_is_its_folder_and_the_node_beside_it() {
 
     let linked = [NATIVE, b"..libnode.so.127.."].concat();
     install.put("bin/node", &linked);
-    // Another one may be on this machine's PATH.
+    // Another Node may be on this machine's PATH.
     match parts("gemini", &command) {
         Ok(found) => assert_ne!(found.mounts[0].0, node),
         Err(error) => assert!(error.contains("nodejs.org"), "{error}"),
@@ -143,7 +143,7 @@ fn what_leads_to_no_program_is_said() {
     let install = Install::new();
     let command = install.put("@anthropic-ai/claude-code/cli.js", b"#!/usr/bin/env node\n");
     let error = parts("claude", &command).unwrap_err();
-    // Which file it is, and what installs it, is said around this.
+    // The surrounding message names the file and the command that installs it.
     assert_eq!(error, "it leads to no program for this machine");
     assert!(parts("claude", &install.path("nothing")).is_err());
 }

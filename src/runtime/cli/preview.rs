@@ -1,5 +1,5 @@
-//! What a program would be started with for a turn, without starting it: its command line, environment, files and input.
-//! Pure but for a look at the files of the home.
+//! Shows how a program would be started for a turn, without starting it: its command line, environment, files and
+//! input. Pure, except that it reads files of the home.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -23,42 +23,37 @@ use crate::sandbox::policy::Withheld;
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::store::ProgramConversation;
 
-/// Stands for the tokens, which are made for each turn.
+/// Placeholder for the tokens, which are made for each turn.
 const TOKEN: &str = "<token of the turn>";
 
-/// Stands for what a program is asked once before its turns, as long as it has not been.
+/// Placeholder for an answer that the program gives before its turns and has not given yet.
 const UNASKED: &str = "<its own system prompt, which it is asked for before its first turn>";
 
 /// A turn that is not run.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The home.
     pub home: &'a Home,
-    /// The configuration.
     pub config: &'a Config,
-    /// Whose turn it is.
     pub agent: &'a Agent,
-    /// The model.
     pub model: &'a ModelRef,
-    /// What flock tells the program of the agent.
+    /// The text about the agent that flock gives to the program.
     pub system: &'a str,
-    /// The session.
     pub session: &'a SessionKey,
-    /// What the program would know the conversation by.
+    /// The name under which the program would know the conversation.
     pub conversation: &'a str,
-    /// The conversation that the program has of the session.
+    /// The program's present conversation of the session.
     pub known: Option<&'a ProgramConversation>,
-    /// What it would be told of before, where it begins a conversation anew.
+    /// The earlier messages, for a conversation that begins anew.
     pub recent: &'a str,
-    /// What was said in the session since the last turn that it has; `None` where it has none.
+    /// The messages since the last turn that the program has. `None` if it has none.
     pub missed: Option<&'a str>,
 }
 
-/// The run of a program, as a document without secrets.
+/// Returns the run of a program as a JSON document without secrets.
 ///
 /// # Errors
 ///
-/// Why there would be none.
+/// Returns the reason why there would be no run.
 pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     let Wanted { home, config, agent, model, system, session, .. } = *wanted;
     let on_host = agent.runs_on_host();
@@ -66,7 +61,7 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     let wire = match asks::way(program, model, config, described, on_host) {
         Ok(Way::Relay(wire)) => Some(wire),
         Ok(Way::OwnLogin) => None,
-        // It only lacks the key, of which nothing is shown.
+        // Only the key is missing, and keys are not shown.
         Err(Unable::NoKey(_)) => crate::provider::catalog::wire(model, config).ok(),
         Err(unable) => return Err(unable.reason(program, model)),
     };
@@ -88,6 +83,7 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     let known = wanted.known.filter(|known| memory::goes_on(&known.begun, &begun, renews));
     let (conversation, before) = match (known, wanted.missed) {
         (Some(known), Some(missed)) => (Conversation::Resumed(&known.name), missed),
+        // A new conversation gets a name only when the turn runs, so the nil id takes its place.
         _ => (Conversation::New(Uuid::nil()), wanted.recent),
     };
     let text = prompt::compose(before, "");
@@ -112,12 +108,14 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
         workspace: &workspace,
         learned: None,
     };
+    // A preview never asks the program. It shows an answer that an earlier turn stored.
     let answered = program.learned(&turn).and_then(|asked| {
         let parts = locate::find(program).ok()?.parts;
         let asked = Asked { wanted: &asked, state: turn.state, workspace: turn.workspace };
         Kept::of(home, &agent.id, program, &parts, asked).read()
     });
     turn.learned = answered.as_deref();
+    // A program that needs the missing answer gets the placeholder instead.
     let run = program.invocation(&turn).or_else(|error| match turn.learned {
         None => program.invocation(&Turn { learned: Some(UNASKED), ..turn.clone() }),
         Some(_) => Err(error),
@@ -125,7 +123,7 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     Ok(shown(program, known.map(|known| known.name.as_str()), &run))
 }
 
-/// As a turn would be ordered, without what is new in it.
+/// Returns the order of the turn, without new messages.
 fn order(wanted: &Wanted<'_>) -> Order {
     Order {
         agent: wanted.agent.id.clone(),

@@ -1,5 +1,5 @@
-//! What flock has to know of an agent program: its command line, environment and files for a turn, and how to read
-//! what it prints. All of it is pure.
+//! Everything that flock knows about an agent program: the command line, environment and files of a turn, and how to
+//! parse the output. All functions are pure, except those that look for the program's files.
 
 use std::path::{Path, PathBuf};
 
@@ -14,145 +14,148 @@ use crate::sandbox::policy::Withheld;
 
 /// An agent program.
 pub trait Program: Send + Sync {
-    /// As in an agent's `runtime`: `claude`.
+    /// Returns the name in an agent's `runtime` setting, such as `claude`.
     fn name(&self) -> &'static str;
 
-    /// As people call it: `Claude Code`.
+    /// Returns the name for people, such as `Claude Code`.
     fn title(&self) -> &'static str;
 
-    /// What it is called as on a command line.
+    /// Returns the name of its command.
     fn command(&self) -> &'static str;
 
-    /// Its package on npm.
+    /// Returns the name of its npm package.
     fn package(&self) -> &'static str;
 
-    /// The oldest version that what is known of it holds for.
+    /// Returns the oldest version that flock supports.
     fn oldest(&self) -> &'static str;
 
-    /// How it is asked for its options, and those without which no turn can be run that its help lists.
+    /// Returns the arguments that print its help, and the options in that help without which no turn can run.
     fn options(&self) -> Options {
         Options { help: &["--help"], names: &[] }
     }
 
-    /// Whether it can ask a model that is asked this way.
+    /// Returns `true` if it supports this wire format.
     fn speaks(&self, api: Api) -> bool;
 
-    /// What the login of its user is made of, where a turn with it has a folder of flock's: for a program that can't be told
-    /// to pass over what else its user has where the login is. The others use that place as it is.
+    /// Returns the files of its user's login, for a program that cannot ignore the other files beside the login. A turn
+    /// with this login then has a folder of flock's with links to these files. Other programs use the user's folder
+    /// itself.
     fn login(&self) -> Option<Login> {
         None
     }
 
-    /// What of the host it consists of; `command` is the file that its name leads to, with all links followed.
+    /// Returns the files of the host that the program needs. `command` is the file to which its command leads, with all
+    /// links followed.
     ///
     /// # Errors
     ///
-    /// What is missing; the text completes "can't be used: …".
+    /// Returns the missing part. The text completes "can't be used: …".
     fn parts(&self, command: &Path) -> Result<Parts, String>;
 
-    /// Its version, from what it prints when asked for it.
+    /// Parses the version that it prints.
     fn version(&self, printed: &str) -> Option<String> {
         reading::version(printed)
     }
 
-    /// How it treats its conversations.
+    /// Returns how it handles its conversations.
     fn habits(&self) -> Habits;
 
-    /// Whether it can be without what [`Turn::withheld`] says. One that can't runs no turn of an agent that is not to have
-    /// all of its tools.
+    /// Returns `true` if its tools can be restricted as in [`Turn::withheld`]. A program that returns `false` runs no
+    /// turn of an agent that may not use all tools.
     fn withholds(&self) -> bool {
         false
     }
 
-    /// Why it would not run a turn on a machine itself, as root or as somebody else; nothing where it would.
+    /// Returns the reason why it refuses to run on the host, as root or as another user. `None` if it does not refuse.
     fn refuses_host(&self, _is_root: bool) -> Option<&'static str> {
         None
     }
 
-    /// What of the workspace it would read by itself and can't be told not to: in a sandbox, something empty lies over
-    /// it.
+    /// Returns the entries of the workspace that it reads by itself, and cannot be told to ignore. In a sandbox, empty
+    /// entries cover them.
     fn covered(&self) -> &'static [Covered] {
         &[]
     }
 
-    /// What it has to be asked once before its turns, if anything; the answer is kept as long as its version, the model
-    /// and this request stay the same.
+    /// Returns a question that it must be asked once before its turns, if any. The answer is stored as long as its
+    /// version, the model and the question stay the same.
     fn learned(&self, _turn: &Turn<'_>) -> Option<Learned> {
         None
     }
 
-    /// One run of it.
+    /// Builds one run of the program.
     ///
     /// # Errors
     ///
-    /// What such a turn can't have, and what can be done about it.
+    /// Returns the part of the turn that the program does not support, and what a person can do about it.
     fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String>;
 
-    /// A reader for what one run of it in this conversation prints.
+    /// Returns a parser for the output of one run in this conversation.
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser>;
 
-    /// The folders, below a person's home, where its own installer puts its command.
+    /// Returns the folders, below a user's home, in which its own installer puts its command.
     fn places(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The variables by which a person tells it where its settings and its login are: on the host it gets them.
+    /// Returns the variables that tell it where its settings and its login are. On the host it gets them from flock's
+    /// environment.
     fn variables(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The files and folders, below a person's home, that keep its login: they are mounted into no sandbox. The list that
-    /// mounts are judged by is below this layer, and a test holds it to these.
+    /// Returns the files and folders, below a user's home, that hold its login. They are never mounted into a sandbox.
+    /// The list that decides about mounts is in a lower layer, and a test checks that it contains these.
     fn logins(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The headers of its own that its requests may have on their way to the provider, which finds a session's prompt by
-    /// them; in small letters. One that ends in `-` is the beginning of all their names. Nothing that lets in or names an
-    /// account.
+    /// Returns the headers, in lower case, that its requests may keep on their way to the provider, which uses them to
+    /// find a session's cached prompt. A name that ends in `-` is a prefix. Headers that grant access or name an
+    /// account are never among them.
     fn headers(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The key in the `_meta` of its calls over MCP that the model's own id of the call is at.
+    /// Returns the key in the `_meta` of its MCP calls that holds the model's own id of the call.
     fn call_id(&self) -> Option<&'static str> {
         None
     }
 
-    /// A request to its model that it has written wrong, put right before that refuses it; `None` where nothing is wrong
-    /// with it, which is then sent byte for byte. Others' requests are shown to it too.
+    /// Returns a corrected request if the program has built one that its model would refuse. `None` if the request is
+    /// correct: it is then sent byte for byte. The method also sees requests of other programs.
     fn mended(&self, _request: &[u8], _api: Api) -> Option<Bytes> {
         None
     }
 }
 
-/// Reads what one run of a program prints. Whatever that is, it never panics, and what it does not know it passes over.
+/// Parses the output of one run of a program. It never panics, whatever the output is, and skips what it does not know.
 pub trait Parser: Send {
-    /// A line of its standard output, which was JSON.
+    /// Takes one JSON line of standard output, and adds its reports to `said`.
     fn line(&mut self, line: &Value, said: &mut Vec<Said>);
 
-    /// Whether it has told how its run went: it has only to exit.
+    /// Returns `true` once the program has reported how its run went, and only has to exit.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// It has ended. An exit code of 0 alone proves nothing.
+    /// Returns the result when the program has exited. An exit code of 0 alone proves nothing.
     fn end(&mut self, exit: &Exit<'_>) -> Ended;
 }
 
-/// How a program's process ended.
+/// The end of a program's process.
 #[derive(Clone, Copy, Debug)]
 pub struct Exit<'a> {
-    /// Its code, or 128 and the signal.
+    /// The exit code, or 128 plus the signal.
     pub code: i32,
-    /// The last of what it wrote to its standard error.
+    /// The end of its standard error.
     pub stderr: &'a str,
 }
 
-/// What a program is made of.
+/// The files of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// Files and folders of the host, each with its place in a sandbox, below `/opt/flock/<name>`.
+    /// Files and folders of the host, each with its path in a sandbox, below `/opt/flock/<name>`.
     pub mounts: Vec<(PathBuf, String)>,
     /// The first words of its command line on the host.
     pub host: Vec<String>,
@@ -160,21 +163,21 @@ pub struct Parts {
     pub sandbox: Vec<String>,
 }
 
-/// The options that flock starts a program with.
+/// The options with which flock starts a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The words for which it prints its help.
+    /// The arguments that print its help.
     pub help: &'static [&'static str],
-    /// The options, as they stand in it.
+    /// The options, as the help writes them.
     pub names: &'static [&'static str],
 }
 
 impl Options {
-    /// The options that this help does not list; `None` for a text that is no help.
+    /// Returns the options that this help does not list. `None` if the text is not a help text.
     #[must_use]
     pub fn missing_in(&self, help: &str) -> Option<Vec<&'static str>> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        // A word may begin with the end of what colours it.
+        // A word may be preceded by the end of a colour code.
         let words = help.split(|c| !is_part(c));
         let listed: Vec<&str> = words.filter_map(|word| word.get(word.find("--")?..)).collect();
         let missing = || self.names.iter().copied().filter(|name| !listed.contains(name)).collect();
@@ -182,39 +185,37 @@ impl Options {
     }
 }
 
-/// How a program treats its conversations.
+/// The way in which a program handles its conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
-    /// It begins a conversation under a name that it is given. Others tell the name that they chose.
+    /// Set if it begins a conversation under a given name. Other programs choose the name and report it.
     pub takes_names: bool,
-    /// It takes another system prompt when a conversation goes on. Where it does not, another prompt needs another
+    /// Set if it accepts another system prompt when a conversation continues. Otherwise another prompt needs a new
     /// conversation.
     pub renews_prompt: bool,
     /// Bytes of memory below which it is killed when it runs a command.
     pub least_memory: u64,
 }
 
-/// Something in the workspace that a program is not to find.
+/// An entry of the workspace that a program must not find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Covered {
-    /// Its name.
     pub name: &'static str,
-    /// Whether it is a folder.
     pub is_folder: bool,
 }
 
-/// What the login that a program's user has is made of. Paths are below the folder of the program's user.
+/// The files of the login of a program's user. Paths are relative to the user's folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// The variable by which that folder is another than the user's home.
+    /// The variable that sets this folder. The default is the user's home.
     pub variable: &'static str,
-    /// Its files, so far as they are there.
+    /// The files of the login. Some of them may not exist.
     pub files: &'static [&'static str],
-    /// The settings of the program's user, which say of which kind the login is.
+    /// The settings file of the user, which names the kind of login.
     pub settings: &'static str,
 }
 
-/// Where a program runs.
+/// The place in which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In its agent's sandbox.
@@ -226,60 +227,58 @@ pub enum Place {
 /// A conversation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversation<'a> {
-    /// A new one; under this name where the program takes names.
+    /// A new one. It gets this name if the program takes names.
     New(Uuid),
     /// The one that the program knows by this name.
     Resumed(&'a str),
 }
 
-/// One run of a program, as flock wants it. Paths are as the program sees them.
+/// The description of one run of a program. Paths are as the program sees them.
 #[derive(Clone, Debug)]
 pub struct Turn<'a> {
     /// The model's provider, by its name in the configuration.
     pub provider: &'a str,
-    /// Where it runs.
     pub place: Place,
-    /// The provider's name of the model; empty where the program is to take its own.
+    /// The provider's name of the model. Empty if the program must choose its own.
     pub model: &'a str,
-    /// How the model is asked; `None` where the program asks with its own login.
+    /// The wire format. `None` if the program uses its own login.
     pub api: Option<Api>,
-    /// Tokens that the model takes in all; 0 where the program asks with its own login.
+    /// The model's context in tokens. 0 if the program uses its own login.
     pub context_window: u64,
-    /// Tokens that it may answer with; 0 likewise.
+    /// The model's longest answer in tokens. 0 if the program uses its own login.
     pub max_tokens: u64,
-    /// How much the model is to think; `None` leaves it to the program.
+    /// The amount of thinking. `None` leaves it to the program.
     pub effort: Option<Effort>,
-    /// What the program is to be told by its own channel for such things, and nowhere else.
+    /// Text for the program's system prompt, and for no other place.
     pub system: &'a str,
-    /// What the agent is not to have of the program's own tools, whoever asks for them.
+    /// Tools of the program that the agent may not use, whoever asks for them.
     pub withheld: Withheld,
-    /// What is new, and before it what it needs of before; it begins with a line of its own.
+    /// The new messages, and before them the earlier messages that the program lacks. It begins with a line of its own.
     pub prompt: &'a str,
-    /// In which of its conversations.
     pub conversation: Conversation<'a>,
-    /// Where flock is, without a slash at the end: `http://127.0.0.1:3128`. The relay is at `/relay/<api>` there, as in
-    /// [`relay_path`], and MCP at `/mcp`.
+    /// flock's address, without a slash at the end: `http://127.0.0.1:3128`. The relay is at `/relay/<api>`, as in
+    /// [`relay_path`], and MCP is at `/mcp`.
     pub origin: &'a str,
-    /// What opens the relay, in the place of the provider's key; `None` where the program asks with its own login.
+    /// The token for the relay, in place of the provider's key. `None` if the program uses its own login.
     pub relay_token: Option<&'a str>,
-    /// What opens MCP.
+    /// The token for MCP.
     pub mcp_token: &'a str,
-    /// A folder for what the program keeps, absolute. On the host with its own login the program's own one is used
-    /// instead, and this is `None`, but for one with a [`Program::login`].
+    /// Absolute path of a folder for the program's own data. `None` on the host with its own login, because the program
+    /// then uses the user's folder, unless it has a [`Program::login`].
     pub state: Option<&'a str>,
-    /// What stands in [`Login::settings`], where the program asks with that login and they are there. Nothing of them but
-    /// the kind of login is for a turn.
+    /// Contents of [`Login::settings`], if the program uses that login and the file exists. A turn takes only the kind
+    /// of login from it.
     pub user_settings: Option<&'a str>,
-    /// The folder where [`Invocation::files`] are, absolute; the program can't change them.
+    /// Absolute path of the folder with [`Invocation::files`]. The program cannot change them.
     pub files: &'a str,
-    /// The folder that it works in, absolute.
+    /// Absolute path of the working folder.
     pub workspace: &'a str,
-    /// What [`Program::learned`] gave, if it was asked for.
+    /// The answer to [`Program::learned`], if it was asked.
     pub learned: Option<&'a str>,
 }
 
-/// Where the relay of a wire format is below the origin. Programs put what the provider's own base URL would have
-/// after it: `/v1/messages`, `/responses`, `/v1beta/models/…`, `/chat/completions`.
+/// Returns the path of the relay for a wire format, relative to the origin. Programs append what follows the provider's
+/// own base URL: `/v1/messages`, `/responses`, `/v1beta/models/…`, `/chat/completions`.
 #[must_use]
 pub const fn relay_path(api: Api) -> &'static str {
     match api {
@@ -293,75 +292,73 @@ pub const fn relay_path(api: Api) -> &'static str {
 /// One run of a program, ready to be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// Its arguments, after the words of [`Parts`]. Nothing secret is among them.
+    /// Its arguments, after the words of [`Parts`]. They contain no secret.
     pub arguments: Vec<String>,
-    /// Its environment beside what the place has.
+    /// Its environment, in addition to that of the place.
     pub environment: Vec<(String, String)>,
     /// Its standard input.
     pub input: String,
     /// Files of this turn alone, in [`Turn::files`].
     pub files: Vec<TurnFile>,
-    /// Files in [`Turn::state`] that steer the program. The agent could have written them, so they are written or removed
+    /// Files in [`Turn::state`] that steer the program. The agent may have changed them, so they are written or removed
     /// before each turn.
     pub state: Vec<StateFile>,
-    /// Where it is known what the program goes on with: files and folders in [`Turn::state`], and nothing else there is
-    /// left to it. Other turns of the agent may run with the same folder, so what they need is among them.
+    /// The files and folders in [`Turn::state`] that the program needs to continue. Everything else there is removed.
+    /// `None` if they are not known. Other turns of the agent may use the same folder, so the list includes what they
+    /// need.
     pub kept: Option<&'static [&'static str]>,
-    /// Files of the folder of the program's user that are to be found in [`Turn::state`] under the same names, by links: the
-    /// login is copied nowhere, and what the program renews of it is renewed for its user.
+    /// Files of the user's folder that appear in [`Turn::state`] under the same names, as links. The login is never
+    /// copied, and a token that the program renews is renewed for its user too.
     pub links: &'static [&'static str],
 }
 
 /// A file of one turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnFile {
-    /// Its name.
     pub name: String,
-    /// What is in it.
     pub content: String,
 }
 
 /// A file in a program's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFile {
-    /// Where, below the folder.
+    /// The path below the folder.
     pub path: String,
-    /// What is in it; with `None` it is not to be there, or, if a folder is, nothing of that.
+    /// The contents. With `None` the file must not exist. If there is a folder at the path, it is removed with its
+    /// contents.
     pub content: Option<String>,
 }
 
-/// A run of a program that is no turn, and what is taken of it.
+/// A run of a program that is not a turn, and the answer that is taken from it.
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// The run.
     pub invocation: Invocation,
-    /// The file in [`Turn::state`] that it writes; without one, its standard output is taken. The exit code means
-    /// nothing.
+    /// The file in [`Turn::state`] with the answer. `None` takes the standard output. The exit code is ignored.
     pub file: Option<String>,
-    /// Makes of that what is kept; `None` where it is of no use.
+    /// Converts the answer to the stored form. `None` if the answer is not usable.
     pub take: fn(&str) -> Option<String>,
 }
 
-/// How a run went, by its own word.
+/// The result of a run, by the program's own report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// To its end.
+    /// The run is complete.
     Well {
-        /// Whether the answer was cut at the limit of tokens.
+        /// `true` if the answer was cut at the token limit.
         cut: bool,
     },
-    /// It says that it failed.
+    /// The program reports a failure.
     Failed {
-        /// The status of the model's server, where it tells one.
+        /// The HTTP status of the model's server, if the program reports it.
         status: Option<u16>,
-        /// What it says, on one line.
+        /// The program's message, on one line.
         message: String,
     },
-    /// It does not know the conversation that it was to go on with; nothing was done.
+    /// The program does not know the conversation that it should continue. Nothing was done.
     Unknown,
-    /// It ended without a word of how.
+    /// The program ended without a report.
     Broken {
-        /// What was seen.
+        /// The observation.
         message: String,
     },
 }

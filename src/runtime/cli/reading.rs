@@ -1,39 +1,39 @@
-//! Reading what programs print, without trusting it.
+//! Helpers that read the output of programs without trusting it.
 
 use serde_json::Value;
 
 use super::program::{Ended, Exit};
 use crate::clean;
 
-/// Characters of what a program says of a failure.
+/// Most characters of a program's message about a failure.
 const MESSAGE: usize = 500;
 
-/// The text at a JSON pointer.
+/// Returns the text at a JSON pointer.
 pub fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-/// The number at a JSON pointer; 0 where there is none.
+/// Returns the number at a JSON pointer, or 0.
 pub fn count(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// The HTTP status at a JSON pointer.
+/// Returns the HTTP status at a JSON pointer.
 pub fn status(value: &Value, pointer: &str) -> Option<u16> {
     value.pointer(pointer).and_then(Value::as_u64).and_then(valid_status)
 }
 
-/// A number as an HTTP status.
+/// Returns a number as an HTTP status, or `None` if it is not one.
 pub fn valid_status(number: u64) -> Option<u16> {
     u16::try_from(number).ok().filter(|status| (100..600).contains(status))
 }
 
-/// Dollars at a JSON pointer.
+/// Returns the amount of dollars at a JSON pointer.
 pub fn dollars(value: &Value, pointer: &str) -> Option<f64> {
     value.pointer(pointer).and_then(Value::as_f64).filter(|sum| sum.is_finite() && *sum >= 0.0)
 }
 
-/// The text of a content that is a string or a list of blocks.
+/// Returns the text of a content that is a string or a list of blocks.
 pub fn content(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -45,13 +45,14 @@ pub fn content(value: &Value) -> String {
     }
 }
 
-/// A message on one line.
+/// Returns a message on one line.
 pub fn one_line(text: &str) -> String {
     clean::summary(text, MESSAGE)
 }
 
-/// What is said of a program that ended without a word of how.
+/// Returns the result of a program that ended without a report.
 pub fn broken(title: &str, exit: &Exit<'_>) -> Ended {
+    // flock reports a signal as 128 plus its number.
     let how = match exit.code {
         code @ 129..=192 => format!("was ended by signal {}", code - 128),
         code => format!("ended with exit code {code}"),
@@ -65,15 +66,16 @@ pub fn broken(title: &str, exit: &Exit<'_>) -> Ended {
     Ended::Broken { message }
 }
 
-/// The last line of a program's standard error that says something and is no warning, on one line.
+/// Returns the last line of standard error that is not empty and not a warning, on one line.
 pub fn last_line(stderr: &str) -> String {
     let says = |line: &String| !line.is_empty() && !line.starts_with("WARNING");
     stderr.lines().rev().map(one_line).find(says).unwrap_or_default()
 }
 
-/// The first word of what a program prints that looks like a version, as `2.1.330`.
+/// Returns the first word of the output that looks like a version, such as `2.1.330`.
 pub fn version(printed: &str) -> Option<String> {
     let parts = |word: &str| {
+        // A suffix such as `-beta.1` is not a part of the three numbers.
         let core = word.split(['-', '+']).next().unwrap_or_default();
         core.split('.').count() == 3
             && core.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! Events that are not among the recordings, as the programs' documents or their likes tell of them.
+//! Events that are not in the recordings, taken from the programs' documentation or made like others.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::named;
 use super::program::{Conversation, Ended, Exit};
 use super::recorded_tests::{NEW, answer, line};
 
-/// What a program's reader says of these events, and how the run ended with exit code 0.
+/// Parses events with a program's parser. Returns its reports, the answer, and the result for exit code 0.
 fn read(name: &str, events: &[Value]) -> (Vec<String>, String, Ended) {
     let mut parser = named(name).unwrap().parser(NEW);
     let mut said = Vec::new();

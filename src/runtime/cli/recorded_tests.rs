@@ -1,5 +1,5 @@
-//! The readers, on what the real programs printed: each case is one run of one of them against a model that did as it
-//! was told. The names of the cases say what it was told.
+//! Tests of the parsers on the output of the real programs. Each case is one run of a program against a model that
+//! followed instructions. The name of the case tells what these were.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ fn cases(program: &dyn Program) -> Vec<Case> {
     cases
 }
 
-/// What a program's reader makes of a run.
+/// Parses a run with a program's parser.
 fn read(
     program: &dyn Program,
     conversation: Conversation<'_>,
@@ -85,7 +85,7 @@ fn read(
     (said, noise, ended)
 }
 
-/// The text that a caller has as the answer: that since the last call.
+/// Returns the text that a caller sees as the answer: the text since the last call.
 pub(super) fn answer(said: &[Said]) -> String {
     let mut text = String::new();
     for said in said {
@@ -175,8 +175,8 @@ fn opencode_is_read() {
     insta::assert_snapshot!(told(named("opencode").unwrap()));
 }
 
-/// What it takes for a program's run to have ended well: the event that says so. Each has its own, so a stream that was
-/// cut anywhere before it is no answer, whatever the exit code.
+/// A run ends well only if the program printed the event that says so. Each program has its own event, so a stream that
+/// was cut anywhere before it is not an answer, whatever the exit code.
 #[test]
 fn a_stream_that_is_cut_short_is_no_answer() {
     for program in PROGRAMS {
@@ -202,7 +202,7 @@ fn a_stream_that_is_cut_short_is_no_answer() {
     }
 }
 
-/// Values such as the programs' own events have, in places where they don't belong.
+/// Values like those in the programs' own events, in places where they do not belong.
 fn odd_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,4 +1,5 @@
-//! A turn of any program: where it goes on, what it is given, what becomes of what it tells.
+//! Runs a turn of any program: chooses the conversation, prepares the files, starts the program and evaluates the
+//! result.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -31,37 +32,35 @@ use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
 use crate::store::{Begun, ProgramConversation, Store};
 
-/// How long a program may take to exit once it has told how its run went.
+/// Time in which a program must exit after it has reported how its run went.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What turns of programs need of flock.
+/// The parts of flock that turns of programs need.
 pub struct Parts {
-    /// The home.
     pub home: Home,
-    /// The configuration as it is at each look.
+    /// Returns the present configuration.
     pub config: Arc<dyn Fn() -> Arc<Config> + Send + Sync>,
-    /// Where is kept what programs know conversations by.
+    /// The record of the programs' conversations.
     pub store: Arc<Store>,
-    /// Where programs run that are not on the host.
+    /// Runs programs that are not on the host.
     pub sandbox: Arc<dyn Sandbox>,
-    /// What lets them through to models and tools.
+    /// Grants access to models and tools.
     pub gate: Arc<dyn Gate>,
-    /// flock's own program, which holds what runs on the host.
+    /// Path of flock's own program, which runs as the keeper of programs on the host.
     pub flock: PathBuf,
     /// The agents that have had a turn in this process.
     pub begun: Mutex<HashSet<AgentId>>,
 }
 
-/// Turns of one program.
+/// The runtime of one program.
 pub struct Cli {
     pub(super) program: &'static dyn Program,
     pub(super) parts: Arc<Parts>,
-    /// How long it may take to exit once it has told how its run went.
+    /// Time in which the program must exit after it has reported how its run went.
     grace: Duration,
 }
 
 impl Cli {
-    /// Of this program.
     #[must_use]
     pub fn new(program: &'static dyn Program, parts: Arc<Parts>) -> Self {
         Self { program, parts, grace: GRACE }
@@ -77,14 +76,16 @@ impl Cli {
         RuntimeError::Failed { program: self.program.title(), message, hint }
     }
 
-    /// Nothing of the turn has been begun.
+    /// Makes the error of a turn of which nothing has begun.
     pub(super) fn unbegun(&self, reason: String) -> RuntimeError {
         let hint = verdict::LOGS.to_owned();
         RuntimeError::NotBegun { program: self.program.title(), reason, hint }
     }
 
-    /// The folder for the files of a turn. What an earlier process left is removed before an agent's first turn.
+    /// Makes the folder for the files of a turn. Before an agent's first turn, the remains of an earlier process are
+    /// removed.
     fn folder(&self, order: &Order) -> Result<TurnFolder, RuntimeError> {
+        // The lock is held while the folder is made, so that no other first turn of the agent removes it.
         let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let first = begun.insert(order.agent.clone());
         let made = TurnFolder::make(&self.parts.home, &order.session, first);
@@ -95,7 +96,7 @@ impl Cli {
         self.unbegun(format!("its files can't be written: {why}"))
     }
 
-    /// What it knows of a session.
+    /// Returns the record of the program's conversation of a session.
     fn known(&self, session: &SessionKey) -> Result<Option<ProgramConversation>, RuntimeError> {
         let known = self.parts.store.program_conversation(session, self.program.name());
         known.map_err(|error| self.unbegun(chain(&error)))
@@ -105,7 +106,7 @@ impl Cli {
         let config = (self.parts.config)();
         let agent = config.agent(&order.agent);
         let agent = agent.ok_or_else(|| self.unbegun(format!("there is no agent {}", order.agent)))?;
-        // As the configuration is now: what it was in the conversation before does not count.
+        // The present configuration decides, not the one with which the conversation began.
         let withheld = Withheld::of(agent);
         if let Some(refused) = withheld::refusal(self.program, agent, withheld) {
             return Err(refused);
@@ -123,9 +124,12 @@ impl Cli {
         let course = Course { cli: self, order, agent, withheld, found, pass, folder: self.folder(order)? };
         let begun = memory::begun(order, agent, course.pass.relay.is_some());
         let renews = self.program.habits().renews_prompt;
+        // Another place, login or prompt needs a new conversation, even if the program knows the old one.
         let known = self.known(&order.session)?.filter(|known| memory::goes_on(&known.begun, &begun, renews));
         if let (Some(known), Some(missed)) = (known, &order.missed) {
             let (ended, seen) = course.run(Conversation::Resumed(&known.name), missed, &begun, tell).await?;
+            // The conversation could not be continued, and nothing was done in it. The turn is run once more, in a new
+            // one.
             let why = verdict::lost(&ended, &seen, &course.pass.calls.now());
             let Some(why) = why else { return course.reply(ended, &seen) };
             let title = self.program.title();
@@ -145,6 +149,7 @@ impl Runtime for Cli {
     fn is_metered(&self, order: &Order) -> bool {
         let config = (self.parts.config)();
         let on_host = config.agent(&order.agent).is_some_and(|agent| agent.runs_on_host());
+        // In a sandbox every model call passes through the relay. On the host it depends on the provider.
         !on_host || self.parts.gate.has_provider(&order.model)
     }
 
@@ -162,13 +167,14 @@ impl Runtime for Cli {
     fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
         Box::pin(async {
             let reply = self.turn(order, tell).await;
+            // After the turn, so that removing old files does not delay the answer.
             state::tidy(&self.parts.home, &order.agent);
             reply
         })
     }
 }
 
-/// One turn and what it works with.
+/// One turn and its resources.
 pub(super) struct Course<'a> {
     pub(super) cli: &'a Cli,
     pub(super) order: &'a Order,
@@ -179,15 +185,15 @@ pub(super) struct Course<'a> {
     folder: TurnFolder,
 }
 
-/// Where a program runs, as it sees it.
+/// The place in which a program runs, as the program sees it.
 pub(super) struct Site {
     origin: String,
     pub(super) state: Option<String>,
     files: String,
     pub(super) workspace: String,
-    /// The folder of its state as the host has it.
+    /// The folder of its state, as the host sees it.
     pub(super) kept: Option<State>,
-    /// The folder of its user, where it has a login by links to what is there.
+    /// The folder of its user, if its login consists of links to files there.
     user: Option<User>,
 }
 
@@ -204,8 +210,8 @@ impl Course<'_> {
                 user: None,
             };
         }
-        // With its own login it keeps its conversations where it keeps its user's, if it can do that and pass over the
-        // rest.
+        // With its own login the program stores its conversations among those of its user, unless it cannot ignore the
+        // other files there.
         let login = self.cli.program.login();
         let state = (self.pass.relay.is_some() || login.is_some()).then_some(state);
         let user = login.filter(|_| self.pass.relay.is_none()).and_then(|login| User::of(&login));
@@ -219,7 +225,7 @@ impl Course<'_> {
         }
     }
 
-    /// Runs the program once in this conversation, with what was said `before` that it is to be told.
+    /// Runs the program once in this conversation. `before` holds the earlier messages that it lacks.
     async fn run(
         &self,
         conversation: Conversation<'_>,
@@ -263,6 +269,8 @@ impl Course<'_> {
         let learned = match cli.program.learned(&turn) {
             Some(wanted) => match (self.learn(&wanted, &site).await, conversation) {
                 (Ok(text), _) => Some(text),
+                // A resumed conversation that cannot be prepared is replaced by a new one. A new one that cannot be
+                // prepared is an error.
                 (Err(error), Conversation::Resumed(_)) => return Ok(self.unready(&chain(&error))),
                 (Err(error), Conversation::New(_)) => return Err(error),
             },
@@ -281,6 +289,7 @@ impl Course<'_> {
                 Conversation::New(_) => Err(unwritten(why)),
             };
         }
+        // A second run of the same turn must not count the answers of the first.
         let answered = self.pass.calls.now().answered;
         let mut memory = Memory {
             store: Arc::clone(&cli.parts.store),
@@ -290,6 +299,7 @@ impl Course<'_> {
             begun: begun.clone(),
             name: match conversation {
                 Conversation::Resumed(name) => Some(name.to_owned()),
+                // A program that takes no names reports its own when it has begun.
                 Conversation::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
             },
             has_turn: false,
@@ -303,7 +313,7 @@ impl Course<'_> {
         let started = tokio::select! {
             started = self.start(&invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
-            // What it has told counts: it is ended as one that exits well.
+            // The program has reported its result, which counts. It is treated as one that exited with code 0.
             () = lingers(over, cli.grace) => Some(Ok(Ran::default())),
         };
         let (ran, stopped) = match started.transpose() {
@@ -313,15 +323,16 @@ impl Course<'_> {
         if let Some(text) = ran.as_ref().and_then(|ran| ran.left.told(cli.program.title())) {
             ear.remark(text);
         }
-        // The turn may have run another conversation before, which could not be gone on with.
+        // The count includes an earlier run of this turn, whose conversation could not be continued.
         ear.counted(self.pass.calls.now().usage);
-        // Whatever ended it: what was heard is told, and the name of the conversation kept.
+        // Whatever ended the run, the output so far is reported and the conversation's name is recorded.
         let (ended, seen) = ear.end(ran.map(|ran| ran.code));
         let calls = self.pass.calls.now();
         if relay.is_some() {
-            // flock's own count is the one that holds.
+            // flock's own count is the one that is charged.
             tell(Event::Usage(calls.usage));
         }
+        // A model call was answered, so the program has the turn even if it printed nothing.
         if matches!(ended, Ended::Well { .. }) || calls.answered > answered {
             memory.note(Note::Begun);
         }
@@ -329,6 +340,7 @@ impl Course<'_> {
         if let Some(error) = stopped {
             return Err(verdict::stopped(error, &seen, self.counted().as_ref()));
         }
+        // A program that did not list flock's tools could not use them in this turn.
         if ended == (Ended::Well { cut: false }) && !calls.listed_tools {
             let title = cli.program.title();
             let note = format!("[{}] note: {title} did not reach flock's tools in this turn", order.agent);
@@ -338,13 +350,14 @@ impl Course<'_> {
         Ok((ended, seen))
     }
 
-    /// What is in the way of a conversation that is to go on is not in the way of one that is begun anew.
+    /// Returns the result for a conversation that cannot be prepared, so that a new one is begun. The obstacle does not
+    /// affect a new one.
     fn unready(&self, why: &str) -> (Ended, Seen) {
         tracing::warn!(agent = %self.order.agent, why, "a program's conversation can't be gone on with");
         (Ended::Unknown, Seen::default())
     }
 
-    /// Writes the files of a run, in the turn's folder and in the program's.
+    /// Writes the files of a run into the folders of the turn and of the program.
     pub(super) fn write(&self, invocation: &Invocation, site: &Site) -> Result<(), String> {
         self.folder.write(&invocation.files)?;
         let Some(kept) = &site.kept else { return Ok(()) };
@@ -373,12 +386,14 @@ impl Course<'_> {
             let ended = host::attend(&run, &self.agent.workspace, &home, &parts.flock, heard).await;
             return ended.map_err(|error| self.cli.unbegun(format!("it can't be started: {error}")));
         }
+        // In a sandbox its helper ends the processes that a program leaves.
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
         let code = ended.map_err(|error| self.unstarted(&error))?;
         Ok(Ran { code, ..Ran::default() })
     }
 
-    /// Where flock's tools are: for `flock mcp`, which may stand between them and who has no HTTP.
+    /// Returns the variable with the address of flock's tools, for `flock mcp`, which connects programs without HTTP
+    /// support to them.
     fn mcp_url(&self) -> (String, String) {
         (env::MCP_URL.name.to_owned(), format!("{}/mcp", self.site().origin))
     }
@@ -398,7 +413,7 @@ impl Course<'_> {
         verdict::of(self.cli.program.title(), ended, seen, self.counted().as_ref())
     }
 
-    /// flock's own count of the turn's model calls; `None` where the program asks its models itself.
+    /// Returns flock's own count of the turn's model calls. `None` if the program asks its models directly.
     fn counted(&self) -> Option<Count> {
         self.pass.relay.as_ref().map(|_| self.pass.calls.now())
     }

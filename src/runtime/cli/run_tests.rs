@@ -15,7 +15,7 @@ use crate::store::{Begin, NewSession, StoredPrompt};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A program that notes what it is given and then does what its test wrote into `do`.
+/// A program that records its input, and then runs the script that its test wrote into `do`.
 const SCRIPT: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 runs=$(ls "$here" | grep -c '^run-')
@@ -23,7 +23,7 @@ runs=$(ls "$here" | grep -c '^run-')
 . "$here/do"
 "#;
 
-/// In the place of `flock hold --turn MARK -- PROGRAM`, as far as input and end go.
+/// Replaces `flock hold --turn MARK -- PROGRAM`, for input and exit code only.
 const KEEPER: &str = r#"#!/bin/sh
 export FLOCK_TURN="$3"
 shift 4
@@ -151,7 +151,7 @@ impl Gate for Open {
     }
 }
 
-/// A sandbox whose engine goes away once the program has said this.
+/// A sandbox whose engine stops responding once the program has printed this text.
 struct Leaving(String);
 
 impl Sandbox for Leaving {
@@ -208,7 +208,7 @@ impl Sandbox for Leaving {
     }
 }
 
-/// A home with one agent, and the folder of its program.
+/// A home with one agent and the folder of its program.
 struct House {
     folder: tempfile::TempDir,
     document: Value,
@@ -216,7 +216,7 @@ struct House {
     program: &'static Scripted,
     cli: Cli,
     order: Order,
-    /// What was said since the last turn that the program has.
+    /// The messages since the last turn that the program has.
     missed: String,
 }
 
@@ -225,7 +225,7 @@ impl House {
         Self::with(renews_prompt, None, false).await
     }
 
-    /// In a sandbox, where there is one; with a way to its model, or with its own login.
+    /// Makes a home with or without a sandbox, and with the relay or the program's own login.
     async fn with(renews_prompt: bool, sandbox: Option<Leaving>, relayed: bool) -> Self {
         let on_host = sandbox.is_none();
         let folder = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ impl House {
         Self { folder, document, config, program, cli, order, missed: String::new() }
     }
 
-    /// This holds for the agent from now on: what it is denied, and its autonomy.
+    /// Changes the agent's denied tools and its autonomy.
     fn policy(&mut self, deny: &[&str], autonomy: &str) {
         self.document["agents"]["list"][0]["tools"] = json!({ "deny": deny });
         let own = &mut self.document["plugins"]["entries"]["flock"]["config"];
@@ -297,7 +297,7 @@ impl House {
         *self.config.lock().unwrap() = Arc::new(crate::config::parse::config(&self.document, &home).unwrap());
     }
 
-    /// The program does this from now on.
+    /// Replaces the script of the program.
     fn does(&self, script: &str) {
         fs_err::write(self.folder.path().join("bin/do"), script).unwrap();
     }
@@ -306,7 +306,7 @@ impl House {
         self.cli.knows(&self.order.session, &self.order.conversation).unwrap()
     }
 
-    /// A new turn, with what is known of the turns before it.
+    /// Begins a new turn, with the record of the turns before it.
     fn next(&mut self) {
         self.order.turn = TurnId::new();
         self.order.missed = self.knows().map(|_| self.missed.clone());
@@ -320,7 +320,7 @@ impl House {
         (reply, events)
     }
 
-    /// What the program was given in this run of it.
+    /// Returns the input of the program in this run.
     fn run(&self, number: usize) -> String {
         fs_err::read_to_string(self.folder.path().join(format!("bin/run-{number}"))).unwrap()
     }
@@ -345,7 +345,7 @@ async fn a_conversation_goes_on_under_the_programs_own_name() {
     let first = house.run(0);
     assert!(first.starts_with("args new  "), "{first}");
     assert!(first.contains("\nMCP_TOKEN=the-mcp-token\n"), "{first}");
-    // For `flock mcp`, and scripts of its own.
+    // For `flock mcp`, and for scripts of the agent.
     assert!(first.contains("\nFLOCK_MCP_URL=http://127.0.0.1:1/mcp\n"), "{first}");
     assert!(
         first.contains("SYSTEMinput\n[Recent Context]\n[user] before\n---\n[Current Message]\nhello"),
@@ -403,7 +403,7 @@ async fn a_conversation_that_was_lost_is_begun_anew_in_the_same_turn() {
 async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
     let mut house = House::new(true).await;
     assert_eq!(house.knows(), None);
-    // One that began with nothing has nothing to go on with, whatever it called it.
+    // A conversation without a turn cannot be continued, even if the program has named it.
     house.does(r#"echo '{"name":"n-0"}'; exit 1"#);
     house.turn().await.0.unwrap_err();
     assert_eq!(house.knows(), None);
@@ -412,7 +412,7 @@ async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
     assert!(house.run(1).starts_with("args new "), "{}", house.run(1));
     let first = house.order.turn;
     assert_eq!(house.knows(), Some(first));
-    // It does not come to have this one.
+    // The program never receives this turn.
     house.does(r#"echo '{"doomed":"no tools"}'; sleep 4714"#);
     house.turn().await.0.unwrap_err();
     assert_eq!(house.knows(), Some(first));
@@ -426,18 +426,18 @@ async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
         "{told}"
     );
     assert_eq!(house.knows(), Some(house.order.turn));
-    // It has the beginning of this one.
+    // The program has the beginning of this turn.
     house.does(r#"echo '{"text":"half"}'; kill -9 $$"#);
     house.turn().await.0.unwrap_err();
     assert_eq!(house.knows(), Some(house.order.turn));
-    // One that the session's record has not any more is no place to go on from.
+    // A turn that is no longer in the session's record cannot be continued from.
     house.does(WELL);
     house.next();
     house.order.missed = None;
     house.cli.run(&house.order, &mut |_| {}).await.unwrap();
     let told = house.run(5);
     assert!(told.starts_with("args new ") && told.contains("[user] before"), "{told}");
-    // Another conversation of flock's has nothing of this one.
+    // Another conversation of flock's contains nothing of this one.
     house.order.conversation.push('2');
     assert_eq!(house.knows(), None);
 }
@@ -487,7 +487,7 @@ async fn a_conversation_that_can_not_be_gone_on_with_is_begun_anew_in_the_same_t
     house.turn().await.0.unwrap();
     assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
     assert!(house.run(4).starts_with("args new "), "{}", house.run(4));
-    // Once only, and not where it had begun, or has said why it can't end well.
+    // Only once, and not if the run had begun or has reported why it cannot end well.
     house.does("exit 1");
     house.turn().await.0.unwrap_err();
     assert_eq!(house.runs(), 7);
@@ -549,7 +549,7 @@ async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_fi
     assert_eq!(found(&house), "settings\n");
     house.turn().await.0.unwrap();
     assert_eq!(found(&house), "kept\nsettings\n", "it goes on");
-    // Neither what is damaged nor what begins in its place: the old one may be well another time.
+    // Neither the damaged conversation nor the new one can run. The old one is kept, because it may work later.
     house.does("exit 1");
     house.turn().await.0.unwrap_err();
     assert_eq!(house.runs(), 4);
@@ -557,7 +557,7 @@ async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_fi
     house.does(&format!(r#"if [ "$1" = resumed ]; then exit 1; fi; {keeps} {WELL}"#));
     house.turn().await.0.unwrap();
     assert_eq!(found(&house), "settings\n", "nothing of what is damaged");
-    // What the agent put in the place of all of it.
+    // The agent put a file in the place of the whole folder.
     fs_err::remove_dir_all(&path).unwrap();
     fs_err::write(&path, "x").unwrap();
     house.does(&format!("{keeps} {WELL}"));
@@ -587,11 +587,11 @@ async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_i
     let (reply, events) = house.turn().await;
     let Err(RuntimeError::Interrupted { message, hint, .. }) = &reply else { panic!("{reply:?}") };
     assert!(message.contains("does not answer") && hint.contains("docker"), "{message}, {hint}");
-    // The last line has no end; it was heard none the less.
+    // The last line has no line end, but was read nevertheless.
     assert!(events.contains(&Event::Text(" an answer".to_owned())), "{events:?}");
     let known = house.cli.parts.store.program_conversation(&house.order.session, "scripted").unwrap();
     assert_eq!(known.map(|known| known.name).as_deref(), Some("n-1"), "its name is kept");
-    // One that was not begun may be tried again.
+    // A turn that was not begun may be tried again.
     let mut house = House::with(true, Some(Leaving(String::new())), false).await;
     let (reply, _) = house.turn().await;
     assert!(matches!(reply, Err(RuntimeError::NotRunning { .. })), "{reply:?}");
@@ -610,7 +610,7 @@ async fn a_run_that_cant_end_well_is_ended() {
 async fn a_turn_that_is_given_up_leaves_no_process() {
     let house = House::new(true).await;
     let pids = house.folder.path().join("pids");
-    // One in a session of its own, one that ignores being asked, one that forks on.
+    // One process in its own session, one that ignores signals, and one that keeps forking.
     house.does(&format!(
         "setsid sh -c 'echo $$ >> {0}; exec sleep 4712' & (trap '' TERM HUP; sh -c 'echo $$ >> {0}; exec sleep 4713') & \
          echo $$ >> {0}; wait",

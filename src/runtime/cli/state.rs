@@ -1,6 +1,6 @@
-//! A program's folder for one session of an agent. It is the agent's as its workspace is: whatever lies there, also in the
-//! place of the folder itself, a turn can begin, because what is in the way is moved to where no agent comes and removed
-//! from there.
+//! A program's folder for one session of an agent. The agent can write to it, as to its workspace. A turn can begin
+//! whatever lies there, even in the place of the folder itself: obstacles are moved to a folder that no agent can
+//! reach, and are removed there.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,26 +22,26 @@ fn named((path, error): (PathBuf, std::io::Error)) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The most entries of a folder that are listed at once.
+/// Most entries of a folder that are listed at once.
 const MOST_AT_ONCE: usize = 2000;
-/// The most folders of a program that are looked at in one sweep.
+/// Most folders of a program that one sweep examines.
 const MOST: usize = 100_000;
 
 /// A program's folder for one session of an agent.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The folder above, which a sandbox has.
+    /// The folder above, which is mounted into the sandbox.
     shared: PathBuf,
     name: String,
-    /// Where it is while another takes its place.
+    /// Path of the folder's old contents while a new conversation begins.
     aside: PathBuf,
     gone: PathBuf,
-    /// The agent's, by which its user is known.
+    /// The agent's identity folder. It tells as which user the agent's programs run.
     identity: PathBuf,
 }
 
 impl State {
-    /// The one of this session.
+    /// Returns the folder of this session.
     #[must_use]
     pub fn of(home: &Home, program: &dyn Program, session: &SessionKey) -> Self {
         let (agent, name) = (session.agent(), folders::name_of(session));
@@ -54,28 +54,29 @@ impl State {
         }
     }
 
-    /// Where it is on the host.
+    /// Returns the path on the host.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.shared.join(&self.name)
     }
 
-    /// Its name in the folder above.
+    /// Returns the name in the folder above.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes it, for whom its program runs as, where it is not there.
+    /// Creates the folder if it does not exist, owned by the user of the program.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn ready(&self) -> Result<(), String> {
         let owner = self.owner()?;
         workspace::writable(&self.shared, owner).map_err(named)?;
         let name = Path::new(&self.name);
         let root = Root::open(&self.shared).map_err(|error| self.named(&error))?;
+        // The path is opened without following links, because the agent may have put a link there.
         match root.stat(name) {
             Ok(found) if found.kind == Kind::Folder => return Ok(()),
             Ok(_) => self.put_away(name).map_err(|error| self.named(&error))?,
@@ -85,13 +86,14 @@ impl State {
         root.create_dir_all(name, owner).map_err(|error| self.named(&error))
     }
 
-    /// Makes it anew, with nothing in it, for a conversation that begins.
+    /// Creates an empty folder for a new conversation. The old contents are set aside.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn anew(&self) -> Result<Replaced, String> {
         workspace::writable(&self.shared, self.owner()?).map_err(named)?;
+        // Contents that a killed process set aside earlier are dropped, to make room for these.
         let moved = prepared(&self.gone)
             .and_then(|()| away(&self.aside, &self.gone))
             .and_then(|()| self.aside.parent().map_or(Ok(()), prepared))
@@ -102,12 +104,12 @@ impl State {
         Ok(replaced)
     }
 
-    /// Writes or removes the files in it that steer the program; with `kept`, as in
-    /// [`Invocation::kept`](super::Invocation::kept), nothing else is left than that.
+    /// Writes or removes the files that steer the program. With `kept`, as in
+    /// [`Invocation::kept`](super::Invocation::kept), everything else is removed.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn write(&self, files: &[StateFile], kept: Option<&[&str]>) -> Result<(), String> {
         if files.is_empty() && kept.is_none() {
             return Ok(());
@@ -117,17 +119,19 @@ impl State {
             let written = files.iter().filter(|file| file.content.is_some());
             let kept: Vec<&Path> =
                 kept.iter().map(Path::new).chain(written.map(|file| Path::new(&file.path))).collect();
+            // First everything else is removed, so that nothing can be in the way of the files.
             self.keep(&root, Path::new(""), &kept).map_err(|error| self.named(&error))?;
         }
         let owner = self.owner()?;
         files.iter().try_for_each(|file| self.put(&root, file, owner)).map_err(|error| self.named(&error))
     }
 
-    /// Has files of its user's folder found in it, where they are there: by links, in the place of whatever is there.
+    /// Makes files of the user's folder appear in this one, as links. Whatever is in their place is removed. Missing
+    /// files are skipped.
     ///
     /// # Errors
     ///
-    /// The path, and why.
+    /// Returns the path and the reason.
     pub fn link(&self, user: &Path, files: &[&str]) -> Result<(), String> {
         let there = files.iter().map(Path::new).filter(|file| user.join(file).is_file());
         let there: Vec<&Path> = there.collect();
@@ -146,22 +150,22 @@ impl State {
         })
     }
 
-    /// A file that the program wrote into it, if it is there and not longer than this.
+    /// Returns a file that the program wrote, if it exists and is at most `most` bytes long.
     #[must_use]
     pub fn read(&self, file: &str, most: u64) -> Option<String> {
         let bytes = Root::open(&self.path()).ok()?.read(Path::new(file), most).ok()?;
         String::from_utf8(bytes).ok()
     }
 
-    /// Who its program runs as.
+    /// Returns the user as which the program runs.
     fn owner(&self) -> Result<Option<Owner>, String> {
         workspace::owner(&self.identity).map_err(named)
     }
 
     fn put(&self, root: &Root, file: &StateFile, owner: Option<Owner>) -> Result<(), BeneathError> {
         let path = Path::new(&file.path);
-        // The agent may have put anything there: a folder, a link, a pipe. What is no folder where one is to be
-        // would keep all of its turns from beginning.
+        // The agent may have put anything there: a folder, a link, a pipe. Something else in the place of a folder
+        // would keep all of the agent's turns from beginning.
         for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
             if root.stat(above).is_ok_and(|found| found.kind != Kind::Folder) {
                 root.remove(above)?;
@@ -171,7 +175,7 @@ impl State {
             (Err(BeneathError::NotFound { .. }), None) => return Ok(()),
             (Err(BeneathError::NotFound { .. }), Some(_)) => {}
             (Ok(found), Some(_)) if found.kind == Kind::File => {}
-            // However much it holds.
+            // A large folder is only moved away here, so the time does not depend on its contents.
             (Ok(_), _) => self.clear(root, path)?,
             (Err(error), _) => return Err(error),
         }
@@ -182,7 +186,7 @@ impl State {
         root.write(path, content.as_bytes(), Some(0o600), owner)
     }
 
-    /// Takes out of a folder all that is not kept, and leads to nothing that is.
+    /// Removes all entries of a folder that are not kept and do not lead to a kept entry.
     fn keep(&self, root: &Root, folder: &Path, kept: &[&Path]) -> Result<(), BeneathError> {
         loop {
             let (entries, more) = root.list(folder, MOST_AT_ONCE)?;
@@ -196,14 +200,14 @@ impl State {
                     cleared = true;
                 }
             }
-            // However many the agent has put there.
+            // The listing is limited, so it is repeated while entries are removed, however many the agent has created.
             if !more || !cleared {
                 return Ok(());
             }
         }
     }
 
-    /// Takes out what is there, whatever it is.
+    /// Removes an entry of any kind.
     fn clear(&self, root: &Root, path: &Path) -> Result<(), BeneathError> {
         match root.stat(path)?.kind {
             Kind::Folder => self.put_away(&Path::new(&self.name).join(path)),
@@ -211,7 +215,7 @@ impl State {
         }
     }
 
-    /// Moves what is there to where it is removed.
+    /// Moves an entry to the folder for removal.
     fn put_away(&self, path: &Path) -> Result<(), BeneathError> {
         let moved = prepared(&self.gone)
             .and_then(|()| clear::put_away(&self.shared, path, &self.gone.join(Uuid::new_v4().to_string())));
@@ -223,8 +227,8 @@ impl State {
     }
 }
 
-/// What a folder held before it was made anew. It comes back when this is dropped, unless the conversation that begins
-/// there has begun: one that could not is no reason to lose the one before.
+/// The contents of a folder before it was emptied. Dropping this puts them back, unless the new conversation has begun:
+/// a conversation that could not begin is no reason to lose the old one.
 #[derive(Debug)]
 pub struct Replaced {
     state: State,
@@ -232,7 +236,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// It is not needed any more.
+    /// Gives up the old contents.
     pub fn let_go(mut self) {
         self.holds = false;
         log(away(&self.state.aside, &self.state.gone));
@@ -250,7 +254,7 @@ impl Drop for Replaced {
     }
 }
 
-/// Removes what was put away of an agent's; not in the turn's own time.
+/// Removes what was put away for an agent. The work is done outside the turn's time.
 pub fn tidy(home: &Home, agent: &AgentId) {
     let gone = gone(home, agent);
     if gone.read_dir().is_ok_and(|mut found| found.next().is_some()) {
@@ -258,13 +262,13 @@ pub fn tidy(home: &Home, agent: &AgentId) {
     }
 }
 
-/// Removes what programs keep of sessions that are none any more, by the names that `known` gives for an agent's
-/// sessions. With `first` no turn has begun yet in this process, and what one that was killed has put aside goes too.
+/// Removes the folders of sessions that no longer exist. `known` returns an agent's sessions. With `first`, no turn has
+/// begun in this process yet, and contents that a killed process set aside are removed too.
 pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option<Vec<SessionKey>>) {
     let agents = fs_err::read_dir(home.root().join("agents")).into_iter().flatten().flatten();
     for agent in agents.filter_map(|entry| entry.file_name().to_str()?.parse::<AgentId>().ok()) {
         let gone = gone(home, &agent);
-        // Before the sessions: one that begins meanwhile is not among these.
+        // Listed before the sessions are read. The folder of a session that begins meanwhile is not in this list.
         let found: Vec<(PathBuf, PathBuf)> = PROGRAMS
             .iter()
             .map(|program| folders::state(home, &agent, *program))
@@ -274,6 +278,7 @@ pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option
             })
             .flatten()
             .collect();
+        // If the sessions are not known, no folder is removed.
         if let Some(sessions) = (!found.is_empty()).then(|| known(&agent)).flatten() {
             let names: HashSet<PathBuf> =
                 sessions.iter().map(|session| folders::name_of(session).into()).collect();
@@ -290,17 +295,17 @@ pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option
     }
 }
 
-/// Where an agent's folders are while another is in their place.
+/// Returns the folder for an agent's old contents while a new conversation begins.
 fn aside(home: &Home, agent: &AgentId) -> PathBuf {
     home.agent(agent).join("aside")
 }
 
-/// Where those are of which nothing is wanted any more.
+/// Returns the folder for contents that will be removed.
 fn gone(home: &Home, agent: &AgentId) -> PathBuf {
     home.agent(agent).join("gone")
 }
 
-/// Moves a folder of flock's to those that are removed, if it is there.
+/// Moves a folder of flock's to the folder for removal, if it exists.
 fn away(path: &Path, gone: &Path) -> std::io::Result<()> {
     match fs_err::rename(path, gone.join(Uuid::new_v4().to_string())) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -308,13 +313,13 @@ fn away(path: &Path, gone: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes a folder that is for flock alone.
+/// Creates a folder that only flock can open.
 fn prepared(folder: &Path) -> std::io::Result<()> {
     fs_err::create_dir_all(folder)?;
     fs_err::set_permissions(folder, std::fs::Permissions::from_mode(0o700))
 }
 
-/// Whatever fails stays for the next time.
+/// Empties the folder for removal. What cannot be removed stays for the next time.
 fn empty(gone: &Path) {
     for entry in fs_err::read_dir(gone).into_iter().flatten().flatten() {
         if let Err((stuck, _)) = clear::clear(gone, Path::new(&entry.file_name())) {

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use super::super::claude::Claude;
 use super::*;
 
-/// A home with a session of an agent.
+/// A home with one session of an agent.
 struct House {
     folder: tempfile::TempDir,
     home: Home,
@@ -73,7 +73,7 @@ fn what_a_login_is_made_of_is_linked_and_not_copied() {
     fs_err::write(user.join("own/login"), "old").unwrap();
     fs_err::write(user.join("key"), "a key").unwrap();
     fs_err::write(user.join("settings"), "the user's").unwrap();
-    // What is in the way: of the agent's, and of a turn before.
+    // Obstacles: some from the agent, some from an earlier turn.
     fs_err::create_dir_all(state.path().join("key/deep")).unwrap();
     symlink("/nowhere", state.path().join("own")).unwrap();
     let files = ["own/login", "key", "not/there", "own/folder"];
@@ -86,7 +86,7 @@ fn what_a_login_is_made_of_is_linked_and_not_copied() {
     for name in ["not", "own/folder", "settings"] {
         assert!(fs_err::symlink_metadata(state.path().join(name)).is_err(), "{name}");
     }
-    // They go, and what they lead to stays.
+    // The links are removed, and the files to which they lead stay.
     state.write(&[], Some(&["conversations"])).unwrap();
     assert!(state.path().read_dir().unwrap().next().is_none());
     drop(state.anew().unwrap());
@@ -105,7 +105,7 @@ fn a_link_in_the_place_of_a_folder_leads_nowhere() {
     state.write(&[file("settings/x", Some("flock's"))], None).unwrap();
     assert!(outside.read_dir().unwrap().next().is_none());
     assert_eq!(fs_err::read_to_string(state.path().join("settings/x")).unwrap(), "flock's");
-    // Nor does one in the place of the session's own.
+    // Nor does a link in the place of the session's own folder.
     fs_err::remove_dir_all(state.path()).unwrap();
     symlink(&outside, state.path()).unwrap();
     state.ready().unwrap();
@@ -168,7 +168,7 @@ fn however_much_lies_in_the_way_a_turn_can_begin() {
     assert_eq!(house.gone(), 2);
     empty(&gone(&house.home, house.session.agent()));
     assert_eq!(house.gone(), 0);
-    // Without rights on the folder itself, and on the one above.
+    // Without permissions on the folder itself, and on the one above.
     take_rights(&state.path());
     take_rights(&state.shared);
     drop(state.anew().unwrap());
@@ -208,7 +208,7 @@ fn what_is_kept_of_sessions_that_are_none_any_more_goes() {
         state.ready().unwrap();
         fs_err::write(state.path().join("x"), "x").unwrap();
     }
-    // As it was laid out before, and what an agent put there.
+    // A file of an older layout, and a link that an agent put there.
     fs_err::write(house.state().shared.join("settings.json"), "{}").unwrap();
     let outside = house.folder.path().join("outside");
     fs_err::create_dir(&outside).unwrap();

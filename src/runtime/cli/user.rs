@@ -1,4 +1,4 @@
-//! The folder where a program's user has what is theirs, for a program that has its login by links to what is there.
+//! The folder of a program's user, for a program whose login consists of links to files there.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::program::Login;
 use crate::env;
 use crate::home::atomic;
 
-/// The most bytes of the settings there that are read.
+/// Most bytes of the settings that are read.
 const MOST: u64 = 1 << 20;
 
 /// The folder of a program's user.
@@ -17,7 +17,7 @@ pub struct User {
 }
 
 impl User {
-    /// Who has this login.
+    /// Finds the user with this login. `None` if no absolute path of the folder is known.
     #[must_use]
     pub fn of(login: &Login) -> Option<Self> {
         let value = |wanted: &str| {
@@ -34,13 +34,12 @@ impl User {
         Self { folder, settings }
     }
 
-    /// Where it is.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What stands in their settings, where that can be read.
+    /// Returns the user's settings, if they can be read.
     #[must_use]
     pub fn settings(&self) -> Option<&str> {
         self.settings.as_deref()

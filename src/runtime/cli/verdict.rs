@@ -1,4 +1,4 @@
-//! What a run of a program comes to: its own word, and what the relay saw of its model calls. Pure.
+//! Decides the result of a run, from the program's own report and from what the relay saw of its model calls. Pure.
 
 use super::ear::Seen;
 use super::gate::{Count, Forbidden};
@@ -6,14 +6,18 @@ use super::program::Ended;
 use crate::provider::StopReason;
 use crate::runtime::{Reply, RuntimeError};
 
-/// Where more is said of a turn that failed.
+/// The command that shows more about a failed turn.
 pub const LOGS: &str = "flock logs gateway";
 
-/// The answer, or why there is none. `calls` is what the relay counted; `None` where the program asked its models itself.
+/// Returns the answer, or the reason why there is none. `calls` is the relay's count. `None` if the program asks its
+/// models directly.
 ///
 /// # Errors
 ///
-/// As [`RuntimeError`] says.
+/// Returns [`RuntimeError::Paused`] if the budget stopped a call, and [`RuntimeError::Failed`] if the agent's settings
+/// forbid one. Otherwise the status of the last model call, and if the turn had begun, decide between
+/// [`RuntimeError::NoAnswer`], [`RuntimeError::Unanswered`], [`RuntimeError::Interrupted`], [`RuntimeError::Refused`]
+/// and [`RuntimeError::Failed`].
 pub fn of(
     program: &'static str,
     ended: Ended,
@@ -25,9 +29,11 @@ pub fn of(
     let (status, message, is_broken) = match ended {
         Ended::Well { cut } => {
             let stop = if cut { StopReason::Length } else { StopReason::End };
+            // The relay's count is charged, so it wins over the program's own.
             let usage = calls.map_or(seen.usage, |calls| Some(calls.usage));
             return Ok(Reply { stop, usage });
         }
+        // A resumed conversation is replaced by a new one before this, so this one was new.
         Ended::Unknown => {
             let message = "it does not know a conversation that it has just begun".to_owned();
             return Err(RuntimeError::Failed { program, message, hint });
@@ -35,19 +41,21 @@ pub fn of(
         Ended::Failed { status, message } => (status, message, false),
         Ended::Broken { message } => (None, message, true),
     };
+    // A call that flock refused makes the program fail. Its own message would hide the real reason.
     match calls.and_then(|calls| calls.forbidden.clone()) {
         Some(Forbidden::Paused { why, call }) => return Err(RuntimeError::Paused { why, call }),
         Some(Forbidden::Settings(message)) => return Err(RuntimeError::Failed { program, message, hint }),
         None => {}
     }
-    // The relay's own sight of the last call is better than what the program made of it.
+    // The relay saw the last call itself. That is more reliable than the program's message.
     let (status, message) = match calls.and_then(|calls| calls.refused.clone()) {
         Some((status, message)) => (Some(status), message),
         None => (status, message),
     };
+    // Status 0, timeouts, rate limits and server errors may be temporary.
     Err(match status {
         Some(0 | 408 | 429 | 500..) if is_begun => RuntimeError::Unanswered { program, message, hint },
-        // The program ran: it is its model's provider that fails.
+        // The program worked: its model's provider failed.
         Some(0 | 408 | 429 | 500..) => {
             RuntimeError::NoAnswer { program, message, hint: "flock doctor".to_owned() }
         }
@@ -57,21 +65,22 @@ pub fn of(
     })
 }
 
-/// Why a conversation that a program was to go on with is begun anew, if it is: it does not know it, or it failed
-/// before it had done anything, as it will each time if what it keeps is damaged.
+/// Returns the reason why a conversation must be begun anew, if there is one. The program does not know it, or failed
+/// before it had done anything. The latter would repeat each time if the stored conversation is damaged.
 pub fn lost(ended: &Ended, seen: &Seen, calls: &Count) -> Option<String> {
     let message = match ended {
         Ended::Unknown => return Some("has lost its conversation".to_owned()),
         Ended::Failed { status: None, message } | Ended::Broken { message } => message,
         Ended::Failed { .. } | Ended::Well { .. } => return None,
     };
+    // After any model call the failure is not the conversation's fault, or the turn must not run twice.
     let untouched = calls.answered == 0 && calls.refused.is_none() && calls.forbidden.is_none();
     (untouched && !seen.begun && !seen.doomed)
         .then(|| format!("can't go on with its conversation ({message})"))
 }
 
-/// What stopped a run, which may have been in the middle of it: what has begun is not run a second time, by another model or
-/// later.
+/// Returns the error of a run that was stopped, perhaps in the middle. A turn that has begun is not run a second time,
+/// neither by another model nor later.
 pub fn stopped(error: RuntimeError, seen: &Seen, calls: Option<&Count>) -> RuntimeError {
     match error {
         RuntimeError::NotRunning { program, reason, hint }

@@ -1,17 +1,18 @@
-//! An agent that is not to have all that its program can do: where that is said to the program, and which program can't
-//! be told.
+//! Handles agents that may not use all tools of their program: tells the program, and refuses programs that cannot be
+//! restricted.
 
 use super::program::Program;
 use crate::config::{Agent, Autonomy};
 use crate::runtime::RuntimeError;
 use crate::sandbox::policy::Withheld;
 
-/// Why a program runs no turn of an agent that is to be without this; nothing where it does.
+/// Returns the reason why a program does not run a turn of a restricted agent. `None` if it does.
 pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: Withheld) -> Option<RuntimeError> {
     if !withheld.is_any() || program.withholds() {
         return None;
     }
     let id = &agent.id;
+    // The hint names the setting that a person would have to change, which depends on why the agent is restricted.
     let (why, setting) = match agent.autonomy {
         Autonomy::Readonly => (format!("agent {id} may only read"), "autonomy supervised"),
         Autonomy::Supervised | Autonomy::Full => {
@@ -26,8 +27,8 @@ pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: Withheld) 
     })
 }
 
-/// What goes into the environment of a program that is not to run commands. All of them ask git about the folder that
-/// they work in, and git runs what the folder's own settings name: with this it finds no repository.
+/// Returns a variable for a program that may not run commands. All of the programs ask git about the working folder,
+/// and git runs programs that the folder's own settings name. With this variable git finds no repository.
 pub(super) fn environment(withheld: Withheld) -> Option<(String, String)> {
     withheld.commands.then(|| ("GIT_DIR".to_owned(), "/dev/null".to_owned()))
 }

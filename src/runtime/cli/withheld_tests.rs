@@ -5,7 +5,7 @@ use super::super::named;
 use super::super::program::{Conversation, StateFile, Turn};
 use super::*;
 
-/// The last words of a setting: names of tools that a program may have, or may not.
+/// Returns the words of a setting: names of tools that a program may use, or may not.
 fn names<'a>(told: &'a str, before: &str, after: &str) -> Vec<&'a str> {
     let (_, rest) = told.split_once(before).unwrap();
     let list = rest.split_once(after).unwrap().0;

@@ -220,6 +220,7 @@ impl Program for Gemini {
         }
         if !turn.system.is_empty() {
             let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
+            // A system prompt file replaces the built-in prompt, so it begins with that.
             let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));
             let path = handed::file(&mut run, turn, "system.md", whole);
             run.environment.push(("GEMINI_SYSTEM_MD".to_owned(), path));
@@ -227,7 +228,6 @@ impl Program for Gemini {
         Ok(run)
     }
 
-    // A system prompt file replaces the built-in prompt, so it begins with that.
     fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
         Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
     }

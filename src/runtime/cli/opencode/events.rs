@@ -1,4 +1,5 @@
-//! What OpenCode prints with `run --format json`. It has no event for the end: the last step says whether it was one.
+//! Reads the output of OpenCode with `run --format json`. There is no event for the end: the last step tells if the run
+//! is finished.
 
 use std::time::Duration;
 
@@ -11,22 +12,22 @@ use crate::runtime::cli::reading::{self, count, one_line, status, text};
 
 const TITLE: &str = "OpenCode";
 
-/// How flock's tools are called: after the server's name.
+/// Prefix of the names of flock's tools: the server's name.
 const FLOCKS: &str = "flock_";
 
-/// Words with which it says that it has no such conversation.
+/// Text with which it says that it does not know the conversation.
 const UNKNOWN: &str = "Session not found";
 
-/// Reads its events.
+/// Parser of its events.
 pub(super) struct Events {
     is_resumed: bool,
     conversation: String,
-    /// Something of an answer was told since the last call; something of thinking.
+    /// Set if text, or thinking, was reported since the last call.
     has_text: bool,
     has_thought: bool,
-    /// Something was said or done.
+    /// Set once anything was said or done.
     begun: bool,
-    /// Why the last step ended, if it has.
+    /// The reason why the last step ended, if it has.
     reason: Option<String>,
     error: Option<(Option<u16>, String)>,
     usage: Usage,
@@ -48,7 +49,7 @@ impl Events {
         }
     }
 
-    /// A call is told once it has ended.
+    /// Reports a call. The program prints it only when it has ended.
     fn called(&mut self, part: &Value, said: &mut Vec<Said>) {
         let (Some(call), Some(tool)) = (text(part, "/callID"), text(part, "/tool")) else { return };
         self.begun = true;
@@ -70,11 +71,13 @@ impl Events {
             said.push(Said::Exit { call: call.clone(), code });
         }
         let error = match (text(part, "/state/status"), code) {
+            // A command that ran and failed counts as completed here, so its code decides.
             (Some("error"), _) => Some(text(part, "/state/error").unwrap_or("failed").to_owned()),
             (_, Some(code)) if code != 0 => Some(format!("exit code {code}\n{result}")),
             _ => None,
         };
         let (start, end) = (count(part, "/state/time/start"), count(part, "/state/time/end"));
+        // Without a start time the duration is unknown.
         let took = end.checked_sub(start).filter(|_| start > 0).map(Duration::from_millis);
         said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took }));
     }
@@ -83,6 +86,7 @@ impl Events {
         self.reason = Some(text(part, "/reason").unwrap_or_default().to_owned());
         self.usage += Usage {
             input: count(part, "/tokens/input"),
+            // The reasoning tokens are counted apart from the output.
             output: count(part, "/tokens/output").saturating_add(count(part, "/tokens/reasoning")),
             cache_read: count(part, "/tokens/cache/read"),
             cache_write: count(part, "/tokens/cache/write"),
@@ -141,12 +145,14 @@ impl Parser for Events {
     }
 
     fn is_over(&self) -> bool {
+        // Other reasons, such as tool calls, are followed by another step.
         self.error.is_none() && matches!(self.reason.as_deref(), Some("stop" | "length"))
     }
 
     fn end(&mut self, exit: &Exit<'_>) -> Ended {
         match (&self.error, self.reason.as_deref()) {
             (Some((status, message)), _) => Ended::Failed { status: *status, message: message.clone() },
+            // Both are needed: the last step, and an exit code of 0.
             (None, Some("stop")) if exit.code == 0 => Ended::Well { cut: false },
             (None, Some("length")) if exit.code == 0 => Ended::Well { cut: true },
             (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,

@@ -1,4 +1,4 @@
-//! OpenCode.
+//! The agent program OpenCode.
 
 mod events;
 
@@ -12,10 +12,10 @@ use super::program::{Conversation, Habits, Invocation, Options, Parser, Parts, P
 use crate::config::{Api, Effort};
 use crate::sandbox::policy::Withheld;
 
-/// OpenCode.
 pub struct OpenCode;
 
-/// What keeps it from the network beside its model, and from what others have put into the working folder.
+/// Settings that keep it from using the network beyond its model, and from reading files that others have put into the
+/// working folder.
 const SWITCHES: [(&str, &str); 8] = [
     ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
     ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
@@ -27,7 +27,7 @@ const SWITCHES: [(&str, &str); 8] = [
     ("OPENCODE_DISABLE_TERMINAL_TITLE", "1"),
 ];
 
-/// What in its folder would change how it works, had the agent put it there.
+/// Entries of its folder that could change how it works. They are removed, because the agent may have written them.
 const STEERING: [&str; 9] = [
     ".agents",
     ".claude",
@@ -78,6 +78,7 @@ impl Program for OpenCode {
             "bin/opencode.exe".to_owned(),
             format!("node_modules/{package}/bin/opencode"),
             format!("{package}/bin/opencode"),
+            // The baseline build is for older processors.
             format!("node_modules/{package}-baseline/bin/opencode"),
             format!("{package}-baseline/bin/opencode"),
         ];
@@ -86,6 +87,7 @@ impl Program for OpenCode {
     }
 
     fn habits(&self) -> Habits {
+        // 1 GiB: below this it is killed when it runs a command.
         Habits { takes_names: false, renews_prompt: true, least_memory: 1 << 30 }
     }
 
@@ -107,14 +109,15 @@ impl Program for OpenCode {
             }
             run.state = handed::absent(&STEERING).collect();
             if turn.withheld.commands {
-                // It searches with what is there. An agent that ran commands once may have put something else there.
+                // It searches with programs that are there. An agent that once could run commands may have replaced
+                // them.
                 run.state.extend(handed::absent(&["cache/opencode/bin"]));
             }
         } else {
-            // Its user's settings, with an AGENTS.md among them, are looked for there; the login is elsewhere.
+            // The user's settings and AGENTS.md would be found in the usual place. The login is in another folder.
             run.environment.push(("XDG_CONFIG_HOME".to_owned(), format!("{}/config", turn.files)));
         }
-        // Its path stands in the prompt, too.
+        // The path of this file is a part of the prompt, so it must not change between turns.
         let system = (!turn.system.is_empty())
             .then(|| handed::file(&mut run, turn, "system.md", turn.system.to_owned()));
 
@@ -123,6 +126,7 @@ impl Program for OpenCode {
         if !turn.model.is_empty() {
             arguments.extend(["-m", &model]);
         }
+        // It has no variant for no thinking. The model's settings below turn it off.
         if let Some(effort) = turn.effort.filter(|effort| *effort != Effort::Off) {
             arguments.extend(["--variant", effort.as_str()]);
         }
@@ -136,7 +140,7 @@ impl Program for OpenCode {
         set(MCP_TOKEN, turn.mcp_token.to_owned());
         if let Some(token) = turn.relay_token {
             set(RELAY_KEY, token.to_owned());
-            // It would ask the web for what is in its settings.
+            // Otherwise it would download the list of models, which its settings already contain.
             set("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned());
         }
         Ok(run)
@@ -159,7 +163,8 @@ impl Program for OpenCode {
     }
 }
 
-/// The SDK that asks this way, of those it carries, and what its base URL has after the relay's.
+/// Returns the SDK for a wire format, among those that the program contains, and the suffix that its base URL has after
+/// the relay's.
 const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
     match api {
         Api::AnthropicMessages => Some(("@ai-sdk/anthropic", "/v1")),
@@ -170,9 +175,9 @@ const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What its tools may do: one that is denied is neither offered nor run when its model calls it.
+/// Returns the permissions of its tools. A denied tool is not offered, and refused if the model calls it.
 fn permissions(withheld: Withheld) -> Value {
-    // Sub-agents, the web, and what asks a person are not offered.
+    // Sub-agents, web access, and questions to a person are not offered.
     let mut permissions = json!({
         "*": "allow",
         "task": "deny",
@@ -182,7 +187,7 @@ fn permissions(withheld: Withheld) -> Value {
         "codesearch": "deny",
         "question": "deny",
     });
-    // By the model that is asked it writes files or patches them, and has one word for both.
+    // Depending on the model it writes whole files or patches. One permission covers both.
     let kinds: [(&[&str], bool); 3] = [
         (&["bash"], withheld.commands),
         (&["edit"], withheld.patching),
@@ -194,7 +199,7 @@ fn permissions(withheld: Withheld) -> Value {
     permissions
 }
 
-/// Its settings, and its name for the model.
+/// Returns its settings, and its name for the model.
 fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), String> {
     let mut config = json!({
         "autoupdate": false,
@@ -214,6 +219,7 @@ fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), Stri
             "timeout": handed::patience_ms(),
         }},
     });
+    // With its own login it knows its providers and models itself.
     let (Some(_), Some(api)) = (turn.relay_token, turn.api) else {
         let model = format!("{}/{}", turn.provider, turn.model);
         if !turn.model.is_empty() {
@@ -222,6 +228,7 @@ fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), Stri
         }
         return Ok((config, model));
     };
+    // Through the relay, flock's own provider is the only one that is enabled.
     let (npm, version) = sdk(api).ok_or("OpenCode can't ask this provider's api")?;
     let model = format!("{SERVER}/{}", turn.model);
     config["model"] = json!(model);
