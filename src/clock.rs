@@ -1,13 +1,13 @@
 //! Time as flock stores it: milliseconds since the Unix epoch.
 //!
-//! Policy takes `now` as a parameter; only the effects at the edge call [`unix_ms`].
+//! Code that decides takes `now` as a parameter, so that it can be tested. Only code that acts calls [`unix_ms`].
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Milliseconds since the Unix epoch. A clock before 1970 reads as 0.
+/// Returns the present time in milliseconds since the Unix epoch, or 0 if the clock shows a time before 1970.
 #[must_use]
 pub fn unix_ms() -> i64 {
     // No wall clock is trusted to be right: a wrong one gives a wrong time, never a panic.

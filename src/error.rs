@@ -47,7 +47,7 @@ impl Kind {
         Self::Internal,
     ];
 
-    /// The exit code of a command that ends with this kind of failure.
+    /// Returns the exit code of a command that ends with this kind of failure.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
         // Scripts depend on these numbers and on the words below.
@@ -123,6 +123,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut next = error.source();
     while let Some(cause) = next {
         let cause_text = cause.to_string();
+        // Many errors already end with the message of their cause.
         if !text.ends_with(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);

@@ -346,6 +346,7 @@ impl FromStr for SessionKey {
         if text.len() > MAX_SESSION_KEY || !text.chars().all(is_peer_char) {
             return Err(error());
         }
+        // Everything after the fourth colon is the peer, which may hold colons itself.
         let mut parts = text.splitn(5, ':');
         let (Some("agent"), Some(agent), Some("flock"), Some(kind), Some(peer)) =
             (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
@@ -455,6 +456,7 @@ impl FromStr for ModelRef {
     fn from_str(text: &str) -> Result<Self, IdError> {
         // A model's name goes into request paths and log lines, so white space and control characters are refused.
         let valid = |c: char| !c.is_whitespace() && !c.is_control();
+        // Only the first slash separates: names of models at OpenRouter hold slashes themselves.
         match text.find('/') {
             Some(slash)
                 if slash > 0 && slash + 1 < text.len() && text.len() <= 300 && text.chars().all(valid) =>

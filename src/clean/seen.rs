@@ -15,7 +15,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Prepares a text.
+    /// Prepares a text for the search.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let bytes = text.as_bytes();

@@ -81,6 +81,7 @@ impl Live {
     /// Returns the reason why the present file is not used, or `None` if it is in use.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
+        // The file is looked at first, so that the answer is about its present state.
         drop(self.current());
         self.state.read().unwrap_or_else(std::sync::PoisonError::into_inner).problem.clone()
     }

@@ -15,6 +15,7 @@ const CAP: u64 = 64 << 10;
 pub fn get(home: &Home, name: &str) -> Result<Option<String>, HomeError> {
     let path = path(home, name)?;
     let bytes = atomic::read(&path, CAP)?;
+    // A line end at the end of the file is not a part of the secret.
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|text| !text.is_empty()))
 }
 

@@ -128,6 +128,7 @@ pub fn get(document: &Value, id: &AgentId, setting: Setting) -> Value {
     let told = of(&own["gatewayAgents"]);
     let listed = of(&document["agents"]["list"]);
     let value = match setting {
+        // A model may be written as a text or as an object with `primary`.
         Setting::Model if listed["model"].is_string() => listed["model"].clone(),
         Setting::Model => listed["model"]["primary"].clone(),
         Setting::Memory | Setting::Cpus => listed["sandbox"]["docker"][setting.name()].clone(),

@@ -2,9 +2,9 @@
 //! in use by one rename.
 //!
 //! [`plan`] decides what has to be done, as a pure function of the checkout and the machine. [`source`] fetches.
-//! [`step`] runs the commands of a build. [`staging`] records how far an installation got, so that it survives a `kill
-//! -9`. [`prepare`](prepare()) does all of this and returns the complete folder of a version that is not in use yet.
-//! [`swap`](swap()) makes it the current one. [`versions`] reads what is installed.
+//! [`step`] runs the commands of a build. [`staging`] records how far an installation got, so that it survives a
+//! `kill -9`. [`prepare`](prepare()) does all of this and returns the complete folder of a version that is not in use
+//! yet. [`swap`](swap()) makes it the current one. [`versions`] reads what is installed.
 //!
 //! [`own`] does the same for flock's own program.
 //!

@@ -82,7 +82,7 @@ pub fn is_package(checkout: &Checkout) -> bool {
     checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD))
 }
 
-/// Decides the steps.
+/// Decides the steps that make a checkout run.
 ///
 /// # Errors
 ///

@@ -20,7 +20,7 @@ pub enum RuntimeError {
     NoModel {
         program: &'static str,
         model: String,
-        /// The obstacle.
+        /// The reason why the model cannot be asked.
         reason: String,
         /// A command that fixes it.
         hint: String,
@@ -47,7 +47,7 @@ pub enum RuntimeError {
     #[error("{program} could not begin the turn: {reason}")]
     NotBegun {
         program: &'static str,
-        /// The obstacle.
+        /// The thing that was not available, and why.
         reason: String,
         /// A command that shows more.
         hint: String,
@@ -94,7 +94,7 @@ pub enum RuntimeError {
     #[error("{program} was interrupted, the outcome of the turn is unknown: {message}")]
     Interrupted {
         program: &'static str,
-        /// The observation.
+        /// The way in which the run ended, as far as flock saw it.
         message: String,
         /// A command that shows more.
         hint: String,

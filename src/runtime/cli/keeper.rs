@@ -222,8 +222,8 @@ fn all() -> Vec<ProcessId> {
 /// promises.
 pub(super) fn is_supervisor(pid: i32) -> bool {
     let Ok(line) = fs_err::read(format!("/proc/{pid}/cmdline")) else { return false };
-    // Linux appends this to the path of a program that was replaced, for example by an update.
     let mut words = line.split(|byte| *byte == 0);
+    // Linux appends this to the path of a program that was replaced, for example by an update.
     let own = |file: &Path| file.file_name().map(|name| name.to_string_lossy().replace(" (deleted)", ""));
     let theirs = fs_err::read_link(format!("/proc/{pid}/exe")).ok();
     let ours = std::env::current_exe().ok();

@@ -358,7 +358,7 @@ pub enum Ended {
     Unknown,
     /// The program ended without a report.
     Broken {
-        /// The observation.
+        /// The way in which the program ended, as far as flock saw it.
         message: String,
     },
 }

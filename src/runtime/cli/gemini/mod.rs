@@ -334,11 +334,11 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
     if turn.max_tokens > 0 {
         generating["maxOutputTokens"] = json!(turn.max_tokens);
     }
+    // The effort becomes Google's own thinking configuration.
     if let Some(thinking) = turn.effort.and_then(|effort| google::thinking(turn.model, effort)) {
         generating["thinkingConfig"] = thinking;
     }
     if !turn.model.is_empty() {
-        // The effort becomes Google's own thinking configuration.
         settings["modelConfigs"] = json!({"customOverrides": [{
             "match": {"model": turn.model},
             "modelConfig": {"generateContentConfig": generating},
@@ -348,15 +348,15 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
     if turn.context_window > 0 && turn.context_window < believed {
         #[expect(clippy::cast_precision_loss, reason = "windows are far below what a float holds")]
         let share = USUAL_SHARE * turn.context_window as f64 / believed as f64;
+        // The threshold is a share of the believed window, so that it compresses within the real one.
         settings["model"]["compressionThreshold"] = json!(share);
     }
+    // While the program is asked for its prompt it needs no tools and has no token.
     if with_tools {
-        // The threshold is a share of the believed window, so that it compresses within the real one.
         settings["mcp"] = json!({"allowed": [SERVER]});
         settings["mcpServers"] = json!({SERVER: {
             "httpUrl": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
-            // While the program is asked for its prompt it needs no tools and has no token.
             "trust": true,
             "timeout": handed::patience_ms(),
         }});
