@@ -94,7 +94,7 @@ pub fn descends(pid: i32, from: ProcessId) -> bool {
     while let Some(last) = line.last().copied().filter(|pid| *pid > 1) {
         if last == from.pid {
             return from.is_alive();
-        // Pids can be reused during this walk, so a circle is possible and must end it.
+            // Pids can be reused during this walk, so a circle is possible and must end it.
         }
         match parent(last) {
             Some(parent) if !line.contains(&parent) => line.push(parent),

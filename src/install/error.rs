@@ -33,16 +33,10 @@ pub enum InstallError {
     },
     /// The repository has no such branch, tag or commit.
     #[error("{repository} has no branch, tag or commit {reference}")]
-    NoReference {
-        repository: String,
-        reference: String,
-    },
+    NoReference { repository: String, reference: String },
     /// A tag points to another commit than before.
     #[error("{}", moved_text(repository, moved))]
-    Moved {
-        repository: String,
-        moved: Moved,
-    },
+    Moved { repository: String, moved: Moved },
     /// The repository sent another commit than the one that was requested.
     #[error("{repository} gave commit {given} for {reference}, which is commit {wanted}")]
     Another {
@@ -87,9 +81,7 @@ pub enum InstallError {
     },
     /// The package manager is not installed.
     #[error("this OpenClaw is built with {manager}, and neither it nor corepack nor npm is on PATH")]
-    Manager {
-        manager: &'static str,
-    },
+    Manager { manager: &'static str },
     /// The machine has too little memory or disk.
     #[error("building OpenClaw from source needs {needed} of {what}; this machine has {found}")]
     Machine {

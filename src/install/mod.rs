@@ -113,17 +113,11 @@ pub enum Phase<'a> {
     /// The repository is asked for its references.
     Asking,
     /// Objects are downloaded.
-    Fetching {
-        commit: &'a str,
-    },
+    Fetching { commit: &'a str },
     /// An interrupted installation is continued.
-    Resuming {
-        commit: &'a str,
-    },
+    Resuming { commit: &'a str },
     /// An installed version of this commit no longer matches what was cloned and built. It is made again.
-    Anew {
-        commit: &'a str,
-    },
+    Anew { commit: &'a str },
     /// The files are written.
     CheckingOut,
     /// A command runs, as in `npm run build`.

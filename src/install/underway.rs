@@ -45,9 +45,7 @@ pub enum Reached {
         to: Box<Version>,
     },
     /// The old version is current again, and may not run yet.
-    Back {
-        from: Box<Version>,
-    },
+    Back { from: Box<Version> },
 }
 
 impl Underway {

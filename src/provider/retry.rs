@@ -36,9 +36,7 @@ impl Default for Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Ask again after `wait`.
-    Retry {
-        wait: Duration,
-    },
+    Retry { wait: Duration },
     /// Report the failure.
     GiveUp,
 }

@@ -527,7 +527,7 @@ impl Store {
             if intact {
                 audit::append(transaction, &entry, now)?;
                 return Ok(Moved::Done(RequestRow { used_at: Some(now), ..found }));
-            // The row goes through Running to Failed, so that it can't begin again.
+                // The row goes through Running to Failed, so that it can't begin again.
             }
             take(transaction, &id, Step::Fail, now)?;
             let result = "not run: it is not what was asked for and approved";

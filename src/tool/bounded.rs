@@ -140,7 +140,7 @@ pub fn harmless(text: &str) -> String {
             // C1 control characters, which some terminals interpret too.
             '\u{80}'..='\u{9f}' => out.push('\u{fffd}'),
             _ => out.push(c),
-        // Programs print a bare carriage return to redraw a line, such as a progress bar.
+            // Programs print a bare carriage return to redraw a line, such as a progress bar.
         }
     }
     out

@@ -27,9 +27,7 @@ pub enum OwnError {
     NoSource,
     /// The connection is not encrypted, so anybody on the way could change the source.
     #[error("{address} is not encrypted: anybody on the way could put another program in the place of flock")]
-    Unencrypted {
-        address: String,
-    },
+    Unencrypted { address: String },
     /// The program was replaced by somebody else while this process ran.
     #[error("{} was replaced since this command was started", path.display())]
     Replaced {
@@ -45,17 +43,12 @@ pub enum OwnError {
     },
     /// This user may not replace the program.
     #[error("{} can't be replaced: this user may not write to its folder", path.display())]
-    Unwritable {
-        path: PathBuf,
-    },
+    Unwritable { path: PathBuf },
     #[error("flock is built with cargo, and there is none on PATH")]
     NoCargo,
     /// The fetched source is not flock.
     #[error("{address} is not flock: {reason}")]
-    NotFlock {
-        address: String,
-        reason: String,
-    },
+    NotFlock { address: String, reason: String },
     /// The disk is too small.
     #[error("building flock needs {needed} on the disk of the home; {found} are free")]
     Space {
