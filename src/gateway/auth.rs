@@ -1,7 +1,7 @@
-//! Who may ask: the Host and Origin of a request, and the credential it carries.
+//! Checks who may send a request: its Host and Origin headers, and the credential that it carries.
 //!
-//! A browser on this machine can be led to send requests to loopback. Checking Host keeps out names that
-//! somebody else resolves to 127.0.0.1, checking Origin keeps out pages of other sites.
+//! A web page in a browser on this machine can send requests to loopback. The check of Host refuses names that somebody
+//! else resolves to 127.0.0.1. The check of Origin refuses pages of other sites.
 
 use std::sync::Arc;
 
@@ -17,33 +17,33 @@ use crate::store::ClientToken;
 use crate::swarm::By;
 use crate::swarm::token::PREFIX;
 
-/// Who a request comes from, as its credential says.
+/// The sender of a request, as identified by its credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The owner of the home: may do everything that a person may.
+    /// The owner of the home, who may do everything that a person may.
     Owner,
-    /// flock's plugin in OpenClaw: calls tools as OpenClaw's agents and reports what they do, and nothing else.
+    /// flock's plugin in OpenClaw. It calls tools as OpenClaw's agents and reports what they do, and nothing else.
     Plugin,
-    /// A client with a token of its own: does what the token says.
+    /// A client with a token of its own, which may do what the token allows.
     Client(Arc<ClientToken>),
 }
 
-/// Where the plugin's paths begin. Its token opens them and no others, and no other token opens them: nobody calls a
-/// tool as an agent by saying so.
+/// Prefix of the plugin's paths. Only the plugin's token opens them, and it opens no other path, so nobody can call a
+/// tool as an agent just by claiming to be one.
 const PLUGIN: &str = "/api/plugin/";
 
-/// What the tokens of an agent program's turn open, each its own one. No other token opens either, and they open nothing
-/// else.
+/// The services that the tokens of an agent program's turn open. Each service has its own token, no other token opens
+/// it, and these tokens open nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// The way to the agent's model.
+    /// The relay to the agent's model.
     Relay,
-    /// flock's tools.
+    /// flock's tools, over MCP.
     Mcp,
 }
 
 impl Turns {
-    /// What of the two is at this path, if anything.
+    /// Returns the service at this path, if it is one of the two.
     #[must_use]
     pub fn at(path: &str) -> Option<Self> {
         match path {
@@ -53,7 +53,7 @@ impl Turns {
         }
     }
 
-    /// What is said to who shows a token that is good for other paths.
+    /// Returns the error for a token that is good for other paths only.
     #[must_use]
     pub fn out_of_scope(self) -> ApiError {
         let what = match self {
@@ -65,15 +65,18 @@ impl Turns {
         ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message)
     }
 
-    /// The token of a request: where the program puts the key of its model's API.
+    /// Returns the token of a request.
+    ///
+    /// For the relay it is in the header in which the program sends the key of its model's API.
     ///
     /// # Errors
     ///
-    /// 401 without one.
+    /// Returns 401 if there is no token.
     pub fn token(self, headers: &HeaderMap) -> Result<&[u8], ApiError> {
         let named = |name| headers.get(name).map(|value| value.as_bytes().trim_ascii());
         let token = match self {
             Self::Mcp => bearer(headers),
+            // The order covers Anthropic's header, Google's header and the bearer token of OpenAI's API.
             Self::Relay => named("x-api-key").or_else(|| named("x-goog-api-key")).or_else(|| bearer(headers)),
         };
         token.filter(|token| !token.is_empty()).ok_or_else(|| {
@@ -82,14 +85,14 @@ impl Turns {
     }
 }
 
-/// Whether a path is one of the plugin's.
+/// Returns `true` if a path belongs to the plugin.
 #[must_use]
 pub fn is_plugins(path: &str) -> bool {
     path.starts_with(PLUGIN)
 }
 
 impl Caller {
-    /// The caller's name as the sender of a request: of its keys and of its tasks.
+    /// Returns the caller's name as the sender of a request. Idempotency keys and tasks belong to this name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -99,11 +102,11 @@ impl Caller {
         }
     }
 
-    /// The party that acts, for the audit and as an author.
+    /// Returns the party that acts, for the audit and as an author.
     ///
     /// # Errors
     ///
-    /// 403 for a caller that is not a person and speaks for none.
+    /// Returns 403 if the caller is no person and speaks for none.
     pub fn party(&self) -> Result<Party, ApiError> {
         let party = match self {
             Self::Owner => Some(Party::human("owner")),
@@ -116,12 +119,13 @@ impl Caller {
         })
     }
 
-    /// The party that acts under a name that was sent along. The owner speaks for any person; a client has the name of its
-    /// token and no other.
+    /// Returns the party that acts under a name that the request gives. The owner may speak for any person. A client
+    /// has the name of its token and no other.
     ///
     /// # Errors
     ///
-    /// 403 for a client that gives another name; as [`Self::party`]; [`crate::swarm::SwarmError::Invalid`] for what is no name.
+    /// Returns 403 if a client gives another name or the caller speaks for no person, and
+    /// [`crate::swarm::SwarmError::Invalid`] if the text is not a valid name.
     pub fn speaks(&self, given: Option<&str>) -> Result<By, ApiError> {
         match (self, given) {
             (Self::Client(token), Some(given)) if given != token.name => {
@@ -133,13 +137,13 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may see this agent.
+    /// Returns `true` if the caller may see this agent.
     #[must_use]
     pub fn covers(&self, agent: &AgentId) -> bool {
         self.client().is_none_or(|token| token.covers(agent))
     }
 
-    /// The token, where the caller is a client.
+    /// Returns the token if the caller is a client.
     #[must_use]
     pub fn client(&self) -> Option<&ClientToken> {
         match self {
@@ -152,7 +156,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 403.
+    /// Returns 403 if the token does not cover the agent.
     pub fn check_agent(&self, agent: &AgentId) -> Result<(), ApiError> {
         match self.client() {
             Some(token) if !token.covers(agent) => Err(scope::of_another(token)),
@@ -164,7 +168,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// 403.
+    /// Returns 403 if the session does not belong to the client.
     pub fn check_session(&self, session: &SessionKey) -> Result<(), ApiError> {
         match self.client() {
             Some(token) if !scope::is_own(token, session) => Err(scope::not_own(token)),
@@ -172,11 +176,11 @@ impl Caller {
         }
     }
 
-    /// Refuses what the credential is not for.
+    /// Refuses a path or method that the credential is not for.
     ///
     /// # Errors
     ///
-    /// 403.
+    /// Returns 403 if the credential does not open the path.
     pub fn check_scope(&self, method: &Method, path: &str) -> Result<(), ApiError> {
         let message = match (self, is_plugins(path)) {
             (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
@@ -188,14 +192,15 @@ impl Caller {
     }
 }
 
-/// Refuses a request that names another host than this gateway or comes from another site.
+/// Refuses a request that names another host than this gateway, or that comes from another site.
 ///
 /// # Errors
 ///
-/// 403 for a foreign Host or Origin.
+/// Returns 403 for a foreign Host or Origin.
 pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // More than one Host is refused, because two readers could take different ones. An absolute URI names a host too.
     let is_foreign = hosts.next().is_some()
         || !is_ours(host, port)
         || parts.uri.authority().is_some_and(|authority| !is_ours(authority.as_str(), port));
@@ -207,6 +212,7 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         )
         .with_hint(format!("use http://127.0.0.1:{port}")));
     }
+    // Programs send no Origin. Only a browser does, and then it must be this gateway's own.
     let mut origins = parts.headers.get_all(header::ORIGIN).iter();
     let is_foreign = origins.any(|origin| {
         let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
@@ -225,13 +231,14 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether a `name[:port]` is this gateway as a browser names the origin of its pages: one without a port has port 80.
+/// Returns `true` if `name[:port]` is this gateway in the form in which a browser names the origin of its pages. An
+/// origin without a port has port 80.
 fn is_same_origin(authority: &str, port: u16) -> bool {
     let has_port = authority.rsplit_once(':').is_some_and(|(_, digits)| !digits.contains(']'));
     is_ours(authority, port) && (has_port || port == 80)
 }
 
-/// Whether a `name[:port]` is a loopback name or address, with our port or none.
+/// Returns `true` if `name[:port]` is a loopback name or address with the gateway's port or without a port.
 fn is_ours(authority: &str, port: u16) -> bool {
     let (name, given) = match authority.rsplit_once(':') {
         Some((name, digits)) if !name.is_empty() && !digits.contains(']') => (name, Some(digits)),
@@ -241,12 +248,14 @@ fn is_ours(authority: &str, port: u16) -> bool {
     name_is_ours && given.is_none_or(|digits| digits.parse() == Ok(port))
 }
 
-/// Who the credential of these headers belongs to. `owner` is the owner's token, `plugin` finds that of the plugin, `client`
-/// one of a client that is good; an empty one lets nobody in.
+/// Returns the caller that the credential in these headers belongs to.
+///
+/// `owner` is the owner's token, `plugin` looks up the plugin's token, and `client` looks up a valid client token. An
+/// empty token authenticates nobody.
 ///
 /// # Errors
 ///
-/// 401 without a token or with a wrong one; those of `client`.
+/// Returns 401 if there is no token or a wrong one, and any error of `client`.
 pub fn authenticate(
     headers: &HeaderMap,
     owner: &str,
@@ -264,20 +273,22 @@ pub fn authenticate(
         return Ok(Caller::Owner);
     }
     if token.starts_with(PREFIX.as_bytes()) {
-        // It is looked up by its hash, in which nothing of the token shows.
+        // The lookup is by hash, so its timing reveals nothing about the token.
         let known = client(token)?.map(|known| Caller::Client(Arc::new(known)));
         return known.ok_or_else(|| {
             let message = "the token is unknown, revoked or expired";
             ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", message).with_hint("flock token list")
         });
     }
+    // This comes last, because it reads a file.
     if plugin().is_some_and(|plugin| is(token, &plugin)) {
         return Ok(Caller::Plugin);
     }
     Err(unauthorised("wrong_token", "the token is not the one of this home"))
 }
 
-/// Digests have one length, so neither the token's content nor its length shows in the time.
+/// Compares a token in constant time. Both digests have the same length, so the time reveals neither the content nor
+/// the length of the token.
 fn is(token: &[u8], known: &str) -> bool {
     let same = Sha256::digest(token).ct_eq(&Sha256::digest(known.as_bytes()));
     !known.is_empty() && bool::from(same)

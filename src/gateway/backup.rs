@@ -1,4 +1,4 @@
-//! Once a day a backup of the database, checked before it counts.
+//! Backs the database up once a day. A backup is checked before it counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,22 @@ use crate::error::chain;
 use crate::home::Home;
 use crate::store::{Store, backup_due_at, backups};
 
-/// The first look comes so long after a start, which has enough to do.
+/// Delay before the first look, because a start has enough to do already.
 const FIRST: Duration = Duration::from_secs(60);
-/// The longest time between two looks: a machine that was suspended is not a day late.
+/// Longest time between two looks. It is short so that a machine that was suspended is not a day late.
 const LOOK: Duration = Duration::from_secs(600);
 
-/// Makes a backup whenever one is due, until `stop`.
+/// Makes a backup whenever one is due, until `stop` is cancelled.
 pub async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
     let mut wait = FIRST;
-    // What failed is tried again with each look, and said once.
+    // A failed backup is tried again at each look, but the failure is logged only once.
     let mut has_failed = false;
     loop {
         if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
             return;
         }
         wait = LOOK;
+        // While the database has trouble no backup is tried.
         if store.trouble().is_some() || backup_due_at(&backups(&home), unix_ms()) > unix_ms() {
             continue;
         }

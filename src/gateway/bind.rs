@@ -1,4 +1,4 @@
-//! Taking the port, and saying who has it where it is taken.
+//! Binds the gateway's port, and finds out who has it if it is taken.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,37 +8,32 @@ use tokio::net::TcpListener;
 use crate::error::{Explain, Kind};
 use crate::supervise::health::{self, HealthError, Identity, Imposter, PORT_HINT};
 
-/// Why the gateway can't listen.
+/// The reason why the gateway can't listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// This home's gateway runs already.
+    /// The gateway of this home runs already.
     #[error("this home's gateway (pid {pid}) listens at {address} already")]
     Running {
-        /// Where.
         address: SocketAddr,
-        /// Its pid, as it says.
+        /// The process id, as that gateway reports it.
         pid: i32,
     },
-    /// Another home's gateway has the port.
+    /// The gateway of another home has the port.
     #[error("another home's gateway (pid {pid}) listens at {address}")]
     OtherHome {
-        /// Where.
         address: SocketAddr,
-        /// Its pid, as it says.
+        /// The process id, as that gateway reports it.
         pid: i32,
     },
     /// Another program has the port.
     #[error("another program listens at {address}")]
     Taken {
-        /// Where.
         address: SocketAddr,
     },
-    /// The port can't be had for another reason.
+    /// The port could not be bound for another reason.
     #[error("failed to listen at {address}")]
     Refused {
-        /// Where.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -60,12 +55,14 @@ impl Explain for BindError {
     }
 }
 
-/// Listens on 127.0.0.1. The address can be taken again at once after a gateway has ended, because the
-/// socket is made with `SO_REUSEADDR`.
+/// Listens on 127.0.0.1.
+///
+/// The address can be bound again at once after a gateway has ended, because the socket is created with `SO_REUSEADDR`.
 ///
 /// # Errors
 ///
-/// As [`BindError`] says.
+/// Returns [`BindError::Running`], [`BindError::OtherHome`] or [`BindError::Taken`] if the port is in use, depending on
+/// who answers there, and [`BindError::Refused`] if it can't be bound for another reason.
 pub async fn bind(port: u16, home: &Identity) -> Result<TcpListener, BindError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let source = match TcpListener::bind(address).await {
@@ -75,6 +72,7 @@ pub async fn bind(port: u16, home: &Identity) -> Result<TcpListener, BindError> 
     if source.kind() != std::io::ErrorKind::AddrInUse {
         return Err(BindError::Refused { address, source });
     }
+    // The program on the port is asked who it is, because the error alone does not tell.
     Err(match health::ask(port, home, Duration::from_secs(1)).await {
         Ok(health) => BindError::Running { address, pid: health.pid },
         Err(HealthError::Imposter(Imposter::OtherHome { pid, .. })) => BindError::OtherHome { address, pid },
@@ -82,7 +80,7 @@ pub async fn bind(port: u16, home: &Identity) -> Result<TcpListener, BindError> 
     })
 }
 
-/// Returns the error that names this home's gateway, where one answers at this port.
+/// Returns an error that names the gateway of this home, if one answers at this port.
 pub async fn running(port: u16, home: &Identity) -> Option<BindError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let health = health::ask(port, home, Duration::from_secs(1)).await.ok()?;

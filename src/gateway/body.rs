@@ -1,4 +1,4 @@
-//! Reading a request's body: at most so many bytes, within a time, as JSON.
+//! Reads a request body within a size limit and a deadline, and parses it as JSON.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use serde::de::DeserializeOwned;
 use super::error::ApiError;
 use super::limits::Limits;
 
-/// Refuses a body whose own announcement is too large, before anything of it is read.
+/// Refuses a body whose `Content-Length` is too large, before any of it is read.
 ///
 /// # Errors
 ///
-/// 413.
+/// Returns 413 if the announced length is over `limit`.
 pub fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), ApiError> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     match announced.and_then(|text| text.parse::<u64>().ok()) {
@@ -30,7 +30,7 @@ pub fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), ApiError
     }
 }
 
-/// A request's body, parsed.
+/// An extractor for a request body that is parsed from JSON.
 pub struct Json<T>(pub T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
@@ -43,18 +43,18 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
-/// A body as what its path takes.
+/// Parses a body from JSON.
 ///
 /// # Errors
 ///
-/// 400 where it is not that.
+/// Returns 400 if the body is not valid JSON or does not have the expected shape.
 pub fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| {
         ApiError::invalid("invalid_body", format!("the body is not what this path takes: {error}"))
     })
 }
 
-/// A request's body as it came.
+/// An extractor for the unparsed bytes of a request body.
 pub struct Raw(pub Vec<u8>);
 
 impl<S: Sync> FromRequest<S> for Raw {
@@ -66,11 +66,11 @@ impl<S: Sync> FromRequest<S> for Raw {
     }
 }
 
-/// All of a body.
+/// Reads a whole body.
 ///
 /// # Errors
 ///
-/// 413 and 408 where it is too large or too slow, 400 where it breaks off.
+/// Returns 413 if the body is too large, 408 if it takes too long, and 400 if it breaks off.
 pub async fn whole(body: Body, limits: &Limits) -> Result<Vec<u8>, ApiError> {
     tokio::time::timeout(limits.body_timeout, read(body, limits.body))
         .await
@@ -79,6 +79,7 @@ pub async fn whole(body: Body, limits: &Limits) -> Result<Vec<u8>, ApiError> {
 
 async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
     let announced = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+    // The announced size is the client's claim, so the limit also bounds the first allocation.
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(limit));
     while let Some(frame) = body.frame().await {
         let frame =
@@ -93,22 +94,24 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
     Ok(bytes)
 }
 
-/// A request's body as the connection has it. What nobody has read of it when it is dropped is taken in and thrown
-/// away, within limits: closing the connection at once would make the kernel reset it, and the client, which still
-/// sends, would never read why it was refused.
+/// A request body as the connection delivers it.
+///
+/// When this is dropped, the rest of the body is read and discarded, within limits. Closing the connection at once
+/// would make the kernel reset it, and a client that still sends would never read why it was refused.
 pub struct Unread {
     body: Option<Incoming>,
-    /// A client that asked before it sends must not be invited to send what nobody reads.
+    /// `true` while a client that sent `Expect` has not been asked for its body. Such a client must not be invited to
+    /// send a body that nobody reads.
     waits: bool,
     ended: Arc<AtomicBool>,
 }
 
-/// Tells whether a body has been read to its end.
+/// A handle that tells if a body has been read to its end.
 #[derive(Clone, Debug)]
 pub struct Ended(Arc<AtomicBool>);
 
 impl Ended {
-    /// Whether nothing of the body is left to be read.
+    /// Returns `true` if nothing of the body is left to read.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -116,14 +119,14 @@ impl Ended {
 }
 
 impl Unread {
-    /// The body of a request with these headers.
+    /// Wraps the body of a request that has these headers.
     #[must_use]
     pub fn new(body: Incoming, headers: &HeaderMap) -> Self {
         let ended = Arc::new(AtomicBool::new(body.is_end_stream()));
         Self { body: Some(body), waits: headers.contains_key(header::EXPECT), ended }
     }
 
-    /// Tells later whether it was read to its end.
+    /// Returns a handle that tells later if the body was read to its end.
     #[must_use]
     pub fn ended(&self) -> Ended {
         Ended(Arc::clone(&self.ended))
@@ -138,6 +141,7 @@ impl HttpBody for Unread {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        // Reading sends `100 Continue`, so the client sends its body from here on.
         self.waits = false;
         let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(context));
@@ -162,15 +166,16 @@ impl Drop for Unread {
         if self.waits || self.ended.load(Ordering::Acquire) {
             return;
         }
+        // `drop` can't wait, so a task reads the rest. Without a runtime the body is only dropped.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(drain(body, Arc::clone(&self.ended)));
         }
     }
 }
 
-/// The most bytes of a refused request that are taken in.
+/// Most bytes of a refused request that are read and discarded.
 const MOST_DRAINED: usize = 256 << 20;
-/// How long a refused request is taken in.
+/// Longest time for which a refused request is read and discarded.
 const DRAINING: Duration = Duration::from_secs(2);
 
 async fn drain(mut body: Incoming, ended: Arc<AtomicBool>) {

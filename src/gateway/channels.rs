@@ -1,5 +1,5 @@
-//! What a person asks of channels and what they are answered, as JSON: the same over HTTP and where the
-//! command line does it itself because no gateway runs.
+//! Handles a person's requests about channels and returns the responses as JSON. The HTTP API uses it, and the command
+//! line uses it directly if no gateway runs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,161 +11,140 @@ use crate::swarm::channel::{MAX_PAGE, Wanted};
 use crate::swarm::title::Title;
 use crate::swarm::{By, Swarm, SwarmError};
 
-/// The most messages of one search.
+/// Most results of one search.
 const MAX_FOUND: u32 = 50;
-/// Messages of one reading where nothing is said.
+/// Number of messages that are read if the request gives no limit.
 const DEFAULT_PAGE: u32 = 50;
-/// The most bytes of texts in one answer. What does not fit is left for the next one; a message is never cut.
+/// Most bytes of text in one response. The rest is left for the next request; a message is never cut.
 const MAX_BYTES: usize = 8 << 20;
-/// So many messages are read at a time, so that few long ones don't fill the memory.
+/// Number of messages that are read from the database at a time, so that a page of long ones does not fill the memory.
 const PIECE: u32 = 20;
 
-/// A channel that a person wants.
+/// A request to create a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Create {
-    /// Its id.
     pub id: ChannelId,
-    /// What it is about.
     pub topic: String,
-    /// Who takes part.
+    /// The first members.
     #[serde(default)]
     pub members: Vec<Party>,
-    /// What is said first.
+    /// Text of the first message.
     #[serde(default)]
     pub message: Option<String>,
-    /// The person's name.
+    /// Name of the person who asks.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
 }
 
-/// A message of a person's.
+/// A request to post a message as a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Say {
-    /// What it says.
     pub content: String,
-    /// The person's name.
+    /// Name of the person who posts.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
-    /// False wakes nobody.
+    /// `false` wakes nobody. The default is `true`.
     #[serde(default)]
     pub notify: Option<bool>,
 }
 
-/// Who comes and who goes.
+/// A request to change the members of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
-    /// Who comes.
+    /// Parties that become members.
     #[serde(default)]
     pub add: Vec<Party>,
-    /// Who goes.
+    /// Parties that stop being members.
     #[serde(default)]
     pub remove: Vec<Party>,
-    /// The person's name.
+    /// Name of the person who asks.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
 }
 
-/// Another shown name or topic.
+/// A request to change the shown name or the topic of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retitle {
-    /// The name that is shown.
+    /// The new shown name.
     #[serde(default, rename = "name")]
     pub title: Option<String>,
-    /// What it is about.
+    /// The new topic.
     #[serde(default)]
     pub topic: Option<String>,
-    /// The person's name.
+    /// Name of the person who asks.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
 }
 
-/// A step of the archive protocol.
+/// A request for one step of the archive protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Which.
     pub action: Action,
-    /// The person's name.
+    /// Name of the person who asks.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
 }
 
-/// The steps a person may ask for.
+/// The archive steps that a person may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
-    /// Begin it, or say how it stands.
+    /// Begins archiving, or reports its state if it has begun.
     Begin,
-    /// End it now.
+    /// Archives the channel now.
     Force,
-    /// Call it off.
+    /// Cancels the archiving.
     Cancel,
-    /// Open an archived channel again.
+    /// Reopens an archived channel.
     Reopen,
 }
 
-/// Which channels.
+/// A filter for the list of channels.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// Those of this member.
+    /// Only channels with this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Party>,
-    /// Those in this state.
+    /// Only channels in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<ChannelState>,
 }
 
-/// Which messages.
+/// A request to read or search the messages of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reading {
-    /// Those after this number.
+    /// Only messages after this sequence number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// Those before this number.
+    /// Only messages before this sequence number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
-    /// At most so many.
+    /// Most messages to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Those with all these words.
+    /// Only messages that contain all of these words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub q: Option<String>,
 }
 
-/// Where channels are read: in the gateway's own database, or beside it.
+/// A source of channels: the gateway's own database, or a read-only view beside it.
 pub trait Shelf {
-    /// All channels, of a member or in a state.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns all channels, or only those of a member or in a state.
     fn list(&self, member: Option<&Party>, state: Option<ChannelState>) -> Result<Vec<Channel>, StoreError>;
 
-    /// A channel.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
     fn find(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError>;
 
-    /// Messages of a channel, the oldest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns messages of a channel, oldest first.
     fn page(&self, id: &ChannelId, page: Page, limit: u32) -> Result<Vec<Post>, StoreError>;
 
-    /// Messages with these words, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns messages with these words, newest first.
     fn search(&self, id: &ChannelId, words: &str, limit: u32) -> Result<Vec<Post>, StoreError>;
 }
 
@@ -198,15 +177,17 @@ macro_rules! shelf {
 shelf!(Store);
 shelf!(Reader);
 
-/// Who a person is, by the name they give: never an agent, never flock itself. Without one they are the owner.
+/// Returns the person with this name, or the owner if there is no name. The result is never an agent and never flock
+/// itself.
 ///
 /// # Errors
 ///
-/// [`SwarmError::Invalid`] where it is no name.
+/// Returns [`SwarmError::Invalid`] if the text is not a valid name.
 pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
     let name = name.unwrap_or("owner");
     match Party::human(name) {
-        // Nothing of it had to be replaced. A colon would: with one it could be a client's.
+        // The name is kept only if no character of it was replaced. A colon would be replaced: with one, the name could
+        // be that of a client.
         Party::Human(kept) if kept == name => Ok(By::human(name)),
         _ => Err(SwarmError::Invalid(
             "the name of a person is 1 to 64 letters, digits, '.', '_', '@' and '-', without `human:`"
@@ -215,11 +196,11 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
     }
 }
 
-/// Channels, the oldest first: those of them that may be shown.
+/// Returns the channels for which `is_shown` returns `true`, oldest first.
 ///
 /// # Errors
 ///
-/// Those of the database.
+/// Returns the store's error if the database can't be read.
 pub fn list(
     shelf: &impl Shelf,
     filter: &Filter,
@@ -230,20 +211,22 @@ pub fn list(
     Ok(json!({"channels": channels.iter().map(describe).collect::<Vec<_>>()}))
 }
 
-/// One channel.
+/// Returns one channel.
 ///
 /// # Errors
 ///
-/// [`SwarmError::NoChannel`], and those of the database.
+/// Returns [`SwarmError::NoChannel`] if there is none with this id, and the store's error if the database can't be
+/// read.
 pub fn show(shelf: &impl Shelf, id: &ChannelId) -> Result<Value, SwarmError> {
     Ok(describe(&find(shelf, id)?))
 }
 
-/// Messages of a channel, the oldest first, and where to go on.
+/// Returns messages of a channel, oldest first, with the numbers from which to continue in both directions.
 ///
 /// # Errors
 ///
-/// [`SwarmError::NoChannel`], [`SwarmError::Invalid`], and those of the database.
+/// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
+/// `before` and `q` is given, and the store's error if the database can't be read.
 pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Value, SwarmError> {
     let page = match (reading.after, reading.before, &reading.q) {
         (None, None, _) => Page::Last,
@@ -260,7 +243,7 @@ pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Val
         }
         None => pages(shelf, &channel.id, page, limit)?,
     };
-    // Messages are numbered without gaps, so an edge tells whether something is beyond it.
+    // Messages are numbered without gaps, so the number at an edge shows if there are more beyond it.
     let (mut earlier, mut later) = (None, None);
     if reading.q.is_none() {
         earlier = found.first().map(|post| post.seq).filter(|seq| *seq > 1);
@@ -276,22 +259,22 @@ pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Val
     }))
 }
 
-/// Makes a channel.
+/// Creates a channel.
 ///
 /// # Errors
 ///
-/// As [`SwarmError`] says.
+/// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::create_channel`].
 pub async fn create(swarm: &Swarm, new: Create) -> Result<Value, SwarmError> {
     let by = person(new.name.as_deref())?;
     let wanted = Wanted { id: new.id, topic: new.topic, members: new.members, message: new.message };
     swarm.create_channel(&by, wanted).await.map(|channel| describe(&channel))
 }
 
-/// Posts a message, once for each key.
+/// Posts a message. With an idempotency key it is posted once, even if the request is repeated.
 ///
 /// # Errors
 ///
-/// As [`SwarmError`] says.
+/// Returns the error of [`Swarm::post_keyed`] if the message was not posted.
 pub async fn say(
     swarm: &Swarm,
     by: &By,
@@ -302,17 +285,17 @@ pub async fn say(
     let notify = say.notify.unwrap_or(true);
     let text = say.content.clone();
     let said = swarm.post_keyed(by, id, say.content, notify, key).await?;
-    // It is posted: nothing that fails from here on may tell otherwise.
+    // The message is posted. A failure from here on must not look as if it were not.
     let notes = if notify { swarm.unheard(&by.party, id, &text).unwrap_or_default() } else { Vec::new() };
     let id = swarm.channel(id).map_or_else(|_| id.clone(), |channel| channel.id);
     Ok(json!({"channelId": id, "seq": said.seq(), "notes": notes}))
 }
 
-/// Changes who is a member.
+/// Changes the members of a channel.
 ///
 /// # Errors
 ///
-/// As [`SwarmError`] says.
+/// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::assign_members`].
 pub async fn assign(swarm: &Swarm, id: &ChannelId, change: Assign) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
@@ -320,11 +303,12 @@ pub async fn assign(swarm: &Swarm, id: &ChannelId, change: Assign) -> Result<Val
     Ok(json!({"channelId": channel.id, "joined": joined, "left": left, "members": parties(&channel)}))
 }
 
-/// Gives a channel another shown name or topic.
+/// Changes the shown name or the topic of a channel.
 ///
 /// # Errors
 ///
-/// As [`SwarmError`] says.
+/// Returns [`SwarmError::Invalid`] for a wrong name of the person or if neither is given, and the error of
+/// [`Swarm::retitle`].
 pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: Retitle) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     if change.title.is_none() && change.topic.is_none() {
@@ -334,11 +318,11 @@ pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: Retitle) -> Result<V
     Ok(describe(&swarm.retitle(&by, id, title).await?))
 }
 
-/// Does a step of the archive protocol.
+/// Performs a step of the archive protocol.
 ///
 /// # Errors
 ///
-/// As [`SwarmError`] says.
+/// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::archive`].
 pub async fn archive(swarm: &Swarm, id: &ChannelId, step: Step) -> Result<Value, SwarmError> {
     let by = person(step.name.as_deref())?;
     let what = match step.action {
@@ -351,7 +335,7 @@ pub async fn archive(swarm: &Swarm, id: &ChannelId, step: Step) -> Result<Value,
     Ok(describe(&swarm.channel(id)?))
 }
 
-/// A channel as programs get it.
+/// Returns a channel in the JSON form of the API.
 #[must_use]
 pub fn describe(channel: &Channel) -> Value {
     let agents = |is_ready: bool| -> Vec<&AgentId> {
@@ -381,7 +365,7 @@ pub fn describe(channel: &Channel) -> Value {
     })
 }
 
-/// A message as programs get it.
+/// Returns a message in the JSON form of the API.
 #[must_use]
 pub fn message(post: &Post) -> Value {
     json!({"seq": post.seq, "author": post.author, "content": post.content, "createdAt": post.created_at})
@@ -395,7 +379,7 @@ fn find(shelf: &impl Shelf, id: &ChannelId) -> Result<Channel, SwarmError> {
     shelf.find(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
 }
 
-/// Messages as far as they fit into one answer, read piece by piece from where the reading begins.
+/// Reads as many messages as fit into one response, in pieces, beginning where the request says.
 fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
     let mut taken = Vec::new();
     let mut room = MAX_BYTES;
@@ -406,11 +390,13 @@ fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<V
         let asked = left.min(PIECE);
         let mut piece = shelf.page(id, next, asked)?;
         let is_last = piece.len() < asked as usize;
+        // Backward pages are read newest first, so the ones that do not fit are the oldest.
         if !is_forward {
             piece.reverse();
         }
         let Some(edge) = piece.last().map(|post| post.seq) else { break };
         for post in piece {
+            // One message is always returned, however long it is, or the reader could never get past it.
             if post.content.len() > room && !taken.is_empty() {
                 break 'pieces;
             }
@@ -429,7 +415,7 @@ fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<V
     Ok(taken)
 }
 
-/// What was found, newest first, as far as it fits; given oldest first.
+/// Keeps the newest of the results that fit, and returns them oldest first.
 fn fitting(found: Vec<Post>) -> Vec<Post> {
     let mut room = MAX_BYTES;
     let mut taken: Vec<Post> = Vec::new();
@@ -467,7 +453,7 @@ mod tests {
         }
     }
 
-    /// A channel of so many messages of this size.
+    /// A channel with this many messages of this size in bytes.
     struct Long(u64, usize);
 
     impl Long {

@@ -1,5 +1,5 @@
-//! What agents' workspaces hold of the disk: one that holds more than it may is frozen, with the reason for all to see. A person
-//! removes something, or raises the limit, and thaws it.
+//! Watches the disk usage of agents' workspaces. An agent whose workspace exceeds its limit is frozen, and the reason
+//! is visible to everybody. A person removes files or raises the limit, and then thaws the agent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::id::AgentId;
 use crate::sandbox::usage;
 use crate::swarm::Swarm;
 
-/// How often a workspace is counted, at most.
+/// Shortest time between two counts of one workspace.
 const EVERY: Duration = Duration::from_secs(60);
-/// Counting one takes no more than this part of the time.
+/// Divisor for the time spent counting: a workspace is counted for at most 1/100 of the time.
 const SHARE: u32 = 100;
 
-/// Counts workspaces until `stop`.
+/// Counts the workspaces until `stop` is cancelled.
 pub async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     let mut disk = Disk::default();
     while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
@@ -26,26 +26,28 @@ pub async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     }
 }
 
-/// What was counted.
+/// The results of earlier counts.
 #[derive(Default)]
 struct Disk {
     seen: HashMap<AgentId, Seen>,
 }
 
 struct Seen {
-    /// When it is counted again.
+    /// Time of the next count.
     next: Instant,
-    /// What it held when its agent was frozen for it.
+    /// Bytes in the workspace when its agent was frozen because of them.
     too_much: Option<u64>,
 }
 
 impl Disk {
     async fn look(&mut self, swarm: &Swarm, now: Instant) {
         let config = swarm.config();
+        // An agent that was removed from the configuration must not keep its state for a later agent with the same id.
         self.seen.retain(|id, _| config.agent(id).is_some());
         for agent in config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All) {
             let Some(limit) = agent.docker.disk else { continue };
             let is_due = self.seen.get(&agent.id).is_none_or(|seen| seen.next <= now);
+            // A frozen agent is not counted again: it is frozen already, and only a person thaws it.
             if is_due && !swarm.is_frozen(&agent.id) {
                 self.count(swarm, agent, limit).await;
             }
@@ -55,15 +57,17 @@ impl Disk {
     async fn count(&mut self, swarm: &Swarm, agent: &Agent, limit: u64) {
         let begun = Instant::now();
         let before = self.seen.get(&agent.id).and_then(|seen| seen.too_much);
-        // Whoever thawed it since knows what it holds; more is news.
+        // A person who thawed the agent since then accepted that size. Only a larger one freezes it again.
         let most = before.unwrap_or(limit).max(limit);
         let path = agent.workspace.clone();
+        // `usage::size` reads the file system, which blocks.
         let counted = tokio::task::spawn_blocking(move || usage::size(&path, u64::MAX)).await;
         let held = match counted {
             Ok(Ok(held)) => held,
-            // Not made yet, or gone.
+            // The workspace does not exist yet, or no longer.
             _ => 0,
         };
+        // A large workspace takes long to count, so it is counted less often.
         let next = Instant::now() + EVERY.max(begun.elapsed() * SHARE);
         let too_much = if held > most { Some(held) } else { before.filter(|_| held > limit) };
         self.seen.insert(agent.id.clone(), Seen { next, too_much });
@@ -108,7 +112,7 @@ mod tests {
         let why = &frozen.of(&coder).unwrap().by;
         assert!(why.starts_with("system: its workspace holds more than 32 MiB"), "{why}");
         assert_eq!(team.audited().last().map(String::as_str), Some("agent.freeze"));
-        // Who thaws it is believed, until there is still more.
+        // The person who thaws the agent accepts its size, until the workspace grows further.
         team.swarm.thaw(&By::human("ann"), &coder).await.unwrap();
         now += EVERY * 1000;
         disk.look(&team.swarm, now).await;

@@ -1,5 +1,5 @@
-//! Runs turns: one of a session at a time, each in a task of its own, so that a turn ends in order even
-//! where its client has gone.
+//! Runs turns. A session runs one turn at a time. Each turn has a task of its own, so it ends in order even if its
+//! client has disconnected.
 
 use std::collections::HashMap;
 use std::future::Future as _;
@@ -20,12 +20,12 @@ use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
 
-/// Receives a turn's events; called in order, from one task, and must not block.
+/// A callback that receives a turn's events. It is called in order, from one task, and must not block.
 pub type OnEvent<'a> = &'a mut (dyn FnMut(TurnEvent) + Send);
 
-/// What runs one turn to its end.
+/// A backend that runs one turn to its end.
 pub trait Runner: Send + Sync + 'static {
-    /// Runs it. Cancelling ends it in order; dropping the future does not.
+    /// Runs the turn. Cancelling `cancel` ends it in order; dropping the future does not.
     fn run<'a>(
         &'a self,
         request: TurnRequest,
@@ -34,10 +34,10 @@ pub trait Runner: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<TurnOutcome, TurnError>>;
 }
 
-/// Why a turn was not taken on.
+/// The reason why a turn was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Too many wait already.
+    /// Too many turns wait already.
     #[error(transparent)]
     Full(#[from] Full),
     /// The gateway is stopping.
@@ -45,26 +45,24 @@ pub enum Refused {
     Stopping,
 }
 
-/// Why a turn that was taken on gave no outcome.
+/// The reason why an accepted turn produced no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// As it says.
+    /// The turn itself failed.
     #[error(transparent)]
     Turn(#[from] TurnError),
-    /// Its answer does not have the form that its client asked for, and did not when it was asked once more.
+    /// The answer does not have the format that the client asked for, not even after the agent was asked once more.
     #[error("the agent's answer does not have the form that was asked for: {0}")]
     Form(String),
-    /// Its task broke.
+    /// The turn's task ended without a result, for example because it panicked.
     #[error("the turn broke off")]
     Lost,
 }
 
-/// A turn that was taken on. Dropping it cancels the turn.
+/// A turn that was accepted. Dropping this handle cancels the turn.
 #[derive(Debug)]
 pub struct Turn {
-    /// Its id.
     pub id: TurnId,
-    /// Its session.
     pub session: SessionKey,
     result: oneshot::Receiver<Result<TurnOutcome, Failure>>,
     cancel: DropGuard,
@@ -72,30 +70,34 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Whether it has done something that it would do again if it were asked again.
+    /// Returns `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
     pub fn did_something(&self) -> bool {
         self.work.load(Ordering::Acquire)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the turn.
     ///
     /// # Errors
     ///
-    /// As [`Failure`] says.
+    /// Returns [`Failure::Turn`] if the turn failed or was cancelled, [`Failure::Form`] if its answer does not have the
+    /// requested format, and [`Failure::Lost`] if its task ended without a result.
     pub async fn end(&mut self) -> Result<TurnOutcome, Failure> {
         std::future::poll_fn(|context| self.poll_end(context)).await
     }
 
-    /// As [`Self::end`]; not to be called again once it was ready.
+    /// Polls for the end of the turn, as [`Self::end`] does. It must not be called again after it returned `Ready`.
     pub fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<Result<TurnOutcome, Failure>> {
         Pin::new(&mut self.result).poll(context).map(|result| match result {
+            // The sender is dropped without a value only if the task of the turn broke.
             Ok(result) => result,
             Err(_) => Err(Failure::Lost),
         })
     }
 
-    /// The same turn with what `then` makes of its end.
+    /// Returns the same turn with its result replaced by the one that `then` makes of it.
+    ///
+    /// `then` gets the result, and `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
     pub fn then<N, F>(self, then: N) -> Self
     where
@@ -113,49 +115,47 @@ impl Turn {
         Self { id, session, result: made, cancel, work }
     }
 
-    /// The same turn, which goes on without whoever waits for it.
+    /// Returns the same turn, which now continues even if the handle is dropped.
     #[must_use]
     pub fn kept(self) -> Self {
         let Self { id, session, result, cancel, work } = self;
         cancel.disarm();
+        // A fresh token takes the place of the real one, so dropping the handle cancels nothing.
         Self { id, session, result, cancel: CancellationToken::new().drop_guard(), work }
     }
 
-    /// Lets the turn go on without anybody who waits for it.
+    /// Drops the handle and lets the turn continue although nobody waits for it.
     pub fn detach(self) {
         self.cancel.disarm();
     }
 }
 
-/// What a turn came from.
+/// The source of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A client's request.
+    /// A request of a client.
     Request,
-    /// A message of another session, which does not wait for it.
+    /// A message of another session. The sender does not wait for the turn.
     Message,
-    /// The team: a channel's messages, a direct message, the outcome of a request.
+    /// The team: messages of a channel, a direct message, or the outcome of a request.
     Team,
-    /// A task of another turn, which waits for it and keeps its own place meanwhile.
+    /// A task of another turn. That turn waits for it and keeps its own slot meanwhile.
     Task,
 }
 
 /// A turn that runs or waits.
 #[derive(Clone, Debug)]
 pub struct Active {
-    /// Whose.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
-    /// Whether it waits for another one of its session, or for a free place.
+    /// `true` while it waits for another turn of its session or for a free slot.
     pub waits: bool,
-    /// What it came from.
     pub origin: Origin,
     cancel: CancellationToken,
     ended: CancellationToken,
 }
 
-/// Runs turns.
+/// Accepts turns, queues them by session and runs them.
 pub struct Driver {
     runner: Arc<dyn Runner>,
     queues: Arc<Queues>,
@@ -167,7 +167,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A driver of this runner. Turns wait until [`Self::recovered`] has been called.
+    /// Creates a driver for this runner. Turns wait until [`Self::recovered`] has been called.
     #[must_use]
     pub fn new(runner: Arc<dyn Runner>, events: Arc<Events>, limits: &Limits) -> Self {
         Self {
@@ -181,16 +181,17 @@ impl Driver {
         }
     }
 
-    /// What an earlier run left half done has been marked: turns may begin.
+    /// Lets turns begin. Called once the turns that an earlier run left unfinished have been marked.
     pub fn recovered(&self) {
         self.ready.cancel();
     }
 
-    /// Takes a turn on. Ending `cancel` ends it.
+    /// Accepts a turn. Cancelling `cancel` ends it.
     ///
     /// # Errors
     ///
-    /// As [`Refused`] says.
+    /// Returns [`Refused::Full`] if too many turns wait already, in this session or in total, and [`Refused::Stopping`]
+    /// if the gateway is stopping.
     pub fn start(
         self: &Arc<Self>,
         request: TurnRequest,
@@ -225,6 +226,8 @@ impl Driver {
                 ended: CancellationToken::new(),
             },
         );
+        // This must come after the insertion above. `Self::stop` sets the flag first and then cancels every turn in the
+        // list, so a turn is either in that list or sees the flag here.
         let is_stopping = self.stop.is_cancelled();
         let entry = Entry { driver: self.clone(), turn: request.turn, session: request.session.clone() };
         if is_stopping {
@@ -232,20 +235,22 @@ impl Driver {
         }
         self.tasks.spawn(async move {
             let result = entry.run(request, place, cancel, &mut on_event).await;
+            // The entry leaves the list before the result is sent: a client that reads the result must not find its
+            // turn still active.
             drop(entry);
-            // Nobody waits any more where this fails.
+            // Sending fails if nobody waits for the result any more.
             drop(sender.send(result.map_err(Failure::Turn)));
         });
         Ok(turn)
     }
 
-    /// What runs or waits now.
+    /// Returns the turns that run or wait now.
     #[must_use]
     pub fn list(&self) -> Vec<(TurnId, Active)> {
         self.active().iter().map(|(turn, active)| (*turn, active.clone())).collect()
     }
 
-    /// Cancels all turns of an agent; gives what is cancelled once each of them has ended.
+    /// Cancels all turns of an agent. Each of the returned tokens is cancelled once its turn has ended.
     pub fn cancel_agent(&self, agent: &AgentId) -> Vec<CancellationToken> {
         let active = self.active();
         let turns = active.values().filter(|turn| turn.agent == *agent);
@@ -256,7 +261,8 @@ impl Driver {
         ends.collect()
     }
 
-    /// Cancels a turn; gives what is cancelled once it has ended. `None` where it neither runs nor waits.
+    /// Cancels a turn. The returned token is cancelled once the turn has ended. Returns `None` if the turn neither runs
+    /// nor waits.
     pub fn cancel_turn(&self, turn: TurnId) -> Option<CancellationToken> {
         let active = self.active();
         let turn = active.get(&turn)?;
@@ -264,22 +270,22 @@ impl Driver {
         Some(turn.ended.clone())
     }
 
-    /// Takes nothing on any more and cancels every turn.
+    /// Refuses new turns from now on and cancels every running or waiting one.
     pub fn stop(&self) {
         self.stop.cancel();
-        // A turn that is taken on at this moment is either in the list or sees the stop.
+        // A turn that is being accepted at this moment is either in the list or sees the stop flag.
         for turn in self.active().values() {
             turn.cancel.cancel();
         }
         self.tasks.close();
     }
 
-    /// Waits for the last turn to end; only after [`Self::stop`].
+    /// Waits for the last turn to end. It returns only after [`Self::stop`] was called.
     pub async fn ended(&self) {
         self.tasks.wait().await;
     }
 
-    /// What the running turn of a session came from.
+    /// Returns the source of the turn that runs in a session now, if one runs.
     #[must_use]
     pub fn origin(&self, session: &SessionKey) -> Option<Origin> {
         let active = self.active();
@@ -291,7 +297,7 @@ impl Driver {
     }
 }
 
-/// A turn's entry in the list of active ones; gone when dropped, also by a panic.
+/// A turn's entry in the list of active turns. Dropping it removes the entry, also during a panic.
 struct Entry {
     driver: Arc<Driver>,
     turn: TurnId,
@@ -307,12 +313,15 @@ impl Entry {
         on_event: OnEvent<'_>,
     ) -> Result<TurnOutcome, TurnError> {
         let driver = &self.driver;
+        // Turns wait for recovery before they wait for a slot, so that none begins while unfinished turns are being
+        // marked.
         let turn = async {
             driver.ready.cancelled().await;
             place.wait().await
         };
         let _permit = tokio::select! {
-            // A turn whose client has gone while it waited must not begin, even if it could.
+            // `biased` polls the cancellation first. A turn whose client disconnected while it waited must not begin,
+            // even if its slot is free now.
             biased;
             () = cancel.cancelled() => return Err(TurnError::Cancelled),
             permit = turn => permit,
@@ -357,7 +366,7 @@ impl Drop for Entry {
 }
 
 impl Driver {
-    /// Tells watchers of what is short and rare; text is for who asked.
+    /// Publishes the short and infrequent events of a turn to watchers. Text goes only to the client that asked.
     pub(super) fn note(&self, turn: TurnId, session: &SessionKey, event: &TurnEvent) {
         let (name, data) = match event {
             TurnEvent::Began | TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => return,

@@ -1,7 +1,7 @@
-//! What happens in the gateway, for whoever watches: a bounded ring of events with ids that only grow.
+//! Keeps the gateway's events for watchers, in a bounded ring with ids that only grow.
 //!
-//! A reader keeps its own position and takes what came after it, so a slow reader costs nothing; one that
-//! has fallen out of the ring is told so and starts again.
+//! A reader keeps its own position and takes the events after it, so a slow reader costs nothing. A reader whose
+//! position has fallen out of the ring is told so and starts again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// One event, already written in the form of server-sent events.
+/// One event, already written in the format of server-sent events.
 #[derive(Debug)]
 pub struct Event {
     number: u64,
-    /// `id`, `event` and `data` lines, and the empty line that ends them.
+    /// The `id`, `event` and `data` lines, and the empty line that ends them.
     pub text: String,
 }
 
-/// The ring.
+/// The bounded ring of the newest events.
 #[derive(Debug)]
 pub struct Events {
     boot: String,
@@ -32,42 +32,43 @@ struct Ring {
     events: VecDeque<Arc<Event>>,
 }
 
-/// What a reader at some position gets.
+/// The result of reading from a position.
 #[derive(Debug)]
 pub enum Next {
-    /// Events after its position, oldest first, perhaps none.
+    /// The events after the position, oldest first. The list may be empty.
     Events(Vec<Arc<Event>>),
-    /// Some that it has not seen are gone.
+    /// Events that the reader has not seen are no longer in the ring.
     Lost,
 }
 
 impl Events {
-    /// A ring of `capacity` events. `boot` tells the ids of this run from those of earlier ones; it holds no
-    /// dot.
+    /// Creates a ring of `capacity` events. `boot` distinguishes the ids of this run from those of earlier runs, and
+    /// must contain no dot.
     #[must_use]
     pub fn new(boot: String, capacity: usize) -> Self {
         let (last, _) = watch::channel(0);
         Self { boot, capacity: capacity.max(1), ring: Mutex::default(), last }
     }
 
-    /// A ring of this process, whose ids no earlier one has used.
+    /// Creates a ring for this process, with ids that no earlier process has used.
     #[must_use]
     pub fn of_this_run(capacity: usize) -> Self {
         Self::new(format!("{:x}", crate::clock::unix_ms()), capacity)
     }
 
-    /// Adds an event. `name` is one word, `data` one JSON object.
+    /// Adds an event. `name` is one word, and `data` is one JSON object.
     pub fn publish(&self, name: &str, data: &Value) {
         let mut ring = self.ring();
         ring.last += 1;
         let number = ring.last;
+        // JSON escapes line breaks, so the data is always a single line.
         let text = format!("id: {}.{number}\nevent: {name}\ndata: {data}\n\n", self.boot);
         if ring.events.len() == self.capacity {
             ring.events.pop_front();
         }
         ring.events.push_back(Arc::new(Event { number, text }));
         drop(ring);
-        // The ring's lock is not held here, so a later number may be there already.
+        // The lock of the ring is no longer held, so a later number may be there already.
         self.last.send_if_modified(|last| {
             let is_newer = *last < number;
             *last = (*last).max(number);
@@ -75,13 +76,14 @@ impl Events {
         });
     }
 
-    /// The position of a reader that wants only what comes from now on.
+    /// Returns the position of a reader that wants only the events from now on.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.ring().last
     }
 
-    /// The position a `Last-Event-ID` stands for; `None` where it is of another run or out of the ring.
+    /// Returns the position that a `Last-Event-ID` stands for. Returns `None` if the id belongs to another run, is not
+    /// reached yet, or has fallen out of the ring.
     #[must_use]
     pub fn position(&self, id: &str) -> Option<u64> {
         let (boot, number) = id.rsplit_once('.')?;
@@ -90,13 +92,13 @@ impl Events {
         (boot == self.boot && number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
     }
 
-    /// The `id` line of a position.
+    /// Returns the `id` of a position.
     #[must_use]
     pub fn id(&self, position: u64) -> String {
         format!("{}.{position}", self.boot)
     }
 
-    /// At most `most` events after `position`.
+    /// Returns at most `most` events after `position`.
     #[must_use]
     pub fn after(&self, position: u64, most: usize) -> Next {
         let ring = self.ring();
@@ -107,7 +109,7 @@ impl Events {
         Next::Events(ring.events.iter().skip(skip).take(most).cloned().collect())
     }
 
-    /// Changes whenever an event is added.
+    /// Returns a channel that changes whenever an event is added.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
@@ -119,14 +121,14 @@ impl Events {
 }
 
 impl Event {
-    /// Its data. It is read from the text, so that the ring holds each only once.
+    /// Returns the event's data. It is parsed from the text, so that the ring stores each event only once.
     #[must_use]
     pub fn data(&self) -> Value {
         let data = self.text.lines().find_map(|line| line.strip_prefix("data: "));
         data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_default()
     }
 
-    /// The position of a reader that has seen this event.
+    /// Returns the position of a reader that has seen this event.
     #[must_use]
     pub const fn position(&self) -> u64 {
         self.number
@@ -134,7 +136,7 @@ impl Event {
 }
 
 impl Ring {
-    /// The number of the oldest event that is still here, or of the next one.
+    /// Returns the number of the oldest event in the ring, or of the next event if the ring is empty.
     fn oldest(&self) -> u64 {
         self.events.front().map_or(self.last + 1, |event| event.number)
     }

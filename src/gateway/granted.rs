@@ -1,5 +1,5 @@
-//! What agents were granted, for the proxy and for whoever makes containers: both ask each time. For the proxy
-//! it is kept until something changes, because a connection must not cost a look into the database.
+//! Provides the grants of agents to the egress proxy and to the code that creates containers. Both ask each time. The
+//! rules for the proxy are cached until something changes, because a connection must not cost a database query.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,7 +17,7 @@ use crate::sandbox::egress::{ConfiguredEgress, Connection, EgressPolicy, EgressR
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::swarm::Swarm;
 
-/// The grants of a team that is still to come: sandboxes are made before it.
+/// The grants of a team that is connected later, because the sandboxes are created before it.
 pub struct Granted {
     swarm: OnceLock<Arc<Swarm>>,
     configured: ConfiguredEgress,
@@ -26,7 +26,7 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// Nothing is granted but what the configuration says, until [`Self::connect`].
+    /// Creates grants that allow only what the configuration says, until [`Self::connect`] is called.
     #[must_use]
     pub fn new(config: ConfigSource) -> Arc<Self> {
         Arc::new(Self {
@@ -37,13 +37,13 @@ impl Granted {
         })
     }
 
-    /// From here on the grants of this team count.
+    /// Uses the grants of this team from now on.
     pub fn connect(&self, swarm: Arc<Swarm>) {
-        // Only the first one does.
+        // Only the first call has an effect.
         drop(self.swarm.set(swarm));
     }
 
-    /// Writes into the audit what connections there were, once a minute and when it stops.
+    /// Writes the connections into the audit, once a minute and when `stop` is cancelled.
     pub async fn record(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(TOGETHER)).await.is_some() {
             self.write_down().await;
@@ -51,7 +51,7 @@ impl Granted {
         self.write_down().await;
     }
 
-    /// Writes into the audit what connections there were since the last time.
+    /// Writes the connections since the last call into the audit.
     pub async fn write_down(&self) {
         let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(swarm) = self.swarm.get().filter(|_| !entries.is_empty()) else { return };
@@ -60,12 +60,13 @@ impl Granted {
         }
     }
 
-    /// The mounts that were granted.
+    /// Returns a function that looks up the mounts that an agent was granted.
     #[must_use]
     pub fn mounts(self: &Arc<Self>) -> ApprovedMounts {
         let granted = Arc::clone(self);
         Arc::new(move |agent| {
             let Some(swarm) = granted.swarm.get() else { return Vec::new() };
+            // If the grants can't be read, no mount is allowed.
             swarm.granted_mounts(agent).unwrap_or_else(|error| {
                 tracing::error!(%agent, error = chain(&error), "what was granted can't be read, so nothing is");
                 Vec::<ApprovedMount>::new()
@@ -78,10 +79,11 @@ impl EgressPolicy for Granted {
     fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
         let Some(swarm) = self.swarm.get() else { return self.configured.rules(agent) };
         let config = swarm.config();
+        // The configuration has priority over every grant.
         if config.agent(agent).is_none_or(|agent| agent.network != Network::Proxy) {
             return Vec::new();
         }
-        // Before the database is read: what is granted meanwhile is seen the next time.
+        // The version is read before the grants. A grant that is added in between is then seen the next time.
         let version = swarm.store().grants_version();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rules) = known.get(agent).and_then(|known| known.as_of(&config, version)) {
@@ -89,7 +91,7 @@ impl EgressPolicy for Granted {
         }
         match swarm.egress_rules(agent) {
             Ok(rules) => {
-                // What can't be read lets nothing pass.
+                // A rule that can't be parsed allows nothing.
                 let rules: Vec<EgressRule> = rules.iter().filter_map(|rule| rule.parse().ok()).collect();
                 let rules_now = Known { config, version, read: Instant::now(), rules: rules.clone() };
                 known.insert(agent.clone(), rules_now);
@@ -108,7 +110,7 @@ impl EgressPolicy for Granted {
     }
 }
 
-/// What an agent may reach, as it was when it was last read.
+/// The rules of an agent at the time of the last read.
 struct Known {
     config: Arc<Config>,
     version: u64,
@@ -117,7 +119,7 @@ struct Known {
 }
 
 impl Known {
-    /// The rules, if nothing has changed since.
+    /// Returns the rules if nothing has changed since.
     fn as_of(&self, config: &Arc<Config>, version: u64) -> Option<Vec<EgressRule>> {
         let holds =
             Arc::ptr_eq(&self.config, config) && self.version == version && self.read.elapsed() < FRESH;
@@ -125,8 +127,8 @@ impl Known {
     }
 }
 
-/// How long rules count that nothing here has changed: the command line may have taken one back while the
-/// gateway was starting.
+/// Longest time for which cached rules count. The limit covers changes that this process did not make: the command line
+/// may have revoked a grant while the gateway was starting.
 const FRESH: Duration = Duration::from_secs(10);
 /// How long connections are counted together.
 const TOGETHER: Duration = Duration::from_secs(60);
@@ -142,7 +144,7 @@ mod tests {
     use crate::swarm::testing::Team;
     use crate::swarm::triage::{Asked, Request};
 
-    /// A team whose `coder` may go out, and what it was granted.
+    /// Returns a team in which `coder` may use the network through the proxy, and its grants.
     fn granted() -> (Team, Arc<Granted>) {
         let team = Team::new();
         crate::config::edit(team.swarm.home(), |document| {
@@ -196,7 +198,7 @@ mod tests {
             granted.rules(&coder).iter().any(|rule| rule.allows(&host, 443))
         };
         assert!(allows("a.example"));
-        // Behind this process's back: what is kept does not see it, so it was not read again.
+        // This grant is made behind this process's back. The cache does not show it, so nothing was read again.
         let other = Store::open(team.swarm.home()).unwrap();
         grant(&other, "r-2", "b.example").await;
         assert!(!allows("b.example"));

@@ -1,8 +1,8 @@
-//! The native gateway: HTTP in front, turns behind.
+//! The native gateway: an HTTP server in front, and agent turns behind it.
 //!
-//! A request's way: [`server`] accepts and bounds it, [`front`] checks where it comes from and whose it is,
-//! a file of [`routes`] understands it, [`driver`] runs the turn that it asks for. [`events`] tells watchers.
-//! [`team`] runs the turns that the scheduler decides on.
+//! Path of a request: [`server`] accepts the connection and enforces the limits, [`front`] checks where it comes from
+//! and who the caller is, a file of [`routes`] parses it, and [`driver`] runs the turn that it asks for. [`events`]
+//! informs watchers. [`team`] runs the turns that the scheduler decides on.
 
 pub mod a2a;
 pub mod auth;

@@ -1,17 +1,17 @@
-//! Who has a place where there are only so many connections. Whoever can connect can hold all of them, so one
-//! that has shown no credential yet gives way to the next one, the oldest first.
+//! Limits the number of connections of a server. Anybody who can connect could hold all slots, so a connection that has
+//! not shown a credential yet is closed when a new one needs its slot. The oldest is closed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// The places of a server. Pure: `T` is how a connection is told that it has to go.
+/// The connection slots of a server, as a pure state machine. `T` is the means to tell a connection that it must close.
 #[derive(Debug)]
 struct Places<T> {
     limit: usize,
     next: u64,
-    /// Those that nobody knows, by their coming.
+    /// Connections without a credential so far, in the order in which they came.
     strangers: BTreeMap<u64, T>,
     known: BTreeSet<u64>,
 }
@@ -21,11 +21,13 @@ impl<T> Places<T> {
         Self { limit, next: 0, strangers: BTreeMap::new(), known: BTreeSet::new() }
     }
 
-    /// A place, and the one who had it until now where all were taken. `None` where all are taken by known ones.
+    /// Takes a slot. If all were taken, the second value is the connection that loses its slot. Returns `None` if all
+    /// slots belong to connections that have shown a credential.
     fn enter(&mut self, tell: T) -> Option<(u64, Option<T>)> {
         let gone = if self.strangers.len() + self.known.len() < self.limit {
             None
         } else {
+            // Numbers only grow, so the first entry of the map is the oldest stranger.
             Some(self.strangers.pop_first()?.1)
         };
         let number = self.next;
@@ -34,7 +36,7 @@ impl<T> Places<T> {
         Some((number, gone))
     }
 
-    /// Takes note that this one is known from now on. `false` where it has lost its place.
+    /// Marks a connection as known. Returns `false` if it has lost its slot already.
     fn know(&mut self, number: u64) -> bool {
         let is_stranger = self.strangers.remove(&number).is_some();
         if is_stranger {
@@ -55,19 +57,21 @@ fn lock(places: &Shared) -> MutexGuard<'_, Places<CancellationToken>> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The door of a server.
+/// The entrance of a server, where each new connection asks for a slot.
 #[derive(Debug)]
 pub struct Door(Shared);
 
 impl Door {
-    /// A door to this many places.
+    /// Creates an entrance with this many slots.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Mutex::new(Places::new(limit))))
     }
 
-    /// A place for a connection that ends when `end` is cancelled. Where all are taken, the oldest that has
-    /// shown no credential is ended; `None` where each of them has shown one.
+    /// Takes a slot for a connection that closes when `end` is cancelled.
+    ///
+    /// If all slots are taken, the oldest connection that has shown no credential is closed. Returns `None` if every
+    /// connection has shown one.
     #[must_use]
     pub fn enter(&self, end: CancellationToken) -> Option<Place> {
         let (number, gone) = lock(&self.0).enter(end)?;
@@ -78,7 +82,7 @@ impl Door {
     }
 }
 
-/// A place that is held. Dropping it gives it back.
+/// A connection slot. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct Place {
     number: u64,
@@ -86,7 +90,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What the requests of this connection carry.
+    /// Returns the handle that the requests of this connection carry.
     #[must_use]
     pub fn standing(&self) -> Standing {
         Standing { number: self.number, places: self.places.clone() }
@@ -99,7 +103,7 @@ impl Drop for Place {
     }
 }
 
-/// How the connection of a request stands; goes with the request's extensions.
+/// The state of a request's connection. It travels in the extensions of the request.
 #[derive(Clone, Debug)]
 pub struct Standing {
     number: u64,
@@ -107,8 +111,8 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Takes note that a request of this connection had a credential: it gives way to nobody from now on.
-    /// `false` where it has given way already, so that nothing must be begun for it.
+    /// Records that a request of this connection had a credential, so the connection is never closed in favour of
+    /// another. Returns `false` if it has lost its slot already. No work may begin for the request then.
     #[must_use]
     pub fn know(&self) -> bool {
         lock(&self.places).know(self.number)

@@ -1,4 +1,5 @@
-//! One turn of a session at a time: a line of waiting turns for each session, and a limit over all of them.
+//! Lets each session run one turn at a time. Each session has a queue of waiting turns, and there is a limit over all
+//! sessions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,18 +10,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::id::SessionKey;
 use crate::provider::BoxFuture;
 
-/// Why a turn may not even wait.
+/// The reason why a turn may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
-    /// Too many wait for this session.
+    /// Too many turns wait for this session.
     #[error("too many turns wait for this session")]
     Session,
-    /// Too many wait in all.
+    /// Too many turns wait in total.
     #[error("too many turns wait")]
     Gateway,
 }
 
-/// All lines.
+/// The queues of all sessions.
 #[derive(Debug)]
 pub struct Queues {
     lines: Mutex<Lines>,
@@ -41,7 +42,7 @@ struct Line {
     places: usize,
 }
 
-/// A place in a session's line, given up when dropped.
+/// A place in a session's queue. Dropping it gives the place up.
 pub struct Place {
     queues: Arc<Queues>,
     session: SessionKey,
@@ -49,19 +50,19 @@ pub struct Place {
     is_nested: bool,
 }
 
-/// Where in its line a place is.
+/// The position of a place in its queue.
 enum At {
-    /// At its front.
+    /// The front of the queue.
     Front(Option<OwnedSemaphorePermit>),
-    /// Behind others. It stands in the line already, whoever is the first to wait.
+    /// Behind others. The future is queued in the semaphore already, so the order does not depend on who polls first.
     Behind(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
 }
 
 impl At {
-    /// The last place of a line.
+    /// Takes the last place of a queue.
     fn end_of(line: Arc<Semaphore>) -> Self {
-        // Without a task's budget, which could keep it from being put into the line at once. The line is never closed, so
-        // there is always a permit to come.
+        // `unconstrained` turns off tokio's task budget, which could keep the first poll from queueing the future. The
+        // semaphore is never closed, so a permit always comes in the end.
         let turn = tokio::task::unconstrained(async move { line.acquire_owned().await.ok() });
         let mut turn: BoxFuture<'static, _> = Box::pin(turn);
         match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -71,31 +72,36 @@ impl At {
     }
 }
 
-/// The right to run one turn of a session, given back when dropped.
+/// The right to run one turn of a session. Dropping it gives the right back.
 pub struct Permit {
+    // Fields drop in this order: the place goes last, so its queue is not forgotten while its permit is still held.
     _turn: Option<OwnedSemaphorePermit>,
     _overall: Option<OwnedSemaphorePermit>,
     _place: Place,
 }
 
 impl Queues {
-    /// At most `turns` at once, `per_session` waiting for one session, `in_all` waiting.
+    /// Creates queues that run at most `turns` turns at once. At most `per_session` turns may wait for one session, and
+    /// `in_all` in total.
     #[must_use]
     pub fn new(turns: usize, per_session: usize, in_all: usize) -> Self {
         Self {
             lines: Mutex::default(),
             turns: Arc::new(Semaphore::new(turns)),
             per_session,
+            // Running turns hold a place too, so the limit includes them.
             in_all: in_all.saturating_add(turns),
         }
     }
 
-    /// Takes the last place in a session's line. A `nested` turn is waited for by another one that holds a
-    /// place among those that run; taking a second one could block all of them for ever.
+    /// Takes the last place in a session's queue.
+    ///
+    /// Another turn waits for a `nested` turn and holds one of the running slots meanwhile. The nested turn takes no
+    /// second slot, because that could block all of them for ever.
     ///
     /// # Errors
     ///
-    /// [`Full`] where too many wait already.
+    /// Returns [`Full`] if too many turns wait already, in this session or in total.
     pub fn enter(self: &Arc<Self>, session: &SessionKey, nested: bool) -> Result<Place, Full> {
         let mut lines = self.lines();
         if lines.places >= self.in_all {
@@ -109,13 +115,13 @@ impl Queues {
             return Err(Full::Session);
         }
         line.places += 1;
-        // Still under the lock: who enters first stands first.
+        // This is still under the lock, so the order of entry is the order in the queue.
         let at = At::end_of(line.turn.clone());
         lines.places += 1;
         Ok(Place { queues: self.clone(), session: session.clone(), at, is_nested: nested })
     }
 
-    /// How many turns run or wait.
+    /// Returns how many turns run or wait.
     #[must_use]
     pub fn places(&self) -> usize {
         self.lines().places
@@ -127,7 +133,7 @@ impl Queues {
 }
 
 impl Place {
-    /// Waits for its turn.
+    /// Waits until the turn may run: first for its session, then for one of the running slots.
     pub async fn wait(mut self) -> Permit {
         let turn = match std::mem::replace(&mut self.at, At::Front(None)) {
             At::Front(permit) => permit,
@@ -145,6 +151,7 @@ impl Drop for Place {
         lines.places -= 1;
         if let Some(line) = lines.sessions.get_mut(&self.session) {
             line.places -= 1;
+            // An empty queue is removed, or the map would grow with every session ever used.
             if line.places == 0 {
                 lines.sessions.remove(&self.session);
             }

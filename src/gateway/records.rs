@@ -1,4 +1,4 @@
-//! What the gateway tells of sessions and of the engine behind the sandboxes.
+//! Reports what the gateway knows about sessions and about the container engine behind the sandboxes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,19 +20,19 @@ use crate::sandbox::probe::Probed;
 use crate::sandbox::{SandboxError, names};
 use crate::tool::sessions::SessionInfo;
 
-/// The most sessions that are listed.
+/// Most sessions that are listed.
 const LISTED: u32 = 500;
 
-/// How long the engine may take until a status goes without it.
+/// Longest time to wait for the engine. After that a status is returned without it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The records of a gateway with Docker behind its sandboxes.
+/// The records of a gateway that uses Docker for its sandboxes.
 pub struct HomeRecords {
     /// Knows the sessions.
     pub engine: Arc<Engine>,
     /// Knows the containers.
     pub sandboxes: Arc<DockerSandbox>,
-    /// Says which images are wanted.
+    /// The configuration, which says which images are needed.
     pub live: Arc<Live>,
 }
 
@@ -41,6 +41,7 @@ impl Records for HomeRecords {
         let engine = self.engine.clone();
         let agent = agent.cloned();
         Box::pin(async move {
+            // Reading the list of sessions blocks the thread.
             let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), LISTED)).await;
             let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
             Ok(sessions.iter().map(session).collect())
@@ -93,6 +94,7 @@ impl HomeRecords {
         let looks = Recipe::ALL.map(|recipe| {
             let reference = image::reference(self.live.home(), &config, recipe);
             async move {
+                // An image that can't be checked is reported as unknown, not as missing.
                 let id = Box::pin(self.patient(image::id(self.sandboxes.engine(), &reference))).await;
                 json!({"image": reference, "present": id.ok().map(|id| id.is_some())})
             }
@@ -130,13 +132,14 @@ fn container(container: &Container, probes: &[(AgentId, Probed)]) -> Value {
 fn probe(probed: &Probed) -> Value {
     json!({
         "at": probed.at,
+        // A clock that was set back gives no negative age.
         "ageMs": unix_ms().saturating_sub(probed.at).max(0),
         "confined": probed.is_confined(),
         "findings": probed.findings,
     })
 }
 
-/// A session as programs get it.
+/// Returns a session in the JSON form of the API.
 #[must_use]
 pub fn session(session: &SessionInfo) -> Value {
     json!({

@@ -1,5 +1,5 @@
-//! Once a day: forgets what the owner does not want kept for longer (`retention`). Nothing is forgotten that
-//! has no number of days.
+//! Deletes records that the owner does not want to keep any longer (`retention`), once a day. A kind of record without
+//! a number of days is kept for ever.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,15 +16,16 @@ use crate::home::Home;
 use crate::store::{Level, Store, StoreError};
 use crate::swarm::By;
 
-/// How often.
+/// Interval between two runs.
 const EVERY: Duration = Duration::from_secs(24 * 3600);
-/// Messages that are forgotten in one transaction: posts wait for it.
+/// Most messages that are deleted in one transaction. It is small because posts wait for the transaction.
 const AT_ONCE: u32 = 2000;
 
-/// How soon is looked again where the clock is doubted: a person may confirm it.
+/// Interval between two looks while the clock is doubted. It is short because a person may confirm the clock.
 const DOUBTED: Duration = Duration::from_secs(600);
 
-/// Forgets now and once a day, until `stop`. `newest` is the time of the newest row when this process began.
+/// Deletes old records now and once a day, until `stop` is cancelled. `newest` is the time of the newest row when this
+/// process started, in Unix milliseconds.
 pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, stop: CancellationToken) {
     let mut looked: Option<Instant> = None;
     loop {
@@ -33,7 +34,7 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
         let now = unix_ms();
         let retention = live.current().retention;
         let pause = if retention == Retention::default() {
-            // Nothing is to be forgotten, so nothing is to be said of the clock.
+            // Nothing is to be deleted, so a doubtful clock is no concern.
             remember(live.home(), jump::Note { seen_at: now, jump: None });
             EVERY
         } else if judged(live.home(), engine.store(), newest, since_look, now).await {
@@ -48,13 +49,15 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
     }
 }
 
-/// Whether the clock can be believed; that it can't is said once. What is remembered of it is written down.
+/// Returns `true` if the clock can be trusted. Doubt is reported once. What was learned about the clock is written to
+/// the home.
 async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Option<i64>, now: i64) -> bool {
     let note = jump::read(home).unwrap_or_else(|error| {
         tracing::warn!(error = chain(&error), "failed to read what is known of the clock");
         jump::Note::default()
     });
     let (verdict, after) = jump::judge(note, newest, since_look, now);
+    // The note is saved even if the clock is doubted, so that a restart does not forget the doubt.
     remember(home, after);
     let Verdict::Doubted { jump, new } = verdict else { return true };
     if new {
@@ -102,15 +105,16 @@ fn before(days: Option<u32>, now: i64) -> Option<i64> {
     days.map(|days| now - i64::from(days) * DAY)
 }
 
-/// The rows of the database that are too old, with a row of the audit for what was forgotten.
+/// Deletes rows of the database that are too old, and writes a row about each kind to the audit.
 ///
 /// # Errors
 ///
-/// As [`StoreError`] says.
+/// Returns the store's error if the database can't be read or written. Batches that were deleted before stay deleted.
 pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), StoreError> {
     if let Some(before) = before(retention.messages, now) {
         let mut forgotten = 0;
         loop {
+            // One batch per transaction: between two of them, posts get their turn.
             let some = store.forget_messages(before, AT_ONCE).await?;
             forgotten += some;
             if some == 0 {
@@ -123,6 +127,7 @@ pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), S
             store.audit(entry, now).await?;
         }
     }
+    // The audit comes last, so that the row about the deleted messages is written before older rows go.
     if let Some(before) = before(retention.audit, now) {
         let detail = format!("rows of more than {} days ago", retention.audit.unwrap_or(0));
         let entry = By::system().entry("retention.audit", "audit", Level::Yellow, detail);
@@ -131,7 +136,7 @@ pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), S
     Ok(())
 }
 
-/// Removes the logs that nobody writes any more: those that were set aside, and those of builds. Says how many.
+/// Removes old logs that nobody writes any more: rotated ones, and those of builds. Returns their number.
 fn logs(folder: &Path, age: Duration, now: SystemTime) -> std::io::Result<usize> {
     let mut removed = 0;
     for entry in fs_err::read_dir(folder)? {

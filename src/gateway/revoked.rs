@@ -1,5 +1,5 @@
-//! A streamed answer ends with the credential that it was asked with: a token that was changed or taken back shows
-//! nothing more, also on a connection that stays open.
+//! Ends a streamed response when its credential ends: a token that was changed or revoked shows nothing more, even on a
+//! connection that stays open.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::auth::Caller;
 use super::state::Gateway;
 
-/// How often the credential of a stream is looked at.
+/// Interval between two checks of a stream's credential.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The body of a streamed answer, as long as its credential is good.
+/// The body of a streamed response that checks its credential regularly.
 struct Guarded {
     body: Body,
     gateway: Arc<Gateway>,
@@ -28,7 +28,8 @@ struct Guarded {
     is_over: bool,
 }
 
-/// The answer, which ends with the credential of these headers if it is a stream.
+/// Wraps the body of a response so that a stream ends when the credential in these headers is no longer good. A
+/// response that is not a stream is returned unchanged.
 pub fn guarded(
     response: Response<Body>,
     gateway: &Arc<Gateway>,
@@ -40,6 +41,7 @@ pub fn guarded(
         return response;
     }
     let mut looks = interval(EVERY);
+    // After a pause one check is enough; the missed ones are not made up for.
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let gateway = Arc::clone(gateway);
     response.map(|body| Body::new(Guarded { body, gateway, headers, caller, looks, is_over: false }))
@@ -56,10 +58,12 @@ impl HttpBody for Guarded {
         let this = &mut *self;
         while !this.is_over && this.looks.poll_tick(context).is_ready() {
             let now = this.gateway.caller(&this.headers);
+            // The caller is compared too: a token that now belongs to somebody else ends the stream.
             this.is_over = !now.is_ok_and(|now| now == this.caller);
         }
         if this.is_over {
-            // What the stream shows goes on without it, or ends with it, as when a client closes the connection.
+            // The turn behind the stream either continues without it or ends with it, as when a client closes the
+            // connection.
             this.body = Body::empty();
             return Poll::Ready(None);
         }

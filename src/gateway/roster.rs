@@ -1,4 +1,4 @@
-//! The agents of the newest usable configuration, and who came or went since the last look.
+//! The agents of the newest usable configuration, and the agents that were added or removed since the last look.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,35 +6,36 @@ use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::AgentId;
 
-/// The configuration as it is now.
+/// A view of the live configuration that remembers which version was seen last.
 pub struct Roster {
     live: Arc<Live>,
     seen: Mutex<Arc<Config>>,
 }
 
-/// What a look at the configuration showed.
+/// One difference between two versions of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// There is an agent that was not there.
+    /// An agent exists that the previous version did not have.
     Added(AgentId),
-    /// An agent is gone.
+    /// An agent of the previous version no longer exists.
     Removed(AgentId),
-    /// Something else is different.
+    /// Something other than the set of agents differs.
     Other,
 }
 
 impl Roster {
-    /// A roster that follows this configuration.
+    /// Creates a roster that follows this configuration. Its current version counts as seen.
     #[must_use]
     pub fn new(live: Arc<Live>) -> Self {
         let seen = Mutex::new(live.current());
         Self { live, seen }
     }
 
-    /// The configuration, and what changed since anybody last asked.
+    /// Returns the current configuration and the changes since the last call, by any caller.
     pub fn look(&self) -> (Arc<Config>, Vec<Change>) {
         let now = self.live.current();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // `Live` hands out the same `Arc` until the file changes, so comparing pointers is enough.
         if Arc::ptr_eq(&now, &seen) {
             return (now, Vec::new());
         }
@@ -44,13 +45,13 @@ impl Roster {
         (now, changes)
     }
 
-    /// The home that it is of.
+    /// Returns the home that this configuration belongs to.
     #[must_use]
     pub fn home(&self) -> &Home {
         self.live.home()
     }
 
-    /// Why the file as it is now is not used, if it is not.
+    /// Returns the reason why the current configuration file is not used, or `None` if it is used.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.live.problem()

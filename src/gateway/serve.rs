@@ -1,5 +1,6 @@
-//! The life of a gateway process: listen, open, answer; what is slow comes later or when it is needed.
-//! On a signal, or when its supervisor is gone: refuse, cancel, wait a little, stop the sandboxes.
+//! The life of a gateway process. At the start it binds the port, opens the home and answers requests; slow work comes
+//! later or on demand. On a signal, or when its supervisor is gone, it refuses new work, cancels turns, waits a little
+//! and stops the sandboxes.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,7 +42,7 @@ use crate::swarm::{self, Bell, Swarm, scheduler};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Why a gateway did not start.
+/// The reason why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The home can't be used.
@@ -50,7 +51,7 @@ pub enum ServeError {
     /// The configuration can't be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The port can't be had.
+    /// The port can't be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The database can't be used.
@@ -59,7 +60,7 @@ pub enum ServeError {
     /// A rename that was interrupted can't be finished.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// The process can't hear signals.
+    /// The process can't listen for signals.
     #[error("failed to listen for signals")]
     Signals(#[source] std::io::Error),
 }
@@ -92,8 +93,10 @@ impl Explain for ServeError {
 ///
 /// # Errors
 ///
-/// As [`ServeError`] says.
+/// Returns [`ServeError`] if the home, its configuration, its database or the port can't be used, and if the database
+/// turns out to be damaged while the gateway runs.
 pub async fn serve(home: Home) -> Result<(), ServeError> {
+    // The handlers come first, so that a signal during the start does not kill the process in the middle of a write.
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
     home.require()?;
@@ -104,6 +107,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         Err(error @ HomeError::Held { .. }) => return Err(occupied(&home, error).await),
         taken => taken?,
     };
+    // Interrupted renames come before everything that reads agents.
     unfinished::renames(&home).await?;
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
@@ -120,7 +124,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let Assembled { gateway, engine, team, triage, rings } =
         assembled.map_err(|error| judged(&home, error))?;
     granted.connect(gateway.swarm.clone());
-    // Before this process writes any row with the clock's time.
+    // The newest time is read before this process writes any row with the clock's time.
     let newest = gateway.swarm.store().newest_time();
     let newest = newest.map_err(|error| judged(&home, error.into()))?;
     let limits = gateway.limits;
@@ -128,7 +132,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     inside.connect(front.clone());
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
-    // On the host they outlive a gateway only where what held them was killed, too.
+    // On the host these programs outlive a gateway only if the process that held them was killed too.
     programs::host::sweep(&home.digest());
     let swept = home.clone();
     tokio::task::spawn_blocking(move || match drafts::sweep(&swept) {
@@ -161,7 +165,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         );
     }
     let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
-    // The connections that ended with their sandboxes.
+    // This waits for the rows of the connections that ended with their sandboxes.
     if recorded.await.is_err() {
         tracing::error!("the record of connections broke off");
     }
@@ -172,20 +176,22 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
     }
     tracing::info!("the gateway has stopped");
-    // What only seems to be damaged may be a disk that fails to read.
+    // What looked like damage may be a disk that could not be read for a moment. Then the gateway ends without the
+    // error.
     match gateway.swarm.store().trouble().filter(|_| why == DAMAGED) {
         Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
         None => Ok(()),
     }
 }
 
-/// Why a gateway stops by itself.
+/// The reason for which a gateway stops by itself.
 const DAMAGED: &str = "the database is damaged";
 
-/// How long a start looks for damage. A large database is looked at no longer: what is met later ends the gateway then.
+/// Longest time for which a start looks for damage. In a larger database, damage that is met later ends the gateway
+/// then.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Refuses a database that is damaged: nothing more is to be written into it.
+/// Refuses a damaged database, because nothing more may be written into it.
 fn require_whole(home: &Home) -> Result<(), StoreError> {
     let path = home.database();
     if !path.exists() {
@@ -195,7 +201,8 @@ fn require_whole(home: &Home) -> Result<(), StoreError> {
     if checked.is_whole() { Ok(()) } else { Err(StoreError::Damaged { path, what: checked.summary() }) }
 }
 
-/// Why a gateway does not start: of damage the supervisor starts none again, of a disk that fails for a while it does.
+/// Decides what an error of a start means. After damage the supervisor does not start the gateway again, but after a
+/// temporary failure of the disk it does.
 fn judged(home: &Home, error: ServeError) -> ServeError {
     match error {
         ServeError::Store(error) => damage::judge(&home.database(), error).into(),
@@ -203,13 +210,14 @@ fn judged(home: &Home, error: ServeError) -> ServeError {
     }
 }
 
-/// Returns once something of the database was found to be damaged, and not only the disk to fail for a while.
+/// Returns once a part of the database is confirmed to be damaged, and not just unreadable for a while.
 async fn until_damaged(store: &Arc<Store>) {
     let mut faults = store.faults();
     loop {
         if store.trouble().is_some_and(|trouble| trouble.is_damage) {
             let looked = Arc::clone(store);
             let is_damaged = tokio::task::spawn_blocking(move || looked.confirm_damage(damage::JUDGE)).await;
+            // If the check itself broke, the damage counts as confirmed.
             if is_damaged.unwrap_or(true) {
                 return;
             }
@@ -219,12 +227,14 @@ async fn until_damaged(store: &Arc<Store>) {
     }
 }
 
-/// How long is waited before the database is looked through once more.
+/// Delay before the database is checked once more.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// The right to be the gateway of this home, for as long as the lock is held. An earlier one that still ends, as after its
-/// supervisor was killed, may be writing the outcome of a turn: two at a time would each take the other's turns for
-/// interrupted ones, and what one takes up after the other has looked would wait for the next start.
+/// Takes the right to be the gateway of this home, which lasts as long as the lock is held.
+///
+/// An earlier gateway that is still ending, for example because its supervisor was killed, may be writing the outcome
+/// of a turn. Two gateways at a time would each take the other's turns for interrupted ones. And a turn that one takes
+/// up after the other has looked would wait for the next start.
 async fn alone(home: &Home) -> Result<Lock, HomeError> {
     match take(home, MOMENT).await {
         Err(held @ HomeError::Held { .. }) => {
@@ -249,7 +259,7 @@ async fn take(home: &Home, limit: Duration) -> Result<Lock, HomeError> {
     })?
 }
 
-/// The error of a gateway whose home has another one: with that one's process id, where it says it.
+/// Returns the error for a home that has another gateway, with the process id of that gateway if it tells it.
 async fn occupied(home: &Home, held: HomeError) -> ServeError {
     let (Ok(instance), Ok(config)) = (instance::read(home), crate::config::read(home)) else {
         return held.into();
@@ -261,13 +271,13 @@ async fn occupied(home: &Home, held: HomeError) -> ServeError {
     }
 }
 
-/// How long it is waited for an earlier gateway before that is said.
+/// Time to wait for an earlier gateway before that is logged.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// How long an earlier gateway may take to end: the grace of its turns, and its sandboxes.
+/// Longest time for an earlier gateway to end. It covers the grace period of the turns, and the sandboxes.
 const PREDECESSOR: Duration = Duration::from_secs(20);
 
-/// A gateway and what works behind it.
+/// A gateway and the parts that work behind it.
 struct Assembled {
     gateway: Arc<Gateway>,
     engine: Arc<Engine>,
@@ -276,7 +286,7 @@ struct Assembled {
     rings: mpsc::UnboundedReceiver<scheduler::Event>,
 }
 
-/// Puts a gateway together that listens on this port. Nothing is asked of Docker or of a model here.
+/// Builds a gateway that listens on this port. This contacts neither Docker nor a model.
 fn assemble(
     home: &Home,
     live: Arc<Live>,
@@ -284,6 +294,7 @@ fn assemble(
     instance: String,
     port: u16,
 ) -> Result<Assembled, ServeError> {
+    // This comes before the database is opened for writing.
     require_whole(home)?;
     let store = Arc::new(Store::open(home)?);
     let limits = Limits::default();
@@ -320,7 +331,7 @@ fn assemble(
         instance,
     });
     sessions.connect(engine.clone(), gateway.driver.clone(), swarm.clone());
-    // Set once, right here.
+    // These cells are set only here.
     drop(gateway.triage.set(triage.clone()));
     drop(gateway.engine.set(engine.clone()));
     drop(gateway.relay.set(relay));
@@ -328,7 +339,7 @@ fn assemble(
     Ok(Assembled { gateway, engine, team, triage, rings })
 }
 
-/// The programs that run turns in the native loop's place.
+/// Returns the programs that run turns instead of the native loop.
 fn runtimes(
     live: &Arc<Live>,
     store: &Arc<Store>,
@@ -353,7 +364,7 @@ fn runtimes(
     Ok(Runtimes::new(all))
 }
 
-/// The agents' containers. The engine is connected to when the first one is needed.
+/// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.
 fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<Granted>) -> DockerSandbox {
     DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
         .with_mounts(granted.mounts())
@@ -361,7 +372,7 @@ fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<Granted>) -> DockerSand
         .with_egress(granted.clone())
 }
 
-/// What finishes operations on agents that were interrupted.
+/// Returns the worker that finishes interrupted operations on agents.
 fn finisher(gateway: &Gateway, home: &Home, sandboxes: &Arc<DockerSandbox>, live: Arc<Live>) -> Finisher {
     let engine = Arc::new(docker::Engine::from_env());
     Finisher {
@@ -372,7 +383,7 @@ fn finisher(gateway: &Gateway, home: &Home, sandboxes: &Arc<DockerSandbox>, live
     }
 }
 
-/// Stops what runs in the engine for this home. Where no engine answers, nothing can be running.
+/// Stops all containers of this home. If no engine answers, nothing can be running.
 async fn stop_sandboxes(sandboxes: &DockerSandbox) {
     match tokio::time::timeout(SANDBOXES, sandboxes.stop_all()).await {
         Ok(Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {}
@@ -381,12 +392,12 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
     }
 }
 
-/// How long stopping all containers may take. With the grace of the turns it must stay below the ten seconds
-/// after which the supervisor kills; what is left then, the supervisor stops.
+/// Longest time for stopping all containers. Together with the grace period of the turns it must stay below the ten
+/// seconds after which the supervisor kills the gateway. The supervisor stops what is left then.
 const SANDBOXES: Duration = Duration::from_secs(4);
 
-/// Holds the sandboxes of frozen agents, which an earlier run may have left running, and has them follow what
-/// other processes write about it.
+/// Pauses the sandboxes of frozen agents, which an earlier run may have left running, and follows changes of the frozen
+/// set that other processes write.
 async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
     let mut watch = swarm.watch_frozen();
     loop {
@@ -401,7 +412,7 @@ async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
     }
 }
 
-/// Marks what an earlier run left half done, lets turns begin, and then does the team's work.
+/// Marks the turns that an earlier run left unfinished, lets turns begin, and then runs the team.
 async fn work(
     engine: Arc<Engine>,
     driver: Arc<Driver>,
@@ -411,7 +422,7 @@ async fn work(
     match engine.recover().await {
         Ok(marked) if marked.is_empty() => {}
         Ok(marked) => tracing::warn!(turns = marked.len(), "turns of an earlier run were marked interrupted"),
-        // Turns of other sessions are no worse for it.
+        // Turns of other sessions are not affected, so the start continues.
         Err(error) => {
             tracing::error!(error = chain(&error), "failed to mark interrupted turns");
         }
@@ -429,7 +440,6 @@ async fn work(
     team.run(rings, scheduler::Settings::default()).await;
 }
 
-/// What carries out agents' requests on this machine.
 /// Takes up the requests that an earlier run left, then ends those that nobody decides in time.
 async fn take_requests(triage: Arc<Triage>, stop: CancellationToken) {
     if let Err(error) = triage.recover().await {
@@ -438,8 +448,10 @@ async fn take_requests(triage: Arc<Triage>, stop: CancellationToken) {
     triage.watch(stop).await;
 }
 
-/// Shells start programs with room for 1,024 open files, which as many idle connections would use up: then
-/// neither a transcript nor the engine's socket could be opened. The hard limit is the system's to set.
+/// Raises the soft limit of open files to at most 65,536.
+///
+/// Shells start programs with a limit of 1,024 open files. As many idle connections would use it up, and then neither a
+/// transcript nor the engine's socket could be opened. The hard limit is the system's to set.
 fn raise_open_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     const ENOUGH: u64 = 65_536;

@@ -1,5 +1,5 @@
-//! The accept loop: our own connections under hyper, so that every limit holds and every connection can be
-//! ended.
+//! The accept loop. flock runs each connection with hyper itself, so that every limit applies and every connection can
+//! be ended.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use super::limits::Limits;
 use super::places::{Door, Place};
 use super::stall::Stall;
 
-/// Answers one request. It never fails: errors are answers too.
+/// A handler for requests. It never fails: errors are responses as well.
 pub trait Answer: Send + Sync + 'static {
-    /// The answer to a request.
+    /// Returns the response to a request.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// Accepts and serves connections until `stop`, then lets those that are busy finish for `limits.grace`.
+/// Accepts and serves connections until `stop` is cancelled, then gives busy ones `limits.grace` to finish.
 pub async fn serve<A: Answer>(
     listener: TcpListener,
     answer: Arc<A>,
@@ -41,7 +41,7 @@ pub async fn serve<A: Answer>(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of file descriptors, most likely: spinning would not free one.
+                    // The most likely cause is a lack of file descriptors, and retrying at once would not free one.
                     tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -58,6 +58,7 @@ pub async fn serve<A: Answer>(
             None => drop(connections.spawn(refuse(stream))),
         }
     }
+    // New clients are refused from here on, while the open connections finish.
     drop(listener);
     connections.close();
     if tokio::time::timeout(limits.grace, connections.wait()).await.is_err() {
@@ -87,11 +88,13 @@ async fn serve_one<A: Answer>(
         .header_read_timeout(limits.header_timeout)
         .max_header_size(limits.header_bytes)
         .max_headers(limits.headers)
+        // hyper's buffer must have room for the largest allowed header, and hyper accepts no size below 8 KiB.
         .max_buf_size(limits.header_bytes.max(8192) * 2)
         .serve_connection(TokioIo::new(Stall::new(stream, limits.write_timeout)), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return note(result),
+        // The current request is finished, and the connection then takes no other.
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
         () = end.cancelled() => return,
     }
@@ -103,7 +106,7 @@ async fn serve_one<A: Answer>(
 
 fn note(result: Result<(), hyper::Error>) {
     if let Err(error) = result {
-        // Every client that goes away ends up here, so this is no warning.
+        // Every client that disconnects ends up here, so this is not a warning.
         tracing::debug!(error = crate::error::chain(&error), "a connection ended early");
     }
 }
@@ -119,7 +122,8 @@ async fn refuse(mut stream: TcpStream) {
     let write = async {
         stream.write_all(head.as_bytes()).await?;
         stream.shutdown().await?;
-        // Closed with a request unread, the connection would be reset, and the answer lost with it.
+        // If the connection were closed while a request is unread, the kernel would reset it, and the response would be
+        // lost.
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
     drop(tokio::time::timeout(Duration::from_secs(1), write).await);

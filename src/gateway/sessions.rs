@@ -1,4 +1,4 @@
-//! What the session tools reach: an agent's other sessions, through the same queues as everybody's turns.
+//! The backend of the session tools: they reach an agent's other sessions through the same queues as every other turn.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,11 +14,13 @@ use crate::swarm::scheduler::Priority;
 use crate::swarm::{By, Swarm};
 use crate::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
 
-/// How many sessions an agent is shown.
+/// Largest number of sessions that an agent is shown.
 const LISTED: u32 = 100;
 
-/// The sessions of one gateway. It is made before the engine, because the engine's tools hold it, and
-/// learns of both the engine and the driver with [`Self::connect`].
+/// The sessions of one gateway.
+///
+/// This is created before the engine, because the engine's tools hold it. [`Self::connect`] hands it the engine and the
+/// driver later.
 #[derive(Default)]
 pub struct GatewaySessions {
     parts: OnceLock<Parts>,
@@ -31,7 +33,8 @@ struct Parts {
 }
 
 impl GatewaySessions {
-    /// What knows the sessions, what runs their turns, and what delivers messages. Only the first call counts.
+    /// Sets the engine that knows the sessions, the driver that runs their turns, and the swarm that delivers messages.
+    /// Only the first call has an effect.
     pub fn connect(&self, engine: Arc<Engine>, driver: Arc<Driver>, swarm: Arc<Swarm>) {
         drop(self.parts.set(Parts { engine, driver, swarm }));
     }
@@ -97,12 +100,15 @@ impl Sessions for GatewaySessions {
     ) -> BoxFuture<'a, Result<(), SessionsError>> {
         Box::pin(async move {
             let Parts { engine, driver, swarm } = self.parts()?;
+            // A turn that a message started may not send messages itself, or two sessions could keep each other
+            // running.
             if driver.origin(from) == Some(Origin::Message) {
                 return Err(SessionsError::Refused(
                     "this turn was itself started by another session's message: answer with text instead"
                         .to_owned(),
                 ));
             }
+            // The rest works with the stored spelling of the session key.
             let to = &swarm.store().spelled(to).map_err(failed)?;
             if engine.session(to).map_err(failed)?.is_none() {
                 return Err(SessionsError::NotFound(to.clone()));
@@ -115,7 +121,7 @@ impl Sessions for GatewaySessions {
                 task: None,
                 now: clock::unix_ms(),
             };
-            // What the sender is told to be accepted survives a crash.
+            // The message is stored before the sender is told that it was accepted, so it survives a crash.
             let detail = format!("{} bytes, sha256 {}", item.text.len(), text_digest(&item.text));
             let by =
                 By { party: Party::Agent(from.agent().clone()), session: Some(from.clone()), turn: None };
@@ -135,6 +141,7 @@ impl Sessions for GatewaySessions {
     ) -> BoxFuture<'a, Result<String, SessionsError>> {
         Box::pin(async move {
             let Parts { driver, swarm, .. } = self.parts()?;
+            // The child's costs are charged to the channel that the parent's are charged to.
             if let Some(channel) = swarm.charged(parent, None).map_err(failed)? {
                 swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
             }
@@ -143,6 +150,7 @@ impl Sessions for GatewaySessions {
             let by = Provenance::InterSession { session: parent.clone(), tool, item: None };
             let order = order(TurnId::new(), &child, task, guidance, by);
             let mut turn = driver
+                // A child token: the task ends with its parent turn, and its own end does not cancel the parent.
                 .start(order, Origin::Task, cancel.child_token(), |_| {})
                 .map_err(|refused| SessionsError::Refused(refused.to_string()))?;
             match turn.end().await {

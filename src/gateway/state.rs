@@ -1,4 +1,4 @@
-//! What all routes share.
+//! The state that all routes share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,67 +26,61 @@ use crate::store::{Level, token_hash};
 use crate::swarm::triage::Triage;
 use crate::swarm::{By, Swarm};
 
-/// What a gateway is made of.
+/// The parts that a gateway is built from.
 pub struct Parts {
-    /// The configuration.
     pub live: Arc<Live>,
-    /// What runs turns.
+    /// The backend that runs turns.
     pub runner: Arc<dyn Runner>,
-    /// Where agents' commands run.
+    /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
-    /// What is known of sessions, containers and stores.
+    /// The source of what is known about sessions, containers and stores.
     pub records: Arc<dyn Records>,
-    /// The team.
     pub swarm: Arc<Swarm>,
-    /// What happens, for who watches.
+    /// The stream of events for watchers.
     pub events: Arc<Events>,
-    /// All limits.
     pub limits: Limits,
-    /// The port it listens on.
+    /// The port that the gateway listens on.
     pub port: u16,
-    /// The home's instance id.
+    /// The instance id of the home.
     pub instance: String,
 }
 
-/// What a gateway can tell of things that others keep.
+/// A source of information about state that other parts of flock hold.
 pub trait Records: Send + Sync + 'static {
-    /// The sessions, newest first: one JSON object each.
+    /// Returns the sessions, newest first, each as one JSON object.
     fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>>;
 
-    /// What is known, without asking anybody for long, of containers, images and the store.
+    /// Returns what is known about containers, images and the store, without a slow query.
     fn status(&self) -> BoxFuture<'_, Value>;
 
-    /// Probes an agent's sandbox now, made if need be.
+    /// Probes an agent's sandbox now. The sandbox is created first if it does not exist.
     fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>>;
 }
 
 /// A running gateway.
 pub struct Gateway {
-    /// Runs turns.
     pub driver: Arc<Driver>,
-    /// What happens.
+    /// The stream of events for watchers.
     pub events: Arc<Events>,
-    /// Where agents' commands run.
+    /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
-    /// What others keep.
+    /// The source of what is known about sessions, containers and stores.
     pub records: Arc<dyn Records>,
-    /// The team.
     pub swarm: Arc<Swarm>,
-    /// Carries out what agents ask for; set once, where this gateway does that.
+    /// Carries out agents' requests. Set once, if this gateway does that.
     pub triage: OnceLock<Arc<Triage>>,
-    /// Knows the sessions' conversations; set once, where this gateway has them.
+    /// Knows the conversations of the sessions. Set once, if this gateway has them.
     pub engine: OnceLock<Arc<Engine>>,
-    /// Lets agent programs through to their models; set once, where this gateway runs turns by such programs.
+    /// Passes requests of agent programs on to their models. Set once, if this gateway runs turns by such programs.
     pub relay: OnceLock<Arc<Relay>>,
-    /// The idempotency keys whose requests run.
+    /// The idempotency keys whose requests are running.
     pub keys: Keys,
-    /// All limits.
     pub limits: Limits,
-    /// The port it listens on.
+    /// The port that the gateway listens on.
     pub port: u16,
-    /// The home's instance id.
+    /// The instance id of the home.
     pub instance: String,
-    /// When it began, in milliseconds since the epoch.
+    /// Unix milliseconds at which the gateway started.
     pub started_ms: i64,
     /// Cancelled when the gateway begins to stop.
     pub stop: CancellationToken,
@@ -95,7 +89,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway of these parts.
+    /// Builds a gateway from these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Arc<Self> {
         let started_ms = crate::clock::unix_ms();
@@ -120,7 +114,7 @@ impl Gateway {
         })
     }
 
-    /// The newest usable configuration. Whoever sees a change first does what follows from it.
+    /// Returns the newest usable configuration. The first caller that sees a change also applies its consequences.
     pub fn config(&self) -> Arc<Config> {
         let (config, changes) = self.roster.look();
         for change in changes {
@@ -130,6 +124,7 @@ impl Gateway {
                     self.events.publish("agent.added", &json!({"agent": agent}));
                 }
                 Change::Removed(agent) => {
+                    // A removed agent's turns must not go on with a configuration that no longer has it.
                     self.driver.cancel_agent(&agent);
                     self.record("agent.removed", &agent);
                     self.events.publish("agent.removed", &json!({"agent": agent}));
@@ -140,8 +135,9 @@ impl Gateway {
         config
     }
 
-    /// Writes into the audit that an agent came or went, whoever changed the configuration.
+    /// Writes to the audit that an agent was added or removed, regardless of who changed the configuration.
     fn record(&self, action: &'static str, agent: &AgentId) {
+        // The row is written by a task, which needs a runtime.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let entry =
             By::system().entry(action, agent.as_str(), Level::Yellow, "in the configuration".to_owned());
@@ -153,14 +149,14 @@ impl Gateway {
         });
     }
 
-    /// The home that it serves.
+    /// Returns the home that this gateway serves.
     #[must_use]
     pub fn home(&self) -> &Home {
         self.roster.home()
     }
 
-    /// What flock's plugin in OpenClaw shows for a credential, where there is one. Read when it is needed: a new one
-    /// counts at once.
+    /// Returns the credential that flock's plugin in OpenClaw shows, if there is one. It is read at each use, so a new
+    /// one takes effect at once.
     #[must_use]
     pub fn plugin_token(&self) -> Option<String> {
         match secret::get(self.home(), plugin::SECRET) {
@@ -172,11 +168,11 @@ impl Gateway {
         }
     }
 
-    /// Who the credential of a request with these headers belongs to.
+    /// Returns the caller that the credential in these headers belongs to.
     ///
     /// # Errors
     ///
-    /// 401 without a token or with a wrong one; those of the database.
+    /// Returns 401 if there is no token or a wrong one, and the store's error if the database can't be read.
     pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let client = |token: &[u8]| {
             let known = self.swarm.store().token(&token_hash(token)).map_err(ApiError::explained)?;
@@ -185,11 +181,11 @@ impl Gateway {
         auth::authenticate(headers, &self.config().token, || self.plugin_token(), client)
     }
 
-    /// Whose turn the token of a request is for. `inside` is the agent from whose sandbox it comes.
+    /// Returns the turn that a request's token belongs to. `inside` is the agent from whose sandbox the request comes.
     ///
     /// # Errors
     ///
-    /// 401 where the token is that of no turn that runs, 403 for that of another agent's.
+    /// Returns 401 if the token belongs to no running turn, and 403 if it belongs to a turn of another agent.
     pub fn ticket(
         &self,
         turns: Turns,
@@ -205,6 +201,7 @@ impl Gateway {
         let ticket = ticket.ok_or_else(|| {
             ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", "the token is that of no turn that runs")
         })?;
+        // A token that leaked into another agent's sandbox is worth nothing there.
         if let Some(agent) = inside.filter(|agent| **agent != ticket.agent) {
             let (of, turn) = (&ticket.agent, ticket.turn);
             tracing::warn!(%agent, %of, %turn, "a token was shown from another agent's sandbox, and refused");
@@ -214,20 +211,21 @@ impl Gateway {
         Ok(ticket)
     }
 
-    /// Why the configuration as it is on disk is not used, if it is not.
+    /// Returns the reason why the configuration on disk is not used, or `None` if it is used.
     #[must_use]
     pub fn config_problem(&self) -> Option<String> {
         self.roster.problem()
     }
 
-    /// An agent of the newest configuration.
+    /// Returns an agent of the newest configuration.
     ///
     /// # Errors
     ///
-    /// 404 where there is none with this id.
+    /// Returns 404 if there is no agent with this id.
     pub fn agent(&self, id: &str) -> Result<Agent, ApiError> {
         let unknown = || {
-            // The id is the client's and may be anything.
+            // The id comes from the client and may contain anything, so control characters and excess length are
+            // removed.
             let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();
             ApiError::not_found("agent_not_found", format!("there is no agent {id:?}"))
                 .with_hint("flock list")
@@ -236,8 +234,9 @@ impl Gateway {
         self.config().agent(&id).cloned().ok_or_else(unknown)
     }
 
-    /// A name for the next request in answers and in the log.
+    /// Returns an id for the next request, for responses and the log.
     pub fn request_id(&self) -> String {
+        // The start time makes the id unique across restarts of the gateway.
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         format!("{:x}-{number:x}", self.started_ms)
     }

@@ -1,4 +1,4 @@
-//! The connections of agents' sandboxes, counted together for the audit: one row for each agent and place.
+//! Counts the connections of agents' sandboxes for the audit, as one row for each agent and destination.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,13 @@ use crate::id::AgentId;
 use crate::sandbox::egress::{Connection, Fate};
 use crate::store::{AuditEntry, Level};
 
-/// The most places of one agent that are named; names are free, and a row is not.
+/// Most destinations of one agent that are named in the audit. An agent can invent names without limit, but each row
+/// costs space.
 const PLACES: usize = 50;
-/// Under what the others are counted.
+/// Name under which all other destinations are counted.
 const ELSEWHERE: &str = "other places";
 
-/// What there was since it was last taken.
+/// The counts since the rows were last taken.
 #[derive(Debug, Default)]
 pub struct Tally(BTreeMap<AgentId, BTreeMap<String, Sum>>);
 
@@ -25,7 +26,7 @@ struct Sum {
 }
 
 impl Tally {
-    /// Counts a connection that has ended, or was refused.
+    /// Counts a connection that has ended or was refused.
     pub fn add(&mut self, agent: &AgentId, connection: &Connection) {
         let places = self.0.entry(agent.clone()).or_default();
         let mut place = format!("{}:{}", connection.host, connection.port);
@@ -42,7 +43,7 @@ impl Tally {
         sum.received = sum.received.saturating_add(connection.received);
     }
 
-    /// The rows for the audit, and begins anew.
+    /// Returns the rows for the audit and resets the counts.
     pub fn take(&mut self) -> Vec<AuditEntry> {
         let all = std::mem::take(&mut self.0);
         let each = all

@@ -1,4 +1,4 @@
-//! Stopping a task: the record of it and the turn that works on it.
+//! Stops a task: updates its record and cancels the turn that works on it.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use super::state::Gateway;
 use crate::store::Task;
 use crate::swarm::SwarmError;
 
-/// How long a turn that was stopped may take to end before it is no longer waited for.
+/// Longest time to wait for the end of a stopped turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Gateway {
-    /// Stops a task, and returns when the turn that worked on it has ended.
+    /// Stops a task, and returns when the turn that worked on it has ended or ten seconds have passed.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns the error of `Swarm::stop_task` if the task was not stopped.
     pub async fn stop_task(&self, actor: &str, id: &str) -> Result<Task, SwarmError> {
         let (task, in_flight) = self.swarm.stop_task(actor, id).await?;
-        // A turn that is not taken on yet sees that its task was stopped when it is.
+        // A turn that has not been accepted yet sees at that moment that its task was stopped.
         if let Some(ended) = in_flight.and_then(|turn| self.driver.cancel_turn(turn))
             && tokio::time::timeout(PATIENCE, ended.cancelled()).await.is_err()
         {

@@ -1,4 +1,4 @@
-//! The tools that a gateway gives its agents, all together.
+//! Assembles the tools that a gateway gives to its agents.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::swarm::triage::{Machine, Triage};
 use crate::swarm::{self, Bell, Swarm};
 use crate::tool::{self, CallContext, Registry, Tool, ToolError, ToolOutput};
 
-/// Them, and what stands behind some of them.
+/// The tools, and the parts behind some of them.
 pub struct Tools {
-    /// The tools.
     pub registry: Registry,
-    /// What the session tools reach, once it is connected.
+    /// The backend of the session tools. It works once it is connected.
     pub sessions: Arc<GatewaySessions>,
-    /// Who decides about requests.
+    /// The part that decides about agents' requests.
     pub triage: Arc<Triage>,
 }
 
-/// The tools of a home's gateway. Nothing is asked of Docker here.
+/// Builds the tools of a home's gateway. This does not contact Docker.
 #[must_use]
 pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Tools {
     let sessions = Arc::new(GatewaySessions::default());
+    // Tools look an agent up at each call, so they follow a change of the configuration.
     let finder = live.clone();
     let mut registry = tool::catalog::build(&tool::catalog::Parts {
         sandbox: sandboxes.clone(),
@@ -42,15 +42,17 @@ pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSan
     Tools { registry, sessions, triage }
 }
 
-/// What the tools say of themselves, for who looks at them beside a gateway or without one. They work on an
-/// empty database of their own, so nothing of the home is opened for writing.
+/// Returns the descriptions of the tools, for commands that run beside a gateway or without one.
+///
+/// The tools work on an empty temporary database, so nothing of the home is opened for writing.
 ///
 /// # Errors
 ///
-/// If there is no room for that database.
+/// Returns [`SpecsError`] if the temporary folder or the database in it can't be created.
 pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
     let scratch = tempfile::Builder::new().prefix("flock-").tempdir().map_err(SpecsError::Folder)?;
     let store = Arc::new(Store::open(&Home::new(scratch.path().to_owned(), None))?);
+    // Nobody reads the rings: no tool is called here.
     let (rings, _) = mpsc::unbounded_channel();
     let bell = Bell::new(rings, Arc::new(|_, _| {}));
     let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store, bell }));
@@ -62,11 +64,12 @@ pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
     Ok(tools.registry.iter().map(|tool| tool.spec().clone()).collect())
 }
 
-/// The tools as they are told of, for who measures what they cost beside a gateway. They can't be called.
+/// Returns a registry of tools that have a description but can't be called. It serves commands that measure what the
+/// descriptions cost.
 ///
 /// # Errors
 ///
-/// As [`specs`].
+/// Fails as [`specs`] does.
 pub fn described(live: &Arc<Live>) -> Result<Registry, SpecsError> {
     let mut registry = Registry::default();
     specs(live)?.into_iter().for_each(|spec| registry.add(Arc::new(Described(spec))));
@@ -85,13 +88,13 @@ impl Tool for Described {
     }
 }
 
-/// Why the tools can't be told.
+/// The reason why the tools can't be described.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecsError {
-    /// No folder could be made.
+    /// The temporary folder could not be created.
     #[error("failed to make a temporary folder")]
     Folder(#[source] std::io::Error),
-    /// No database could be made in it.
+    /// The database in it could not be created.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -103,7 +106,7 @@ impl crate::error::Explain for SpecsError {
 }
 
 fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
-    // What agents may have without a person is fixed before they ask for it.
+    // The set of packages that agents may get without a person is pinned before any agent asks for one.
     if let Err(error) = crate::nix::pin::adopt(live.home(), live.current().nix_flake.as_deref()) {
         tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
     }

@@ -1,4 +1,5 @@
-//! Finishes operations on agents that were interrupted: when the gateway starts, and as often as it takes.
+//! Finishes operations on agents that were interrupted: once when the gateway starts, and then repeatedly until they
+//! succeed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,27 +19,25 @@ use crate::supervise::settled;
 use crate::swarm::Swarm;
 use crate::swarm::operation::{self, Hands, OperationError, rename};
 
-/// How often is looked for an operation that was interrupted.
+/// Interval between two looks for interrupted operations.
 const EVERY: Duration = Duration::from_secs(30);
-/// How long OpenClaw may take to do without an agent before it is asked again.
+/// Longest time to wait until OpenClaw no longer uses an agent. After that it is asked again at the next look.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// How long the turns of an agent may take to end that were cancelled.
+/// Longest time to wait until the cancelled turns of an agent have ended.
 const TURNS: Duration = Duration::from_secs(10);
 
-/// What a gateway works on agents with.
+/// The parts of a gateway that operations on agents need.
 pub struct Finisher {
-    /// The team.
     pub swarm: Arc<Swarm>,
-    /// What runs the turns.
     pub driver: Arc<Driver>,
-    /// Where agents' commands run.
+    /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
-    /// Where packages come from.
+    /// The package store.
     pub packages: nix::Store,
 }
 
 impl Finisher {
-    /// Finishes what was interrupted, now and from time to time, until `stop`.
+    /// Finishes interrupted operations, now and every 30 seconds, until `stop` is cancelled.
     pub async fn watch(self, stop: CancellationToken) {
         loop {
             if stop.run_until_cancelled(self.look()).await.is_none()
@@ -59,6 +58,7 @@ impl Finisher {
                 );
             }
         };
+        // A failure is only logged. The operation stays pending, and the next look tries it again.
         for (pending, how) in ended {
             match how {
                 Ok(warnings) => {
@@ -106,19 +106,23 @@ impl Hands for Finisher {
     }
 }
 
-/// Finishes what was interrupted of renames before anything of the home is read: a gateway would go on with the old id.
+/// Finishes interrupted renames. This must run before anything of the home is read, because the gateway would otherwise
+/// continue with the old id.
 ///
 /// # Errors
 ///
-/// If a step failed.
+/// Returns [`OperationError`] if the list of pending operations can't be read or locked, the database can't be opened,
+/// or a step of a rename failed.
 pub async fn renames(home: &Home) -> Result<(), OperationError> {
     let is_open =
         |pending: &Pending| matches!(pending.operation, Operation::Rename { .. }) && !pending.configured;
+    // The common case needs neither the lock nor the database.
     if !pending::all(home)?.iter().any(is_open) {
         return Ok(());
     }
     let _lock = pending::lock(home)?;
     let store = Store::open(home)?;
+    // The list is read again under the lock, because another process may have finished a rename since the first look.
     for pending in pending::all(home)?.into_iter().filter(is_open) {
         rename::in_home(home, &store, &pending).await?;
         tracing::info!(operation = pending.title(), "finished what was interrupted");
@@ -126,8 +130,9 @@ pub async fn renames(home: &Home) -> Result<(), OperationError> {
     Ok(())
 }
 
-/// Ends an agent's turns and waits until they have ended, for some seconds at most: what a turn still writes would
-/// otherwise come after what the agent had was deleted. Gives how many there were.
+/// Cancels an agent's turns and waits up to ten seconds until they have ended. Returns the number of turns.
+///
+/// The wait matters because a turn that still writes would write after the agent's data was deleted.
 pub async fn release(driver: &Driver, agent: &AgentId) -> usize {
     let ends = driver.cancel_agent(agent);
     let all = async {

@@ -1,9 +1,9 @@
-//! The words in which a turn is told what is new. Pure.
+//! Composes the text that tells a turn what is new. Pure.
 
 use crate::store::{Batch, Item, ItemKind};
 use crate::swarm::notice;
 
-/// The notification of a channel's messages.
+/// Returns the notification about a channel's messages. `budget` is its limit in bytes.
 #[must_use]
 pub fn batch(batch: &Batch, budget: usize) -> String {
     let messages: Vec<notice::Line<'_>> = batch
@@ -25,12 +25,13 @@ pub fn batch(batch: &Batch, budget: usize) -> String {
     })
 }
 
-/// What waited for a session: the text of the input, and what is to be known beside it.
+/// Returns the input text for an item that waited for a session, and the guidance that goes with it, if any.
 #[must_use]
 pub fn item(item: &Item) -> (String, Option<String>) {
     let task = item.task.as_deref().unwrap_or("none");
     match item.kind {
         ItemKind::Session => (
+            // Text from elsewhere is quoted line by line, so it can't imitate a header of flock.
             format!("[Message from your session {}]\n{}", item.sender, notice::quoted(&item.text)),
             Some(
                 "The message comes from another session of yours, and may repeat what others said."
@@ -53,6 +54,7 @@ pub fn item(item: &Item) -> (String, Option<String>) {
             format!(
                 "[flock] Your last turn here was broken off: {}. What it was given is above. A tool call without a \
                  result may or may not have been done: look before you do it again. Go on.",
+                // The reason is flock's own text, so it needs no quoting.
                 item.text
             ),
             None,

@@ -1,26 +1,26 @@
-//! The difference between what the database has as under way and what really is. Pure.
+//! Computes the difference between the work that the database lists as under way and the work that really runs. Pure.
 //!
-//! The end of something is written when it has ended. Where that write fails, on a full disk for one, the database goes
-//! on to say that it is under way, and nothing in the process would ever end it.
+//! The end of a piece of work is written when it has ended. If that write fails, for example on a full disk, the
+//! database keeps listing it as under way, and nothing in the process would ever end it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::id::TurnId;
 
-/// What the database has as under way.
+/// The work that the database lists as under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UnderWay {
     /// Turns that run.
     pub(super) turns: BTreeSet<TurnId>,
-    /// Turns that were given messages or something that waited, and have not ended that.
+    /// Turns that were given messages or waiting items and have not concluded them.
     pub(super) given: BTreeSet<TurnId>,
-    /// Model calls that are set aside, by their numbers, each with its turn.
+    /// Model calls with a reservation: the number of each, with its turn.
     pub(super) calls: BTreeMap<i64, TurnId>,
-    /// Tasks that are under way, and that nothing which waits for a turn or is with one could end.
+    /// Tasks that are under way although no waiting or running turn could end them.
     pub(super) tasks: BTreeSet<String>,
 }
 
-/// What is to be settled. The members are those of [`UnderWay`].
+/// The work that has to be settled. The fields match those of [`UnderWay`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Drift {
     pub(super) turns: Vec<TurnId>,
@@ -35,9 +35,11 @@ impl Drift {
     }
 }
 
-/// Compares the two. `before` was read before it was asked what runs, `after` was read after it. A turn is listed as
-/// running before the database hears of it and until its last write was tried, so what is in `before`, does not run and
-/// is still in `after` is under way nowhere: it neither began nor ended between the looks.
+/// Compares the database with the running turns.
+///
+/// `before` was read before the running turns were looked up, and `after` was read after that. A turn is listed as
+/// running before the database hears of it, and until its last write was tried. So a turn that is in `before`, does not
+/// run and is still in `after` is under way nowhere: it neither began nor ended between the looks.
 pub(super) fn compare(before: &UnderWay, running: &HashSet<TurnId>, after: &UnderWay) -> Drift {
     let left = |before: &BTreeSet<TurnId>, after: &BTreeSet<TurnId>| -> Vec<TurnId> {
         before.intersection(after).filter(|turn| !running.contains(turn)).copied().collect()

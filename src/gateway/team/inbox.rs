@@ -1,5 +1,5 @@
-//! What comes into a channel while a turn of it runs: taken in between two steps, as whole messages, and
-//! delivered when it is in the transcript.
+//! Takes in the messages that arrive in a channel while a turn of it runs. They are taken between two steps, as whole
+//! messages, and count as delivered once they are in the transcript.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use crate::id::{AgentId, ChannelId, TurnId};
 use crate::provider::BoxFuture;
 use crate::store::{Batch, BatchLimits, Given, Store};
 
-/// The most messages of one delivery.
+/// Largest number of messages in one delivery.
 pub const MESSAGES: u32 = 50;
-/// The most bytes of their texts; a longer one is named by its number.
+/// Most bytes of text in one delivery. A longer message is only named by its number.
 pub const BYTES: usize = 32 << 10;
 
-/// The channel's end of one turn.
+/// The inbox of a channel for one turn.
 pub struct ChannelInbox {
     store: Arc<Store>,
     agent: AgentId,
@@ -28,7 +28,7 @@ pub struct ChannelInbox {
 }
 
 impl ChannelInbox {
-    /// Of a turn that was given nothing yet.
+    /// Creates the inbox of a turn that has not been given anything yet.
     pub fn new(store: Arc<Store>, agent: AgentId, channel: ChannelId, turn: TurnId) -> Self {
         Self {
             store,
@@ -41,28 +41,30 @@ impl ChannelInbox {
         }
     }
 
-    /// Something came: it is worth a look before the next step.
+    /// Notes that something may have come, so the inbox looks before the next step.
     pub fn look(&self) {
         self.may_have_more.store(true, Ordering::Release);
     }
 
-    /// Up to where the transcript holds the channel, if the turn was given anything of it.
+    /// Returns the sequence number up to which the transcript holds the channel, or `None` if the turn was given
+    /// nothing of it.
     pub fn delivered(&self) -> Option<u64> {
         Some(self.delivered.load(Ordering::Acquire)).filter(|seq| *seq > 0)
     }
 
-    /// Whether a person, or somebody who mentioned this agent, is waiting for what it says.
+    /// Returns `true` if a person, or somebody who mentioned this agent, waits for its answer.
     pub fn wants_answer(&self) -> bool {
         self.wants_answer.load(Ordering::Acquire)
     }
 
-    /// Somebody is.
+    /// Notes that somebody waits for an answer.
     pub fn expect_answer(&self) {
         self.wants_answer.store(true, Ordering::Release);
     }
 
-    /// What is new now, with at most so many bytes of text. A person's command is in a batch of its own, and with
-    /// `commands` off waits where it is.
+    /// Takes what is new now, with at most `bytes` bytes of text.
+    ///
+    /// A person's command comes in a batch of its own. If `commands` is `false`, it is not taken and keeps waiting.
     pub async fn batch(
         &self,
         bytes: usize,
@@ -81,15 +83,15 @@ impl ChannelInbox {
     }
 }
 
-/// What a person wants done with the sessions of the agents that the message calls. What an agent posts is never a
-/// command.
+/// Returns the command that a person sends to the agents that the message mentions, if it is one. A post of an agent is
+/// never a command.
 pub fn command_of(given: &Given) -> Option<Command> {
     let calls = given.mentions.all || !given.mentions.agents.is_empty();
     let text = given.content.as_deref().filter(|_| calls && given.author.is_human())?;
     Command::of_post(text)
 }
 
-/// Where a batch comes from.
+/// Returns the range of messages that a batch consists of.
 pub fn provenance(batch: &Batch) -> Provenance {
     let number = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
     let from = batch.messages.first().map_or(batch.up_to, |post| post.seq);
@@ -99,16 +101,19 @@ pub fn provenance(batch: &Batch) -> Provenance {
 impl Inbox for ChannelInbox {
     fn take(&self, room: u64) -> BoxFuture<'_, Option<Delivery>> {
         Box::pin(async move {
+            // The flag keeps a turn without new messages away from the database.
             if !self.may_have_more.swap(false, Ordering::AcqRel) {
                 return None;
             }
-            // A token is at least two bytes of what people write, and the frame takes some.
+            // In what people write a token has at least two bytes, and the frame around the messages takes some as
+            // well.
             let bytes = usize::try_from(room).unwrap_or(usize::MAX).min(BYTES);
             if bytes < 512 {
                 return None;
             }
             match self.batch(bytes, false).await {
                 Ok(Some(batch)) => {
+                    // The batch may not have been all of it, so the next step looks again.
                     self.look();
                     Some(Delivery { text: compose::batch(&batch, bytes), provenance: provenance(&batch) })
                 }
@@ -125,10 +130,11 @@ impl Inbox for ChannelInbox {
         Box::pin(async move {
             let Provenance::Channel { to, .. } = provenance else { return };
             let to = to.unsigned_abs();
+            // Deliveries may be noted in any order, so the position never goes back.
             self.delivered.fetch_max(to, Ordering::AcqRel);
             let noted = self.store.delivered(self.agent.clone(), self.channel.clone(), self.turn, to).await;
             if let Err(error) = noted {
-                // The transcript has it, and the next start takes it from there.
+                // The transcript holds the messages, and the next start takes the position from there.
                 tracing::error!(error = chain(&error), "failed to note a delivery");
             }
         })

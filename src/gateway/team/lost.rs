@@ -1,4 +1,5 @@
-//! A start after a disk lost writes: no position points past what is there, and it is written down that it happened.
+//! Repairs the state after a disk lost writes: no position may point past what exists, and the loss is written to the
+//! audit.
 
 use std::sync::Arc;
 
@@ -9,12 +10,13 @@ use crate::clock::unix_ms;
 use crate::store::{AuditFilter, Level};
 use crate::swarm::By;
 
-/// The action of the audit's row about it.
+/// Action name of the audit row about lost writes.
 const ACTION: &str = "disk.lost";
-/// The most sessions that are named.
+/// Largest number of sessions that the row names.
 const NAMED: usize = 10;
 
-/// Sets back what points past what exists. What an agent was given and its transcript lost is given again.
+/// Sets back every position that points past what exists. Messages that an agent was given but that its transcript lost
+/// are given to it again.
 pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     let store = team.swarm.store();
     let mut positions = store.set_back_positions().await?;
@@ -37,14 +39,15 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     let found = describe(positions, &transcripts, &database);
     tracing::error!(found, "the disk lost writes");
     let filter = AuditFilter { action: Some(ACTION.to_owned()), ..AuditFilter::default() };
-    // Until such a session has its next turn, each start finds the same.
+    // Each start finds the same loss until such a session has its next turn, so an identical row is not written again.
     if store.audit_rows(&filter, 1)?.first().is_none_or(|row| row.detail != found) {
         store.audit(By::system().entry(ACTION, "home", Level::Yellow, found), unix_ms()).await?;
     }
     Ok(())
 }
 
-/// As in `1 position was set back; transcripts lack their last turn: x`.
+/// Returns a sentence like `1 position that pointed past what is there was set back; the transcript lacks the last turn
+/// of x`.
 fn describe(positions: usize, transcripts: &[String], database: &[String]) -> String {
     let mut parts = Vec::new();
     match positions {

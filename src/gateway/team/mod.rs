@@ -1,5 +1,5 @@
-//! The team at work: takes what the scheduler decides, runs the turns, and hands their outcomes back to the
-//! swarm. One task owns the scheduler; each turn is a task of its own.
+//! Runs the team: takes the decisions of the scheduler, runs the turns, and hands their outcomes back to the swarm. One
+//! task owns the scheduler. Each turn is a task of its own.
 
 mod compose;
 mod drift;
@@ -34,25 +34,25 @@ pub struct Team {
     swarm: Arc<Swarm>,
     engine: Arc<Engine>,
     driver: Arc<Driver>,
-    /// What a channel's turn takes in while it runs.
+    /// The inboxes of the channels' running turns. They take in messages that arrive meanwhile.
     inboxes: Mutex<HashMap<SessionKey, Arc<ChannelInbox>>>,
-    /// Turns that are prepared, run or are concluded.
+    /// Turns that are being prepared, run or concluded.
     held: Mutex<HashSet<TurnId>>,
-    /// Held while what is under way in the database only is settled.
+    /// Held while work that is under way only in the database is being settled.
     settling: tokio::sync::Mutex<()>,
-    /// Rung where all that waits is to be looked for once more.
+    /// Notified when everything that waits has to be looked up once more.
     look: Notify,
-    /// Stopping: what runs is left as it is, and taken up by the next start.
+    /// Cancelled when the gateway stops. Running turns are then left as they are, and the next start takes them up.
     stop: CancellationToken,
 }
 
-/// How often the configuration is looked at, besides whenever a request does.
+/// Longest interval between two looks at the configuration. Each HTTP request looks at it as well.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often is looked for what nobody rang for, in milliseconds: the command line writes into the database by
-/// itself where it finds no gateway, and one may start at that moment.
+/// Interval in milliseconds between two looks for work that nobody announced. The command line writes into the database
+/// directly if it finds no gateway, and a gateway may start at that moment.
 const LOOK_AGAIN: i64 = 10_000;
 
-/// A turn that something works on.
+/// A guard that marks a turn as being worked on.
 struct Held {
     team: Arc<Team>,
     turn: TurnId,
@@ -65,7 +65,7 @@ impl Drop for Held {
 }
 
 impl Team {
-    /// A team of these parts. Nothing runs yet.
+    /// Creates a team of these parts. Nothing runs yet.
     #[must_use]
     pub fn new(
         swarm: Arc<Swarm>,
@@ -85,7 +85,7 @@ impl Team {
         })
     }
 
-    /// Takes note that something works on this turn, until the result is dropped.
+    /// Records that something works on this turn, until the returned guard is dropped.
     fn hold(self: &Arc<Self>, turn: TurnId) -> Held {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(turn);
         Held { team: Arc::clone(self), turn }
@@ -95,11 +95,12 @@ impl Team {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes up what an earlier run left, then works until the gateway stops.
+    /// Takes up what an earlier run left unfinished, then works until the gateway stops.
     pub async fn run(self: Arc<Self>, mut events: mpsc::UnboundedReceiver<Event>, settings: Settings) {
         let mut scheduler = Scheduler::new(settings);
         let mut known = None;
         let mut effects = self.meet(&mut scheduler, &mut known);
+        // Positions that point past what exists are repaired before `recover` works with them.
         if let Err(error) = lost::settle(&self).await {
             tracing::error!(error = chain(&error), "failed to look whether the disk lost writes");
         }
@@ -111,6 +112,7 @@ impl Team {
         if let Err(error) = &settled {
             tracing::error!(error = chain(error), "failed to end the tasks that an earlier run left");
         }
+        // The watchdog looks soon if not everything could be settled here.
         tokio::spawn(watchdog::watch(Arc::clone(&self), recovered.is_err() || settled.is_err()));
         let mut mark = None;
         effects.extend(self.look_for_work(&mut scheduler, &mut mark));
@@ -118,6 +120,7 @@ impl Team {
         let mut archive_at = self.end_archives().await;
         loop {
             self.carry_out(effects);
+            // Published for status queries, which must not wait for this task.
             self.swarm.note_down(scheduler.breakers());
             let now = unix_ms();
             let next = [scheduler.next_deadline(), archive_at].into_iter().flatten().min();
@@ -127,7 +130,8 @@ impl Team {
                 () = self.stop.cancelled() => return,
                 event = events.recv() => event,
                 () = self.look.notified() => {
-                    // From the beginning: what could not be looked up then is not after the mark now.
+                    // Start from the beginning: something that could not be looked up at that time does not come after
+                    // the mark now.
                     (mark, looked_at) = (None, i64::MIN);
                     None
                 }
@@ -135,19 +139,21 @@ impl Team {
             };
             effects = self.meet(&mut scheduler, &mut known);
             let now = unix_ms();
+            // All events that are queued are taken in before any effect, so one round of decisions sees them together.
             let mut next = first;
             while let Some(event) = next {
                 effects.extend(self.take_in(&mut scheduler, event, now));
                 next = events.try_recv().ok();
             }
             effects.extend(scheduler.due(now));
+            // The range also covers a clock that was set back.
             if !(0..LOOK_AGAIN).contains(&now.saturating_sub(looked_at)) {
                 looked_at = now;
                 if let Err(error) = self.swarm.reload_frozen().await {
                     tracing::error!(error = chain(&error), "failed to look who is frozen");
                 }
                 effects.extend(self.look_for_work(&mut scheduler, &mut mark));
-                // One that began or was called off since has changed when the next one is due.
+                // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
                 archive_at = self.end_archives().await;
             } else if archive_at.is_some_and(|at| now >= at) {
                 archive_at = self.end_archives().await;
@@ -155,12 +161,15 @@ impl Team {
         }
     }
 
-    /// Tells the scheduler of an event. Whether something is left for a session is looked up here, not where
-    /// a turn ends: what is committed after the look is told after it, so nothing new passes for seen.
+    /// Passes an event to the scheduler.
+    ///
+    /// This function looks up what is left for a session, and not the place where a turn ends. Anything committed after
+    /// the look is announced after it, so nothing new is taken for seen.
     fn take_in(&self, scheduler: &mut Scheduler, event: Event, now: i64) -> Vec<Effect> {
         match event {
             Event::Seen(session) => scheduler.on(self.left(&session), now),
             Event::Ended { session, how } => {
+                // The remaining work comes first: the scheduler has to know it when it hears that the session is free.
                 let mut effects = scheduler.on(self.left(&session), now);
                 effects.extend(scheduler.on(Event::Ended { session, how }, now));
                 effects
@@ -169,7 +178,7 @@ impl Team {
         }
     }
 
-    /// Tells the scheduler of agents that came, changed or went since the last look.
+    /// Tells the scheduler about agents that were added, changed or removed since the last look.
     fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<Arc<Config>>) -> Vec<Effect> {
         let config = self.swarm.config();
         if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
@@ -187,12 +196,13 @@ impl Team {
             Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to read the agents' states");
-                // Not known yet: they are met with the next look.
+                // The states are unknown, so `known` stays as it is and the next look tries again.
                 return effects;
             }
         }
         *known = Some(config);
         let swarm = Arc::clone(&self.swarm);
+        // These only write to the database, and the scheduler must not wait for them.
         tokio::spawn(async move {
             if let Err(error) = swarm.forget_missing_agents().await {
                 tracing::error!(error = chain(&error), "failed to let go of agents that were removed");
@@ -207,14 +217,16 @@ impl Team {
         effects
     }
 
-    /// Tells the scheduler of all that waits, and later of what came after `mark`; what it has been told by the
-    /// swarm already changes nothing.
+    /// Tells the scheduler about all that waits, or, with a `mark`, about what came after it. Work that the swarm has
+    /// announced already changes nothing.
     fn look_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
         let now = unix_ms();
         let mut effects = Vec::new();
         let store = self.swarm.store();
         let found = match *mark {
             Some(mark) => store.unseen_since(mark),
+            // The newest message is read first. A message that comes between the two reads is then seen twice rather
+            // than never.
             None => store.newest_message().and_then(|newest| Ok((newest, store.all_unseen()?))),
         };
         match found {
@@ -250,6 +262,8 @@ impl Team {
                     tokio::spawn(async move { team.work(session).await });
                 }
                 Effect::Steer { session } => {
+                    // The turn may have ended meanwhile. What is left is then found when the scheduler hears of its
+                    // end.
                     let inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(inbox) = inboxes.get(&session) {
                         inbox.look();
@@ -269,7 +283,7 @@ impl Team {
         }
     }
 
-    /// What is still undelivered for a session, as the scheduler is told.
+    /// Returns what is still undelivered for a session, as an event for the scheduler.
     fn left(&self, session: &SessionKey) -> Event {
         let store = self.swarm.store();
         let found = (|| {
@@ -288,7 +302,7 @@ impl Team {
             Ok(event) => event.unwrap_or_else(|| Event::Seen(session.clone())),
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to look for new messages");
-                // Looked for again with the turn that follows.
+                // The next turn of the session looks again.
                 Event::Unseen {
                     session: session.clone(),
                     priority: Priority::Message,

@@ -1,5 +1,4 @@
-//! What follows from the end of a team's turn: where its final text goes, what counts as delivered, what is
-//! tried again.
+//! Handles the end of a team's turn: delivers its final text, concludes its deliveries, and arranges a retry.
 
 use super::Team;
 use super::turn::Work;
@@ -14,25 +13,27 @@ use crate::store::{Page, StoreError};
 use crate::swarm::scheduler::Ended;
 use crate::swarm::{By, SwarmError, TaskEnd};
 
-/// What a turn is told that is gone on with after its model's provider failed.
+/// The reason given to a turn that continues after its model's provider failed.
 const UNANSWERED: &str = "the model's provider did not answer";
 
-/// How often a turn that broke off is taken up again.
+/// Number of times that a turn which broke off is taken up again.
 pub(super) const RESUMES: u32 = 1;
 
-/// How often the end of a turn is written before it is left to the watchdog.
+/// Number of attempts to write the end of a turn before that is left to the watchdog.
 const TRIES: u32 = 5;
 
 impl Team {
-    /// The turn ended well.
+    /// Concludes a turn that ended well.
     pub(super) async fn done(&self, work: &Work, text: &str) -> Ended {
-        // What was answered meanwhile waits with the agent; a stop leaves it to the next start.
+        // If the agent was frozen meanwhile, the answer waits until it is thawed. A stop leaves it to the next start.
         let thawed = self.swarm.thawed(work.session.agent());
         if self.stop.run_until_cancelled(thawed).await.is_none() {
             return Ended::Cancelled;
         }
         let result = self.insist(move || {
             Box::pin(async move {
+                // The text goes out before the items are concluded. After a crash between the two, the start hands it
+                // over again, which has no second effect.
                 self.hand_over(work, text).await?;
                 checkpoint::reach(Checkpoint::Replied);
                 self.conclude(work, true).await?;
@@ -46,13 +47,15 @@ impl Team {
         }
     }
 
-    /// Gives the final text to whoever waits for it. Both ways take it once, however often they are asked.
+    /// Gives the final text to everybody who waits for it. Each receiver takes it once, even if this is called
+    /// repeatedly.
     async fn hand_over(&self, work: &Work, text: &str) -> Result<(), StoreError> {
         if let Some(task) = work.task() {
             self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
         self.swarm.request_answered(&work.session, text).await?;
         let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) else { return Ok(()) };
+        // An agent that has posted in the channel with the tool has answered already.
         if text.trim().is_empty()
             || !inbox.wants_answer()
             || self.swarm.store().has_posted(&channel, work.turn, 0)?
@@ -68,14 +71,15 @@ impl Team {
             Ok(_) => {}
             Err(SwarmError::Store(error)) if error.is_fault() => return Err(error),
             Err(error) => {
-                // The channel may have been archived meanwhile; the text is in the transcript.
+                // The channel may have been archived meanwhile. The text is still in the transcript.
                 tracing::warn!(error = chain(&error), session = %work.session, "a final text was not posted");
             }
         }
         Ok(())
     }
 
-    /// Does this, and again where the storage failed and can be used once more. It must do no harm done twice.
+    /// Runs `work`, and runs it again after a storage fault once the storage can be used. `work` must have no further
+    /// effect if it runs twice.
     async fn insist<'w>(
         &self,
         work: impl Fn() -> BoxFuture<'w, Result<(), StoreError>> + Send + Sync,
@@ -91,20 +95,21 @@ impl Team {
                 result => return result,
             }
         }
-        // What is left open then, the watchdog ends.
+        // After the last attempt the watchdog ends what is still open.
         work().await
     }
 
-    /// The turn ended with an error.
+    /// Concludes a turn that ended with an error. `began` is `true` if the turn had written its input to the
+    /// transcript.
     pub(super) async fn failed(&self, work: &Work, error: &TurnError, began: bool) -> Ended {
         if !began && !matches!(error, TurnError::Cancelled) {
-            // Nothing of it was seen: it waits as it did before.
+            // The agent has not seen anything of the input, so all of it waits again as before.
             self.give_back(work).await;
             self.complain(work, error).await;
             return match error {
-                // A budget is its channel's or its day's: the agent's other sessions go on.
+                // A budget belongs to the channel or to the day, so the agent's other sessions continue.
                 TurnError::Paused(_) => Ended::Refused,
-                // The storage's fault says nothing of the agent.
+                // A fault of the storage says nothing about the agent.
                 error if error.may_pass() => Ended::Refused,
                 error if is_down(error) => Ended::Unavailable,
                 _ => Ended::Failed,
@@ -117,7 +122,7 @@ impl Team {
             TurnError::Runtime(RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. }) => {
                 (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
             }
-            // The machine's trouble, and not the provider's.
+            // This is a problem of the machine and not of the provider.
             TurnError::Runtime(RuntimeError::NotBegun { .. }) => {
                 (Ended::Failed, self.later(work, "the program that runs the turn could not begin", 0).await)
             }
@@ -125,7 +130,8 @@ impl Team {
                 Ended::Unavailable,
                 self.later(work, "the program that runs the turn did not answer", 0).await,
             ),
-            // As where flock itself is killed: what had been done until then is not known.
+            // This is like a kill of flock itself: nobody knows what the program had done until then, so it is resumed
+            // only once.
             TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < RESUMES => (
                 Ended::Failed,
                 self.later(work, "the program that ran the turn broke off", work.attempts() + 1).await,
@@ -135,7 +141,7 @@ impl Team {
             error => {
                 self.complain(work, error).await;
                 let reason = error.to_string();
-                // What it was given is in its transcript; the same again would fail the same way.
+                // The input is in the transcript, and the same input would fail in the same way again.
                 (Ended::Done, self.end(work, TaskEnd::Failed(reason)).await)
             }
         };
@@ -143,7 +149,7 @@ impl Team {
         how
     }
 
-    /// The turn's task broke off without saying anything.
+    /// Concludes a turn whose task ended without a result.
     pub(super) async fn broke_off(&self, work: &Work, began: bool) -> Ended {
         if !began {
             self.give_back(work).await;
@@ -159,23 +165,24 @@ impl Team {
         Ended::Failed
     }
 
-    /// Its process died in the middle of it: it is taken up once.
+    /// Concludes a turn whose process died in the middle of it. The turn is taken up once.
     pub(super) async fn interrupted(&self, work: &Work) -> Result<(), StoreError> {
         self.later(work, "flock was ended in the middle of it", work.attempts() + 1).await
     }
 
-    /// It had failed, and its process died before that was taken note of.
+    /// Concludes a turn that had failed before its process died, without that being recorded.
     pub(super) async fn conclude_failed(&self, work: &Work) -> Result<(), StoreError> {
         self.end(work, TaskEnd::Failed("its turn failed".to_owned())).await
     }
 
-    /// Lets everything that the turn was given wait again.
+    /// Makes everything that the turn was given wait again.
     pub(super) async fn give_back(&self, work: &Work) {
         let store = self.swarm.store();
         let result = self.insist(move || {
             Box::pin(async move {
                 store.return_items(work.turn).await?;
                 if let Some(channel) = work.session.channel() {
+                    // Without a position nothing counts as delivered.
                     store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
                 }
                 Ok(())
@@ -184,11 +191,11 @@ impl Team {
         logged(result.await, work, "failed to give back what a turn took");
     }
 
-    /// Takes the turn up later: what it was given is in the transcript, and it is told to go on.
+    /// Arranges that the turn continues later. Its input is in the transcript, and a note asks the agent to go on.
     async fn later(&self, work: &Work, reason: &str, attempts: u32) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let attempts = attempts.max(work.attempts());
-        // Apart from what follows: done twice, it could tell the session twice.
+        // This is separate from the next step, because a repeated call could notify the session twice.
         self.insist(move || {
             let (session, reason) = (work.session.clone(), reason.to_owned());
             Box::pin(store.resume_later(session, work.turn, reason, attempts, unix_ms()))
@@ -210,7 +217,8 @@ impl Team {
         .await
     }
 
-    /// What is in the transcript is delivered; with `items`, what waited for the session is done.
+    /// Marks what is in the transcript as delivered. With `items`, the items that waited for the session are done as
+    /// well.
     async fn conclude(&self, work: &Work, items: bool) -> Result<(), StoreError> {
         let store = self.swarm.store();
         if items {
@@ -223,7 +231,7 @@ impl Team {
         Ok(())
     }
 
-    /// Says in the channel, where somebody waits for an answer, why there is none.
+    /// Posts in the channel why there is no answer, if somebody waits for one.
     async fn complain(&self, work: &Work, error: &TurnError) {
         let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) else { return };
         if !inbox.wants_answer() {
@@ -236,8 +244,8 @@ impl Team {
         }
     }
 
-    /// Whether somebody in the channel waits for this agent: a person wrote, or it was mentioned, after it
-    /// last said something.
+    /// Returns `true` if somebody in the channel waits for this agent: a person wrote, or somebody mentioned the agent,
+    /// after its last post. Only the newest 50 messages are considered.
     pub(super) fn is_awaited(&self, session: &SessionKey) -> Result<bool, StoreError> {
         let Some(channel) = session.channel() else { return Ok(false) };
         let agent = session.agent();
@@ -247,7 +255,7 @@ impl Team {
     }
 }
 
-/// Whether it went well; what did not is in the log.
+/// Returns `true` if `result` is a success. An error is written to the log.
 fn logged(result: Result<(), StoreError>, work: &Work, failed: &'static str) -> bool {
     match result {
         Ok(()) => true,
@@ -258,13 +266,13 @@ fn logged(result: Result<(), StoreError>, work: &Work, failed: &'static str) -> 
     }
 }
 
-/// Whether it is the provider's trouble and not the agent's.
+/// Returns `true` if the provider caused the error and not the agent.
 const fn is_down(error: &TurnError) -> bool {
     match error {
         TurnError::Provider(problem) => problem.is_passing(),
-        // The machine's trouble.
+        // This is a problem of the machine.
         TurnError::Runtime(RuntimeError::NotBegun { .. }) => false,
-        // OpenClaw takes its time to start, and restarts.
+        // OpenClaw takes a while to start, and it restarts.
         TurnError::Runtime(problem) => problem.is_passing(),
         _ => false,
     }

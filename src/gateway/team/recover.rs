@@ -1,5 +1,5 @@
-//! Taking up what an earlier run left half done. The transcript is the truth of what a turn was given: what
-//! it holds is delivered, what it does not hold is new again.
+//! Takes up the turns that an earlier run left unfinished. The transcript decides: a message that it holds is
+//! delivered, and a message that it does not hold is new again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::id::{SessionKey, TurnId};
 use crate::store::{Item, TurnState};
 use crate::swarm::channel;
 
-/// Ends or takes up again every turn of the team that did not end in order before this process. One that can't be taken
-/// up holds none of the others up.
+/// Ends or takes up every turn of the team that did not end in order before this process started. A turn that can't be
+/// taken up does not hold up the others.
 ///
 /// # Errors
 ///
-/// The first error there was.
+/// Returns the first error of any turn, after all of them were tried.
 pub(super) async fn recover(team: &Arc<Team>) -> Result<(), TurnError> {
     taken_up(team, |_| true).await
 }
 
-/// The same of these turns only.
+/// Does the same as [`recover`], for these turns only.
 pub(super) async fn take_up(team: &Arc<Team>, turns: &HashSet<TurnId>) -> Result<(), TurnError> {
     taken_up(team, |turn| turns.contains(turn)).await
 }
@@ -35,6 +35,7 @@ async fn taken_up(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<
     for delivery in store.deliveries_in_flight()? {
         left.insert(delivery.turn, (channel::session(&delivery.agent, &delivery.channel), None));
     }
+    // A turn in a channel can have a delivery and an item. The item comes second, so the entry with it remains.
     for item in store.items_in_flight()? {
         if let Some(turn) = item.turn {
             left.insert(turn, (item.session.clone(), Some(item)));
@@ -63,6 +64,7 @@ async fn one(
         .channel()
         .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
     let work = Work { session: session.clone(), turn, item, inbox };
+    // The transcript never got the input, so the agent has seen nothing of it.
     if given.is_empty() {
         team.give_back(&work).await;
         return Ok(());
@@ -80,7 +82,7 @@ async fn one(
     match (store.turn(turn)?.map(|turn| turn.state), team.engine.answer(&session, turn)?) {
         (Some(TurnState::Done), Some(text)) => {
             if team.swarm.frozen().contains(session.agent()) {
-                // The others are not kept waiting for its thaw.
+                // The result waits for the thaw in a task of its own, so the other turns do not wait with it.
                 let (team, held) = (Arc::clone(team), team.hold(turn));
                 tokio::spawn(async move {
                     team.done(&work, &text).await;
@@ -93,6 +95,7 @@ async fn one(
         (Some(TurnState::Failed), _) => {
             team.conclude_failed(&work).await?;
         }
+        // The turn was taken up once already and broke off again.
         _ if work.attempts() >= RESUMES => {
             team.broke_off(&work, true).await;
         }

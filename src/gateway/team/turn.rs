@@ -1,4 +1,4 @@
-//! One turn of the team: what is new is put together, the turn runs, its outcome is handed back.
+//! Runs one turn of the team: collects what is new, runs the turn, and hands its outcome back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -20,36 +20,36 @@ use crate::swarm::scheduler::{Ended, Event};
 pub(super) struct Work {
     pub(super) session: SessionKey,
     pub(super) turn: TurnId,
-    /// What waited for the session, if anything did.
+    /// The item that waited for the session, if any.
     pub(super) item: Option<Item>,
-    /// The channel's end, in a channel.
+    /// The inbox of the channel, if the session belongs to a channel.
     pub(super) inbox: Option<Arc<ChannelInbox>>,
 }
 
-/// What a turn is given of a channel.
+/// The new content of a channel for one turn.
 enum New {
-    /// Messages, or nothing.
+    /// Messages, or `None` if there are none.
     Messages(Option<Batch>),
-    /// A person's command to this agent.
+    /// A command of a person to this agent.
     Command(Batch, Command),
 }
 
 impl Work {
-    /// The task that what waited belongs to.
+    /// Returns the task that the item belongs to.
     pub(super) fn task(&self) -> Option<&str> {
         self.item.as_ref().and_then(|item| item.task.as_deref())
     }
 
-    /// How many turns with what waited have broken off.
+    /// Returns how many turns with this item have broken off.
     pub(super) fn attempts(&self) -> u32 {
         self.item.as_ref().map_or(0, |item| item.attempts)
     }
 }
 
 impl Team {
-    /// Runs a turn of this session with what is new for it, and tells the scheduler how it ended.
+    /// Runs a turn of this session with all that is new for it, and tells the scheduler how it ended.
     pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
-        // Nothing could be written of it: it would only fail.
+        // While the database can't be written, a turn would only fail. So the turn waits.
         let usable = self.swarm.store().until_usable();
         if self.stop.run_until_cancelled(usable).await.is_none() {
             return;
@@ -60,6 +60,7 @@ impl Team {
             Ok(Some((work, order))) => {
                 checkpoint::reach(Checkpoint::Taken);
                 let how = self.run_one(&work, order).await;
+                // On a stop nobody is told: the scheduler ends too, and the next start takes the turn up.
                 if self.stop.is_cancelled() {
                     return;
                 }
@@ -69,15 +70,16 @@ impl Team {
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to prepare a turn");
                 self.give_back(&Work { session: session.clone(), turn, item: None, inbox: None }).await;
-                // The storage's fault says nothing of the agent.
+                // A fault of the storage says nothing about the agent, so it must not count against it.
                 if error.is_fault() { Ended::Refused } else { Ended::Failed }
             }
         };
+        // The turn counts as worked on until here, or the watchdog could take it up before it is concluded.
         drop(held);
         self.swarm.bell().tell(Event::Ended { session, how });
     }
 
-    /// Takes what is new; `None` where nothing is.
+    /// Takes what is new for the session. Returns `None` if nothing is.
     async fn prepare(
         self: &Arc<Self>,
         session: &SessionKey,
@@ -85,6 +87,8 @@ impl Team {
     ) -> Result<Option<(Work, TurnRequest)>, StoreError> {
         let store = self.swarm.store();
         let running = self.held();
+        // An earlier turn of this session is open in the database although nothing works on it. Its deliveries are
+        // settled first.
         if store.turns_in_flight(session)?.iter().any(|turn| !running.contains(turn))
             && let Err(error) = watchdog::settle(self).await
         {
@@ -94,7 +98,7 @@ impl Team {
         let item = loop {
             let Some(item) = store.take_item(session.clone(), turn).await? else { break None };
             match &item.task {
-                // It was stopped between its being taken and now.
+                // The task was stopped between the take above and now.
                 Some(task) if !self.swarm.task_began(task, session, turn).await? => {
                     store.end_items(turn).await?;
                 }
@@ -104,7 +108,7 @@ impl Team {
         let inbox = session
             .channel()
             .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
-        // A command is carried out by itself: what else waits for the session is not lost beside it.
+        // A command runs alone. If an item waits as well, the command is left for the next turn, and neither is lost.
         let new = match &inbox {
             Some(inbox) => self.new_of(inbox, &agent, turn, item.is_none()).await?,
             None => New::Messages(None),
@@ -116,6 +120,7 @@ impl Team {
         if item.is_none() && batch.is_none() {
             return Ok(None);
         }
+        // A resumed turn may owe an answer to messages that an earlier turn was given.
         if let (Some(inbox), Some(item)) = (&inbox, &item)
             && item.kind == ItemKind::Resume
             && self.is_awaited(session)?
@@ -150,7 +155,7 @@ impl Team {
         Ok(Some((Work { session: session.clone(), turn, item, inbox }, order)))
     }
 
-    /// Takes what is new in a channel. A command to others is for nobody to read, and passed over.
+    /// Takes what is new in a channel. A command to other agents is nothing to read, so it is skipped.
     async fn new_of(
         &self,
         inbox: &ChannelInbox,
@@ -176,7 +181,7 @@ impl Team {
     }
 
     async fn run_one(&self, work: &Work, order: TurnRequest) -> Ended {
-        // No model is asked for a command, so it says nothing of the model's provider.
+        // A command asks no model, so it says nothing about the model's provider.
         let mut has_answered = order.command.is_some();
         let commanded = order.command.and(order.provenance.clone());
         let began = Arc::new(AtomicBool::new(false));
@@ -187,6 +192,7 @@ impl Team {
                 has_begun.store(true, Ordering::Release);
                 checkpoint::reach(Checkpoint::Began);
             }
+            // Any output means that the provider works. The scheduler is told once, before the turn ends.
             TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) | TurnEvent::ToolStarted { .. }
                 if !has_answered =>
             {
@@ -207,15 +213,16 @@ impl Team {
                 return Ended::Refused;
             }
         };
+        // The inbox is registered only now, when there is a turn that reads it.
         if let Some(inbox) = &work.inbox {
             self.inboxes().insert(work.session.clone(), Arc::clone(inbox));
-            // Something may have come between the batch and this line.
+            // A message may have come between the batch and this line.
             inbox.look();
         }
         if let Some(task) = work.task()
             && self.swarm.task_is_over(task, &work.session)
         {
-            // It was stopped before there was a turn to cancel.
+            // The task was stopped before there was a turn to cancel.
             self.driver.cancel_turn(work.turn);
         }
         let result = turn.end().await;
@@ -223,11 +230,12 @@ impl Team {
         self.inboxes().remove(&work.session);
         let began = began.load(Ordering::Acquire);
         if self.stop.is_cancelled() && result.is_err() {
-            // It is left as a crash would leave it: the next start goes on with it.
+            // The turn is left in the state of a crash, and the next start continues it.
             return Ended::Cancelled;
         }
         match result {
             Ok(outcome) => {
+                // The agent loop reports only inputs as committed, so the delivery of a command is noted here.
                 if let (Some(provenance), Some(inbox)) = (&commanded, &work.inbox) {
                     inbox.committed(provenance).await;
                 }
@@ -243,7 +251,7 @@ impl Team {
     }
 }
 
-/// What a person wants done with the session. What an agent writes is never a command.
+/// Returns the command that a person sends to the session, if the item is one. Text from an agent is never a command.
 fn command_of(item: &Item) -> Option<Command> {
     let is_of_person = matches!(item.sender.parse(), Ok(Party::Human(_)));
     (item.kind == ItemKind::Dm && is_of_person).then(|| Command::parse(&item.text)).flatten()
@@ -254,6 +262,7 @@ fn origin_of(item: &Item) -> Provenance {
     match item.kind {
         ItemKind::Dm => Provenance::Dm { peer: item.sender.clone(), item: id },
         ItemKind::Answer => Provenance::Answer { task: item.task.clone().unwrap_or_default(), item: id },
+        // The sender was stored as text. If it can't be parsed, the input still says which item it came from.
         ItemKind::Session => match item.sender.parse() {
             Ok(session) => {
                 Provenance::InterSession { session, tool: Some(Provenance::SEND.to_owned()), item: Some(id) }

@@ -1,5 +1,6 @@
-//! Compares what the database has as under way with what really runs, every minute and after each fault of the
-//! storage, and settles the difference. So nothing that could not be written stays open until a restart.
+//! Compares the work that the database lists as under way with the work that really runs, and settles the difference.
+//! It looks every minute and after each fault of the storage, so a write that failed leaves nothing open until a
+//! restart.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,15 +16,15 @@ use crate::id::TurnId;
 use crate::store::{Level, Store, StoreError};
 use crate::swarm::{By, SwarmError};
 
-/// How often it looks where nothing failed.
+/// Interval between two looks while nothing fails.
 const EVERY: Duration = Duration::from_secs(60);
-/// How long it waits before it tries again whether the database can be used.
+/// Delay before it checks again if the database can be used.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Why a task was ended that nothing could end any more.
+/// The reason that is recorded for a task that nothing could end any more.
 const LOST: &str = "its answer could not be kept: the database could not be written";
 
-/// Why the difference could not be settled.
+/// The reason why the difference could not be settled.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SettleError {
     #[error(transparent)]
@@ -34,11 +35,11 @@ pub(super) enum SettleError {
     Swarm(#[from] SwarmError),
 }
 
-/// Watches until the gateway stops. `is_behind` where a start could not settle everything.
+/// Watches until the gateway stops. `is_behind` is `true` if the start could not settle everything.
 pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
     let store = Arc::clone(team.swarm.store());
     let mut faults = store.faults();
-    // Turns that ran when something failed: that a write of theirs failed is found only when they have ended.
+    // Turns that ran when something failed. Only after they have ended does it show if one of their writes failed too.
     let mut concerned = HashSet::new();
     let mut failures = u32::from(is_behind);
     loop {
@@ -48,18 +49,19 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
             () = faults.next() => true,
             () = tokio::time::sleep(wait) => false,
         };
-        // Turns that wait for the database to be usable end only once somebody has found that it is.
+        // Turns that wait for a usable database end only after somebody has found that it is usable again.
         if has_failed || concerned.is_empty() || store.trouble().is_some() {
             if team.stop.run_until_cancelled(until_usable(&store)).await.is_none() {
                 return;
             }
-            // What could not be read may not have been told to the scheduler.
+            // Messages that could not be read may not have been announced to the scheduler.
             team.look.notify_one();
         }
         let running = running(&team);
         if has_failed {
             concerned.clone_from(&running);
         }
+        // Turns that have ended no longer delay the look at the full interval.
         concerned.retain(|turn| running.contains(turn));
         let settled = settle(&team).await;
         if let Err(error) = &settled {
@@ -70,16 +72,16 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
             continue;
         }
         failures = failures.saturating_add(1);
-        // Where the disk fails to read, this look was a fault, or brings one about, and would be followed by the next at
-        // once.
+        // On a disk that can't be read, this look is or causes a fault itself. Without the pause the next look would
+        // follow at once.
         if team.stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
             return;
         }
     }
 }
 
-/// How long until the next look after so many that failed. What can't be read now, as a transcript on a disk that
-/// fails, may be readable soon.
+/// Returns the delay before the next look after this many failures. It doubles with each failure, because something
+/// that can't be read now, such as a transcript on a failing disk, may be readable soon.
 fn after(failures: u32) -> Duration {
     match failures {
         0 => EVERY,
@@ -87,7 +89,8 @@ fn after(failures: u32) -> Duration {
     }
 }
 
-/// Tries until something can be written and read. It is said once that nothing can, and once that it can again.
+/// Tries until the database can be written and read. It logs once that this is impossible, and once that it is possible
+/// again.
 async fn until_usable(store: &Store) {
     let mut said = false;
     loop {
@@ -111,10 +114,11 @@ async fn until_usable(store: &Store) {
     }
 }
 
-/// Ends or takes up again what is under way in the database and nowhere else.
+/// Ends or takes up again the work that is under way in the database and nowhere else.
 pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
-    // One at a time: what one has settled the next must not settle once more.
+    // One call at a time, because the next one must not settle the same work again.
     let _settling = team.settling.lock().await;
+    // The order of these three reads is what `drift::compare` relies on.
     let before = under_way(team)?;
     let running = running(team);
     let after = under_way(team)?;
@@ -125,7 +129,7 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     let found = describe(&drift);
     tracing::warn!(found, "the database has as under way what is not; it is settled");
     let store = team.swarm.store();
-    // What one of them fails with must not keep the others from being settled.
+    // All four are tried, because a failure of one must not keep the others from being settled.
     let parts: [Result<(), SettleError>; 4] = [
         team.engine.end_lost(&drift.turns).await.map(drop).map_err(Into::into),
         store.settle_lost_usage(drift.calls).await.map(drop).map_err(Into::into),
@@ -149,14 +153,14 @@ fn under_way(team: &Team) -> Result<UnderWay, StoreError> {
     })
 }
 
-/// The turns that something in this process still works on.
+/// Returns the turns that something in this process still works on.
 fn running(team: &Team) -> HashSet<TurnId> {
     let mut running = team.held();
     running.extend(team.driver.list().into_iter().map(|(turn, _)| turn));
     running
 }
 
-/// As in `2 turns, 1 task`.
+/// Returns a text like `2 turns, 1 task`.
 fn describe(drift: &Drift) -> String {
     let Drift { turns, given, calls, tasks } = drift;
     let parts = [
