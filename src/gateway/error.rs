@@ -1,5 +1,5 @@
-//! What a request is answered when it fails: a status, a stable code, a sentence and the command that mends
-//! it for the client; the cause only for the log.
+//! The response to a request that fails: for the client a status, a stable code, a sentence and the command that helps;
+//! for the log alone the cause.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -17,39 +17,39 @@ use crate::id::{SessionKey, TurnId};
 use crate::store::StoreError;
 use crate::swarm::SwarmError;
 
-/// A refusal or a failure, as a client may see it. [`Self::cause`] never leaves the process.
+/// A refusal or a failure in the form that a client may see. [`Self::cause`] never leaves the process.
 #[derive(Debug)]
 pub struct ApiError {
-    /// The HTTP status.
     pub status: StatusCode,
-    /// A stable word for programs.
+    /// Stable word for programs.
     pub code: Cow<'static, str>,
-    /// What failed, on which thing.
+    /// Sentence that says what failed, and on which thing.
     pub message: String,
-    /// What to do about it, a command where there is one.
+    /// Advice for the user, a command if there is one.
     pub hint: Option<String>,
-    /// When it makes sense to ask again.
+    /// Delay after which a retry makes sense.
     pub retry_after: Option<Duration>,
-    /// Whether the work had begun, so that a client's own retry would do it twice, or it would only fail again.
+    /// `true` if the client must not retry by itself, because the work had begun and would be done twice, or because it
+    /// would only fail again.
     pub begun: bool,
-    /// Whether a turn did something before it failed.
+    /// `true` if a turn did some work before it failed.
     pub did_something: bool,
-    /// Which part of the request, and which turn. Boxed: most results are no errors, and have its room all the same.
+    /// The part of the request and the turn that the error is about. They are boxed to keep results small, because most
+    /// of them are no errors.
     pub details: Box<Details>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
-/// What an error is about.
+/// The subject of an error.
 #[derive(Debug, Default)]
 pub struct Details {
-    /// The parameter that is wrong, where it is one.
+    /// The parameter that is wrong, if the error is about one.
     pub param: Option<&'static str>,
-    /// The turn that failed, and its session.
+    /// The turn that failed, with its session.
     pub turn: Option<(SessionKey, TurnId)>,
 }
 
 impl ApiError {
-    /// An error with this status, code and sentence.
     #[must_use]
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {
@@ -65,24 +65,24 @@ impl ApiError {
         }
     }
 
-    /// 400: the request is wrong.
+    /// Creates an error with status 400, for a wrong request.
     #[must_use]
     pub fn invalid(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// 404: there is no such thing.
+    /// Creates an error with status 404, for a thing that does not exist.
     #[must_use]
     pub fn not_found(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, code, message)
     }
 
-    /// 500: a defect of this machine. The client only learns that it happened, but for a fault of the storage, which may pass:
-    /// 503.
+    /// Creates an error with status 500, for a defect on this machine. The client learns only that it happened. A fault
+    /// of the storage may pass, so it is shown and has status 503.
     #[must_use]
     pub fn internal(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let cause = cause.into();
-        // A full disk is no defect: its owner can mend it, and has to know.
+        // A full disk is not a defect. Its owner can fix it and has to know about it.
         let fault = cause.downcast_ref::<StoreError>().filter(|error| error.is_fault());
         let (status, code, text, hint) = match fault {
             Some(error) => (status_of(error), error.kind().code(), error.to_string(), error.hint()),
@@ -99,7 +99,8 @@ impl ApiError {
         error
     }
 
-    /// An error that explains itself: its sentence and hint are made for people, its causes stay here.
+    /// Creates an error from one that explains itself. Its sentence and hint are written for people and are shown; its
+    /// causes go only to the log.
     #[must_use]
     pub fn explained<E: Explain + Send + Sync + 'static>(error: E) -> Self {
         let mut api = Self::new(status_of(&error), error.kind().code(), error.to_string());
@@ -109,36 +110,38 @@ impl ApiError {
         api
     }
 
-    /// The same with advice.
+    /// Adds advice for the user.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same with a cause for the log.
+    /// Adds a cause for the log.
     #[must_use]
     pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// The same, where it would only fail again.
+    /// Marks the error as final: a retry would only fail again.
     #[must_use]
     pub const fn finally(mut self) -> Self {
         self.begun = true;
         self
     }
 
-    /// The same, of this turn.
+    /// Names the turn that the error is about.
     #[must_use]
     pub fn of_turn(mut self, session: &SessionKey, turn: TurnId) -> Self {
         self.details.turn = Some((session.clone(), turn));
         self
     }
 
-    /// The same, of a turn that did something before it failed. Clients repeat 408, 409, 429 and 5xx by themselves,
-    /// some of them whatever else they are told; so that nothing is done twice they get 424 in the place of these.
+    /// Marks the error as that of a turn that did some work before it failed.
+    ///
+    /// Clients repeat 408, 409, 429 and 5xx by themselves, some of them regardless of what else they are told. They get
+    /// 424 instead, so that nothing is done twice.
     #[must_use]
     pub fn after_something(mut self) -> Self {
         self.did_something = true;
@@ -148,14 +151,14 @@ impl ApiError {
         self.finally()
     }
 
-    /// The causes, joined, for the log.
+    /// Returns the chain of causes as one text, for the log.
     #[must_use]
     pub fn cause(&self) -> Option<String> {
         self.cause.as_deref().map(|cause| chain(cause))
     }
 
-    /// The body as clients of this path expect it: OpenAI's shape below `/v1`, that of each model API below `/relay`,
-    /// flock's own elsewhere.
+    /// Returns the body in the format that clients of this path expect: OpenAI's below `/v1`, that of each model API
+    /// below `/relay`, and flock's own elsewhere.
     #[must_use]
     pub fn body(&self, path: &str) -> Value {
         if let Some(body) =
@@ -175,19 +178,20 @@ impl ApiError {
         json!({"error": error})
     }
 
-    /// The whole answer. `path` picks the shape, `request` names the request in the log.
+    /// Returns the whole response. `path` selects the format of the body.
     #[must_use]
     pub fn render(&self, path: &str) -> Response<Body> {
         let mut response = Response::new(Body::from(self.body(path).to_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // A 429 always says when to come back, even if no provider did.
         let unsaid = (self.status == StatusCode::TOO_MANY_REQUESTS).then_some(COME_BACK);
         if let Some(after) = self.retry_after.or(unsaid) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
         }
         if self.begun {
-            // OpenAI's clients repeat 429 and 5xx by themselves unless they are told not to.
+            // OpenAI's clients repeat 429 and 5xx by themselves unless this header forbids it.
             headers.insert("x-should-retry", HeaderValue::from_static("false"));
         }
         if let Some((session, turn)) = &self.details.turn {
@@ -204,6 +208,7 @@ impl ApiError {
             401 => "authentication_error",
             403 => "permission_error",
             429 => "rate_limit_error",
+            // This 424 stands for an error of the server, see `after_something`.
             424 if self.did_something => "server_error",
             400..=499 => "invalid_request_error",
             _ => "server_error",
@@ -211,15 +216,16 @@ impl ApiError {
     }
 }
 
-/// When a client may come back that is not told by anybody else.
+/// The delay that a client is told if nothing else sets one.
 const COME_BACK: Duration = Duration::from_secs(10);
 
-/// The same where it is a fault that may pass at any moment.
+/// The delay that a client is told after a fault that may pass at any moment.
 const COME_BACK_SOON: Duration = Duration::from_secs(5);
 
-/// The status of an error that explains itself.
+/// Returns the HTTP status for an error that explains itself.
 fn status_of(error: &impl Explain) -> StatusCode {
     match error.kind() {
+        // This arm comes first: a fault that may pass is worth a retry, whatever its kind.
         _ if error.may_pass() => StatusCode::SERVICE_UNAVAILABLE,
         Kind::Usage => StatusCode::BAD_REQUEST,
         Kind::Conflict => StatusCode::CONFLICT,
@@ -231,16 +237,17 @@ fn status_of(error: &impl Explain) -> StatusCode {
     }
 }
 
-/// Says in an answer's headers which turn it is of.
+/// Names the turn of a response in its headers.
 pub fn name_turn(headers: &mut HeaderMap, session: &SessionKey, turn: TurnId) {
     for (name, value) in [("x-flock-session-key", session.as_str()), ("x-flock-turn-id", &turn.to_string())] {
+        // A session key with characters that no header may hold is left out.
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
         }
     }
 }
 
-/// What the team refuses keeps its words; each reason has the status that clients know it by.
+/// Keeps the wording of the team's refusals, and maps each reason to the status that clients know.
 impl From<SwarmError> for ApiError {
     fn from(error: SwarmError) -> Self {
         let (status, code) = match &error {
@@ -269,7 +276,8 @@ impl std::fmt::Display for ApiError {
     }
 }
 
-/// Handlers return the error itself; the front renders it once it knows the path and the request's id.
+/// Attaches the error itself to an empty response. The front renders it when it knows the path and the id of the
+/// request.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());

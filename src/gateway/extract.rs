@@ -1,5 +1,5 @@
-//! Reading a request's path and query. These stand in for axum's own extractors, whose refusals are plain text and
-//! not in the documented shape of an error.
+//! Extracts a request's path parameters and query. These types replace axum's own extractors, whose errors are plain
+//! text and not in the documented format.
 
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{FromRequestParts, Path as AxumPath, Query as AxumQuery};
@@ -17,13 +17,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match AxumPath::from_request_parts(parts, state).await {
             Ok(AxumPath(value)) => Ok(Self(value)),
+            // This is a mistake in the route table and not of the client.
             Err(error @ PathRejection::MissingPathParams(_)) => Err(ApiError::internal(error)),
             Err(error) => Err(ApiError::invalid("invalid_path", error.body_text())),
         }
     }
 }
 
-/// A request's query.
+/// The parameters in a request's query string.
 pub struct Query<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {

@@ -1,5 +1,5 @@
-//! The way every request goes: source, size, credential, route, answer. What is checked here holds for all
-//! routes, so that none can forget it.
+//! The middleware for all requests: source, size, credential, route, response. Checks that are made here apply to all
+//! routes, so no route can forget them.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::{self, Inside};
 
-/// The gateway's answers.
+/// The request handler of the gateway: its routes, and the checks in front of them.
 pub struct Front {
     gateway: Arc<Gateway>,
     router: Router,
 }
 
 impl Front {
-    /// The front of this gateway.
+    /// Builds the router for this gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
         let router = Router::new()
@@ -97,8 +97,8 @@ impl Front {
         Self { gateway, router }
     }
 
-    /// Everything that is known from the head of a request alone. `inside` is whose sandbox it comes from, if it comes
-    /// from one.
+    /// Performs all checks that need only the head of a request. `inside` is the agent from whose sandbox the request
+    /// comes, if it comes from one.
     fn admit(
         &self,
         parts: &mut axum::http::request::Parts,
@@ -113,10 +113,12 @@ impl Front {
             None if auth::is_plugins(parts.uri.path()) => limits.body.min(plugin::MOST),
             None => limits.body,
         };
+        // Size and source are checked before the credential, because they cost no look into the database.
         check_announced(&parts.headers, limits.body)?;
         auth::check_source(parts, if inside.is_some() { egress::PORT } else { gateway.port })?;
         if let Some(turns) = turns {
             let ticket = gateway.ticket(turns, &parts.headers, inside);
+            // A caller with a good token of another kind is told that the token does not belong here.
             let ticket = ticket.map_err(|error| match gateway.caller(&parts.headers) {
                 Ok(_) if error.status == StatusCode::UNAUTHORIZED => turns.out_of_scope(),
                 _ => error,
@@ -133,7 +135,7 @@ impl Front {
         Ok(())
     }
 
-    /// The answer to a request that comes from this agent's sandbox, or from this machine.
+    /// Returns the response to a request from this agent's sandbox, or from this machine if `inside` is `None`.
     async fn answer_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
         let id = self.gateway.request_id();
         let (mut parts, body) = request.into_parts();
@@ -143,6 +145,7 @@ impl Front {
         let ended = body.ended();
         let mut response = match self.admit(&mut parts, inside) {
             Ok(()) => {
+                // The credential is kept beside the request, because a stream has to check it again while it runs.
                 let shown =
                     parts.extensions.get::<Caller>().map(|caller| (caller.clone(), parts.headers.clone()));
                 let request = Request::from_parts(parts, Body::new(body));
@@ -156,26 +159,28 @@ impl Front {
                 }
             }
             Err(error) => {
+                // Dropping the body starts to drain it, so that the client can read the refusal.
                 drop(body);
                 error.into_response()
             }
         };
         if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
             let (status, code, cause) = (error.status.as_u16(), &*error.code, error.cause());
-            // As fields, texts from elsewhere are escaped and can't begin a line of the log.
+            // As fields, texts from elsewhere are escaped, so they can't begin a new line in the log.
             let text = error.message.as_str();
             if error.status.is_server_error() {
                 tracing::error!(request = id, %method, path, status, code, text, cause, "a request failed");
             } else {
                 tracing::debug!(request = id, %method, path, status, code, text, cause, "a request was refused");
             }
+            // The router has set `Allow` on its own response to a wrong method. It must survive the new response.
             let before = std::mem::replace(&mut response, error.render(&path));
             if let Some(value) = before.headers().get(header::ALLOW) {
                 response.headers_mut().insert(header::ALLOW, value.clone());
             }
         }
         if !ended.is_ended() {
-            // What the client still sends is thrown away, and no other request is read after it.
+            // The rest of what the client sends is discarded, and no further request is read from this connection.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -197,7 +202,11 @@ impl Inside for Front {
     }
 }
 
-/// Who has shown a credential keeps the place of the connection.
+/// Lets the connection of a request with a credential keep its slot.
+///
+/// # Errors
+///
+/// Returns 503 if the connection has lost its slot to a newer one.
 fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
     if parts.extensions.remove::<Standing>().is_some_and(|standing| !standing.know()) {
         return Err(ApiError::new(
@@ -209,7 +218,7 @@ fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The answer to a request for a path that is not there. Below `/v1` it names what is.
+/// Returns the response for a path that does not exist. Below `/v1` it lists the existing paths.
 fn nothing_at(path: &str) -> ApiError {
     const THERE: &str = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions";
     let below = path.strip_prefix("/v1").filter(|rest| rest.is_empty() || rest.starts_with('/'));

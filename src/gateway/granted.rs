@@ -130,7 +130,7 @@ impl Known {
 /// Longest time for which cached rules count. The limit covers changes that this process did not make: the command line
 /// may have revoked a grant while the gateway was starting.
 const FRESH: Duration = Duration::from_secs(10);
-/// How long connections are counted together.
+/// Interval for which connections are counted together.
 const TOGETHER: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

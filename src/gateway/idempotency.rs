@@ -1,5 +1,6 @@
-//! The header `Idempotency-Key`: a request that a client sends again under the same key is the same request. It gets what
-//! the first one came to, for a day, also after a restart. One that comes while the first runs waits for it.
+//! Handles the header `Idempotency-Key`. A request that a client sends again under the same key counts as the same
+//! request and gets the outcome of the first one, for a day and even after a restart. A repeat that arrives while the
+//! first request runs waits for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,19 +17,20 @@ use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
 use crate::store::{IdempotencyKey, KeyedRequest, StoreError, TurnState, text_digest};
 
-/// Names the key.
+/// Name of the request header with the key.
 pub const HEADER: &str = "idempotency-key";
-/// `true` on an answer that is that of an earlier request.
+/// Name of the response header that is `true` if the response belongs to an earlier request.
 pub const REPLAYED: &str = "idempotent-replayed";
 
-/// The most bytes of a key.
+/// Most bytes in a key.
 const MAX_KEY: usize = 255;
 
-/// The key of a request, where it has one. `said` is what must be the same in another one under the same key.
+/// Returns the idempotency key of a request, if it has one. `said` holds the parts that must be equal in a repeat under
+/// the same key.
 ///
 /// # Errors
 ///
-/// 400 for what can't be a key.
+/// Returns 400 if the header is not a valid key.
 pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
     let fits = |name: &&str| (1..=MAX_KEY).contains(&name.len());
@@ -56,7 +58,7 @@ impl Keys {
     }
 }
 
-/// A key's place among those that run; whoever waits for it goes on when this is dropped.
+/// The entry of a running key. Repeats that wait for it continue when it is dropped.
 struct Hold {
     gateway: Arc<Gateway>,
     name: (String, String),
@@ -64,7 +66,8 @@ struct Hold {
 }
 
 impl Hold {
-    /// The place of this key, or what ends when its request does.
+    /// Takes the entry of this key. If a request with the key runs, the error is a receiver that closes when that
+    /// request ends.
     fn take(gateway: &Arc<Gateway>, key: &IdempotencyKey) -> Result<Self, watch::Receiver<()>> {
         let name = (key.caller.clone(), key.name.clone());
         let mut running = gateway.keys.running();
@@ -84,7 +87,7 @@ impl Drop for Hold {
     }
 }
 
-/// What a request came to, as it is kept.
+/// The outcome of a request in the form in which it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Kept {
@@ -92,8 +95,8 @@ enum Kept {
     Failure { status: u16, code: String, message: String, hint: Option<String> },
 }
 
-/// The first request under a key. Its end is kept with [`Self::end`]; one that is dropped before [`Self::began`] did
-/// nothing, and frees the key.
+/// The first request under a key. [`Self::end`] stores its outcome. If this is dropped before [`Self::began`] was
+/// called, the request did nothing and the key becomes free.
 pub struct Claim {
     key: IdempotencyKey,
     hold: Option<Hold>,
@@ -102,17 +105,15 @@ pub struct Claim {
 
 /// An earlier request under the same key.
 pub struct Earlier {
-    /// Its session.
     pub session: SessionKey,
-    /// Its turn.
     pub turn: TurnId,
-    /// When it was sent, in Unix milliseconds.
+    /// Unix milliseconds at which it was sent.
     pub created_at: i64,
-    /// What it came to.
+    /// The stored response.
     pub answer: Value,
 }
 
-/// What a key stands for.
+/// The request that a key stands for.
 pub enum Claimed {
     /// This request.
     Now(Claim),
@@ -120,11 +121,12 @@ pub enum Claimed {
     Before(Box<Earlier>),
 }
 
-/// Has the key stand for the request that begins this turn, or waits for the end of the one that it stands for.
+/// Claims the key for the request that begins this turn, or waits for the end of the request that holds the key.
 ///
 /// # Errors
 ///
-/// 422 where that was another request; the failure of the earlier one; those of the database.
+/// Returns 422 if the key was used for a different request, the stored failure of the earlier request, or the store's
+/// error if the database can't be read or written.
 pub async fn claim(
     gateway: &Arc<Gateway>,
     key: IdempotencyKey,
@@ -136,11 +138,12 @@ pub async fn claim(
         let hold = match Hold::take(gateway, &key) {
             Ok(hold) => hold,
             Err(mut first) => {
-                // An error is its end: nothing is ever sent.
+                // Nothing is ever sent, so an error here means that the other request has ended.
                 drop(first.changed().await);
                 continue;
             }
         };
+        // The entry in memory only orders requests of this process. The row makes the key hold across a restart.
         let known = store.claim_key(key.clone(), session.clone(), turn, unix_ms()).await;
         let Some(known) = known.map_err(ApiError::explained)? else {
             return Ok(Claimed::Now(Claim { key, hold: Some(hold), began: false }));
@@ -150,7 +153,7 @@ pub async fn claim(
         }
         let (Some(session), Some(turn)) = (known.session.clone(), known.turn) else { return Err(reused()) };
         let Some(kept) = settled(gateway, &key, &known, &session, turn).await? else {
-            // It did nothing.
+            // The earlier request did nothing, so its key is free for this one.
             store.release_key(key.clone()).await.map_err(ApiError::explained)?;
             continue;
         };
@@ -177,8 +180,8 @@ fn reused() -> ApiError {
     )
 }
 
-/// What a known request came to; `None` where it never began. One that a gateway was killed in the middle of is looked
-/// for among the turns.
+/// Returns the outcome of a known request, or `None` if it never began. If a gateway was killed in the middle of the
+/// request, its turn is looked up.
 async fn settled(
     gateway: &Gateway,
     key: &IdempotencyKey,
@@ -190,6 +193,7 @@ async fn settled(
         return serde_json::from_str(answer).map(Some).map_err(ApiError::internal);
     }
     let store = gateway.swarm.store();
+    // The key was claimed, but the turn never got a row: nothing was done.
     let Some(row) = store.turn(turn).map_err(ApiError::explained)? else { return Ok(None) };
     let text = match gateway.engine.get().cloned() {
         Some(engine) if row.state == TurnState::Done => {
@@ -217,6 +221,7 @@ async fn settled(
             hint: Some(format!("flock session show {session}")),
         },
     };
+    // The outcome is stored, so a further repeat does not have to look at the turn again.
     keep(gateway, key, &kept).await;
     Ok(Some(kept))
 }
@@ -229,13 +234,13 @@ async fn keep(gateway: &Gateway, key: &IdempotencyKey, kept: &Kept) {
 }
 
 impl Claim {
-    /// The turn was taken on: from now on only its end says whether it did something.
+    /// Records that the turn was accepted. From now on only its end tells if it did something.
     pub const fn began(&mut self) {
         self.began = true;
     }
 
-    /// Keeps what the request came to. A failure of a turn that did nothing frees the key, so that the client may try
-    /// again under it.
+    /// Stores the outcome of the request. If the turn failed without doing anything, the key becomes free, so the
+    /// client may try again with it.
     pub async fn end(mut self, ended: &Result<Value, ApiError>) {
         self.began = true;
         let Some(hold) = self.hold.take() else { return };
@@ -254,7 +259,7 @@ impl Claim {
             },
         };
         keep(&gateway, &self.key, &kept).await;
-        // Whoever waits finds the answer.
+        // The entry is released only now, so that a waiting repeat finds the stored outcome.
         drop(hold);
     }
 }
@@ -263,6 +268,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let Some(hold) = self.hold.take().filter(|_| !self.began) else { return };
         let key = self.key.clone();
+        // `drop` can't wait for the database, so a task frees the key.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { free(&hold.gateway, key).await });
         }

@@ -1,52 +1,55 @@
-//! Whether the machine's clock can be believed before anything is deleted for its age. A clock that is ahead, as after a
-//! battery was changed, makes everything old at once; so one that has moved on by more than a day since anything was
-//! written deletes nothing until a day later it still says so, or a person does.
+//! Decides if the machine's clock can be trusted before records are deleted for their age.
+//!
+//! A clock that is ahead, for example after its battery was changed, makes every record old at once. If it has advanced
+//! by more than a day since anything was written, nothing is deleted until it still says so one day later, or a person
+//! confirms it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::home::{Home, HomeError, atomic};
 
-/// What is remembered of the clock.
+/// The remembered state of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Note {
-    /// What it said when it was last looked at, in Unix milliseconds.
+    /// Time of the last look by this clock, in Unix milliseconds.
     pub seen_at: i64,
-    /// What it said when it was found to have jumped, and what it should have said at most.
+    /// The jump that was found, if it is not resolved yet.
     pub jump: Option<Jump>,
 }
 
-/// A jump that nobody has confirmed.
+/// A jump of the clock that nobody has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Jump {
-    /// What the clock said when the jump was found.
+    /// Time by this clock when the jump was found, in Unix milliseconds.
     pub found_at: i64,
-    /// The time of the newest row before it.
+    /// The latest time that was expected at most, in Unix milliseconds.
     pub from: i64,
 }
 
-/// What may be done by this clock.
+/// The decision about a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// What is too old may go.
+    /// Old records may be deleted.
     Believed,
-    /// Nothing may go; `new` says whether that was found just now.
+    /// Nothing may be deleted.
     Doubted {
-        /// The jump.
         jump: Jump,
-        /// Whether nothing was said of it yet.
+        /// `true` if the jump was found just now and has not been reported.
         new: bool,
     },
 }
 
-/// Judges a clock that says `now`. `newest` is the time of the newest row of the database, `since_look` how long ago this
-/// process looked last by a clock that nobody sets; nothing where it has not looked yet.
+/// Judges a clock that shows `now`.
+///
+/// `newest` is the time of the newest row in the database. `since_look` is the time since the last look of this
+/// process, by a monotonic clock, or `None` before the first look. All times are in milliseconds.
 #[must_use]
 pub fn judge(note: Note, newest: Option<i64>, since_look: Option<i64>, now: i64) -> (Verdict, Note) {
     let after = |jump| Note { seen_at: now, jump };
     if let Some(jump) = note.jump {
-        // It was set back, or has said the same for a day.
+        // The clock was set back, or it has kept its time for a day.
         return if now < jump.found_at - DAY || now >= jump.found_at + DAY {
             (Verdict::Believed, after(None))
         } else {
@@ -54,9 +57,9 @@ pub fn judge(note: Note, newest: Option<i64>, since_look: Option<i64>, now: i64)
         };
     }
     let from = match since_look {
-        // The process may have been idle, but it knows how long.
+        // The process may have been idle, but the monotonic clock tells for how long.
         Some(passed) => Some(note.seen_at.saturating_add(passed)),
-        // A home in which nothing was written yet has nothing to lose.
+        // A home without any record has nothing to lose.
         None => newest.into_iter().chain((note.seen_at > 0).then_some(note.seen_at)).max(),
     };
     match from {
@@ -68,38 +71,38 @@ pub fn judge(note: Note, newest: Option<i64>, since_look: Option<i64>, now: i64)
     }
 }
 
-/// What is remembered of this home's clock.
+/// Returns the remembered state of this home's clock.
 ///
 /// # Errors
 ///
-/// If it can't be read.
+/// Returns [`HomeError`] if the file exists and can't be read.
 pub fn read(home: &Home) -> Result<Note, HomeError> {
     let bytes = atomic::read(&home.clock(), LARGEST)?.unwrap_or_default();
-    // One that was damaged says nothing: then the newest row alone counts.
+    // A damaged file counts as empty. Then only the newest row counts.
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
-/// Remembers it.
+/// Stores the state of this home's clock.
 ///
 /// # Errors
 ///
-/// If it can't be written.
+/// Returns [`HomeError`] if the file can't be written.
 pub fn write(home: &Home, note: &Note) -> Result<(), HomeError> {
     atomic::write(&home.clock(), &serde_json::to_vec(note).unwrap_or_default(), 0o600)
 }
 
-/// A person says that the clock is right; whether it was doubted.
+/// Records that a person has confirmed the clock. Returns `true` if it was doubted.
 ///
 /// # Errors
 ///
-/// As [`read`] and [`write()`].
+/// Returns [`HomeError`] if the file can't be read or written.
 pub fn confirm(home: &Home, now: i64) -> Result<bool, HomeError> {
     let was_doubted = read(home)?.jump.is_some();
     write(home, &Note { seen_at: now, jump: None })?;
     Ok(was_doubted)
 }
 
-/// A day, in milliseconds.
+/// One day in milliseconds.
 pub const DAY: i64 = 24 * 3_600_000;
 const LARGEST: u64 = 4 << 10;
 
@@ -126,7 +129,7 @@ mod tests {
             (seen(T - 30 * DAY), Some(T - HOUR), None),
             (seen(T - HOUR), Some(T - 30 * DAY), None),
             (seen(T - 3 * DAY), Some(T - 9 * DAY), Some(3 * DAY)),
-            // One that was set back deletes less.
+            // A clock that was set back deletes fewer records.
             (seen(T + 40 * DAY), Some(T + 40 * DAY), None),
         ] {
             assert_eq!(judge(note, newest, since, T), (Verdict::Believed, seen(T)), "{note:?} {newest:?}");
@@ -139,12 +142,12 @@ mod tests {
         let jump = Jump { found_at: jumped, from: T };
         let (verdict, note) = judge(seen(T - HOUR), Some(T), None, jumped);
         assert_eq!(verdict, Verdict::Doubted { jump, new: true });
-        // Rows that were written meanwhile confirm nothing: they have the same clock's time.
+        // Rows that were written meanwhile confirm nothing, because they carry the time of the same clock.
         let again = judge(note, Some(jumped + HOUR), None, jumped + 2 * HOUR);
         assert_eq!(again.0, Verdict::Doubted { jump, new: false });
         assert!(is_doubted(judge(again.1, Some(jumped), Some(HOUR), jumped + DAY - 1)));
         assert_eq!(judge(again.1, Some(jumped), None, jumped + DAY), (Verdict::Believed, seen(jumped + DAY)));
-        // It was set right: what it deletes then is what is old.
+        // The clock was corrected. Records that are old by it may be deleted.
         assert_eq!(judge(again.1, Some(jumped), None, T + DAY), (Verdict::Believed, seen(T + DAY)));
     }
 

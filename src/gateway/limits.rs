@@ -1,36 +1,36 @@
-//! How much a client may ask of the gateway before anybody knows who it is.
+//! The limits for what a client may use before it is authenticated.
 
 use std::time::Duration;
 
-/// All limits of the server, in one place. They hold before authentication.
+/// All limits of the server, in one place. They apply before authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes of a request's body.
+    /// Most bytes in a request body.
     pub body: usize,
-    /// The most bytes of a request's headers.
+    /// Most bytes in a request's headers.
     pub header_bytes: usize,
-    /// The most headers of a request.
+    /// Most headers in a request.
     pub headers: usize,
-    /// How long a request's headers may take, and how long a connection may stay open between two requests.
+    /// Longest time for a request's headers to arrive, and for a connection to stay open between two requests.
     pub header_timeout: Duration,
-    /// How long a request's body may take.
+    /// Longest time for a request body to arrive.
     pub body_timeout: Duration,
-    /// How long a client may take nothing of an answer.
+    /// Longest time for which a client may read nothing of a response.
     pub write_timeout: Duration,
-    /// The most connections at once. For one more, the oldest that has shown no credential is closed; where
-    /// each has shown one, it is answered 503 and closed.
+    /// Most connections at once. For one more, the oldest connection that has shown no credential is closed. If all
+    /// have shown one, the new connection gets 503 and is closed.
     pub connections: usize,
-    /// The most turns that run at once.
+    /// Most turns that run at once.
     pub turns: usize,
-    /// The most turns that wait for one session.
+    /// Most turns that wait for one session.
     pub waiting_per_session: usize,
-    /// The most turns that wait in all.
+    /// Most turns that wait in total.
     pub waiting: usize,
-    /// The most unread bytes of a streamed answer before its reader counts as gone.
+    /// Most unread bytes of a streamed response before its reader counts as gone.
     pub unread: usize,
-    /// How many events are kept for readers that come back.
+    /// Number of events that are kept for readers that reconnect.
     pub events: usize,
-    /// How long running turns get to end when the gateway stops.
+    /// Longest time for running turns to end when the gateway stops.
     pub grace: Duration,
 }
 

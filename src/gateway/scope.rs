@@ -1,4 +1,5 @@
-//! Decides what a client's token opens: which right each path needs, and which agents and sessions it may see. Pure.
+//! Decides what a client's token opens: the right that each path needs, and the agents and sessions that the token may
+//! see. Pure.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::store::{Channel, ClientToken, Right, Task};
 /// The credential that a path needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
-    /// A token with one of these rights. The route itself shows and takes only what is of the token's agents.
+    /// A token with one of these rights. The route itself shows and accepts only what belongs to the token's agents.
     AnyOf(&'static [Right]),
     /// A token with this right that is for all agents.
     ForAll(Right),
@@ -20,9 +21,9 @@ pub enum Needed {
     Owner,
     /// The token of flock's plugin in OpenClaw.
     Plugin,
-    /// The token of a turn that a program runs.
+    /// The token of a turn that an agent program runs.
     Turn,
-    /// Nothing.
+    /// No credential.
     Nothing,
 }
 
@@ -42,9 +43,11 @@ impl fmt::Display for Needed {
     }
 }
 
-/// Returns the credential that a request needs. A path that is not named here needs the owner's.
+/// Returns the credential that a request needs. A path that is not listed here needs the owner's token, so a new route
+/// is closed to clients until somebody opens it.
 #[must_use]
 pub fn needed(method: &Method, path: &str) -> Needed {
+    // Empty parts are dropped, so a doubled or trailing slash does not change what a path needs.
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let is_get = *method == Method::GET || *method == Method::HEAD;
     let is_post = *method == Method::POST;
@@ -81,7 +84,7 @@ pub fn needed(method: &Method, path: &str) -> Needed {
 ///
 /// # Errors
 ///
-/// 403.
+/// Returns 403 if the token lacks the right, or if the path shows all agents and the token is for some.
 pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), ApiError> {
     let lacks = |rights: &[Right]| {
         let words: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
@@ -101,13 +104,13 @@ pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), Api
     }
 }
 
-/// The refusal of an agent that the token is not for.
+/// Returns the refusal for an agent that the token does not cover.
 #[must_use]
 pub fn of_another(token: &ClientToken) -> ApiError {
     refused(format!("the token {} is not for this agent", token.name))
 }
 
-/// The refusal of a session that the token did not begin.
+/// Returns the refusal for a session that the token did not begin.
 #[must_use]
 pub fn not_own(token: &ClientToken) -> ApiError {
     refused(format!("the token {} may only go on with sessions of its own", token.name))
@@ -117,44 +120,47 @@ fn refused(message: String) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message).with_hint("flock token list")
 }
 
-/// The peer of the client's own session with an agent. No login has a colon in it here, so no session of a person has
-/// this key.
+/// Returns the peer part of the key of the client's own session with an agent. No login contains a colon here, so no
+/// session of a person has this key.
 #[must_use]
 pub fn peer(token: &ClientToken) -> String {
     match token.client.split_once(':') {
-        // Not `token:name:2`: the first client of that name may have called a session of its own so.
+        // The form is not `token:name:2`, because the first client of that name may have given one of its own sessions
+        // that name.
         Some((name, generation)) => format!("token.{generation}:{name}"),
         None => format!("token:{}", token.client),
     }
 }
 
-/// Whether a client may have turns in this session. In that of a person it would pass for them, and in that of a channel
-/// or of another agent for a member.
+/// Returns `true` if a client may have turns in this session. In a person's session the client would be taken for that
+/// person, and in the session of a channel or of another agent for a member.
 #[must_use]
 pub fn is_own(token: &ClientToken, session: &SessionKey) -> bool {
     let own = peer(token);
+    // Keys differ by case only in their spelling, so the comparison ignores it.
     let is_own = session.peer().split_at_checked(own.len()).is_some_and(|(begin, rest)| {
         begin.eq_ignore_ascii_case(&own) && (rest.is_empty() || rest.starts_with(':'))
     });
     is_own && matches!(session.kind(), SessionKind::Main | SessionKind::Request)
 }
 
-/// Whether a token is for a channel: for one of its agents and for no fewer than all of them.
+/// Returns `true` if a token covers a channel: the channel has at least one agent, and the token is for all of its
+/// agents.
 #[must_use]
 pub fn covers_channel(token: &ClientToken, channel: &Channel) -> bool {
     let mut agents = channel.members.iter().filter_map(|member| member.party.agent()).peekable();
     token.agents.is_none() || (agents.peek().is_some() && agents.all(|agent| token.covers(agent)))
 }
 
-/// Whether a token is for both ends of a task. A client and a person at one end count as covered.
+/// Returns `true` if a token covers both ends of a task. A client or a person at one end counts as covered.
 #[must_use]
 pub fn covers_task(token: &ClientToken, task: &Task) -> bool {
     let requester = task.requester.parse::<AgentId>();
     token.covers(task.assignee()) && requester.map_or(true, |agent| token.covers(&agent))
 }
 
-/// Whether an event may be shown to a token: everything that it names is of the token's agents. `is_covered` says so of
-/// a channel.
+/// Returns `true` if an event may be shown to a token: everything that the event names belongs to the token's agents.
+/// `is_covered` decides about a channel.
 #[must_use]
 pub fn shows(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
     if token.agents.is_none() {
@@ -163,7 +169,7 @@ pub fn shows(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> boo
     let text = |key: &str| data[key].as_str();
     let agent = |id: &str| id.parse::<AgentId>().is_ok_and(|agent| token.covers(&agent));
     let session = |key: &str| key.parse::<SessionKey>().is_ok_and(|key| token.covers(key.agent()));
-    // A requester that is no agent is a client.
+    // A requester that is not an agent is a client.
     let requester = |id: &str| id.parse::<AgentId>().map_or(true, |agent| token.covers(&agent));
     let named = [
         text("agent").map(agent),
@@ -172,6 +178,7 @@ pub fn shows(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> boo
         text("channel").map(is_covered),
     ];
     let is_empty = data.as_object().is_some_and(serde_json::Map::is_empty);
+    // An event with data that names none of these could be about any agent, so it is not shown.
     let names_something = named.iter().any(Option::is_some);
     (is_empty || names_something)
         && named.into_iter().flatten().all(|covered| covered)

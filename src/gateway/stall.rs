@@ -1,5 +1,5 @@
-//! A connection whose client must keep reading: one that takes nothing for too long is an error, so that
-//! nobody holds a place, a turn or a stream by simply not reading.
+//! A connection whose client must keep reading. A client that reads nothing for too long causes an error, so nobody can
+//! hold a slot, a turn or a stream just by not reading.
 
 use std::future::Future as _;
 use std::io;
@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-/// The stream, with a limit on how long a write may wait.
+/// A TCP stream with a limit on how long a write may wait.
 pub struct Stall {
     stream: TcpStream,
     limit: Duration,
-    /// Runs while a write waits.
+    /// Set while a write waits.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stall {
-    /// A stream whose writes may wait for `limit` each.
+    /// Wraps a stream. Each write may wait for `limit`.
     #[must_use]
     pub const fn new(stream: TcpStream, limit: Duration) -> Self {
         Self { stream, limit, timer: None }
@@ -36,6 +36,7 @@ impl Stall {
             return Poll::Ready(result);
         }
         let limit = self.limit;
+        // The timer starts with the first write that has to wait, and any progress resets it.
         let timer =
             self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
         ready!(timer.as_mut().poll(context));

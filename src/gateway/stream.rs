@@ -1,5 +1,5 @@
-//! The body of a streamed answer: what a turn tells goes in at one end, the connection takes it out at the
-//! other. Dropping the body, which the server does when its client goes away, cancels the turn.
+//! The body of a streamed response: a turn writes its events at one end, and the connection reads the bytes at the
+//! other. The server drops the body when its client disconnects, and that cancels the turn.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use super::openai::chunk::Writer;
 use super::routes::chat::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
 
-/// Where the turn writes.
+/// The end into which the turn writes.
 #[derive(Clone)]
 pub struct Inlet {
     shared: Arc<Shared>,
@@ -36,13 +36,13 @@ struct Shared {
 struct State {
     writer: Writer,
     unread: Vec<u8>,
-    /// Nobody reads any more.
+    /// Set once nobody reads any more.
     is_closed: bool,
 }
 
 impl Inlet {
-    /// An inlet that gives up, by cancelling `overflow`, when more than `limit` bytes are unread: its reader
-    /// is there no more, or reads too slowly for its answer to be worth anything.
+    /// Creates a writing end that cancels `overflow` when more than `limit` bytes are unread. The reader is then gone,
+    /// or too slow for the response to be useful.
     #[must_use]
     pub fn new(writer: Writer, limit: usize, overflow: CancellationToken) -> Self {
         let state = State { writer, unread: Vec::new(), is_closed: false };
@@ -50,7 +50,7 @@ impl Inlet {
         Self { shared: Arc::new(shared), overflow, limit }
     }
 
-    /// Takes an event of the turn.
+    /// Writes an event of the turn.
     pub fn put(&self, event: &TurnEvent) {
         let mut state = self.shared.state();
         let State { writer, unread, is_closed } = &mut *state;
@@ -61,6 +61,7 @@ impl Inlet {
             self.overflow.cancel();
             return;
         }
+        // Some events produce no bytes. Then the reader need not wake up.
         let before = unread.len();
         writer.event(unread, event);
         let has_grown = unread.len() > before;
@@ -77,20 +78,19 @@ impl Shared {
     }
 }
 
-/// What the connection reads.
+/// The end from which the connection reads.
 pub struct Outlet {
     shared: Arc<Shared>,
     turn: Turn,
     result: Option<Result<TurnOutcome, Failure>>,
     begun: bool,
     ended: bool,
-    /// When nothing was sent for this long, a comment is, so that nobody in between takes the connection
-    /// for dead.
+    /// Fires after a silence. A comment is sent then, so that no proxy takes the connection for dead.
     silence: Pin<Box<Sleep>>,
 }
 
 impl Outlet {
-    /// The body of this turn's answer.
+    /// Creates the body of this turn's response.
     #[must_use]
     pub fn new(inlet: &Inlet, turn: Turn) -> Self {
         Self {
@@ -103,21 +103,22 @@ impl Outlet {
         }
     }
 
-    /// Waits until there is something to send, at most `limit`: a turn that fails before that can still be
-    /// answered with a status.
+    /// Waits until there is something to send, for at most `limit`. A turn that fails before that can still be answered
+    /// with an HTTP status.
     ///
     /// # Errors
     ///
-    /// The turn's failure, as its client is told of it.
+    /// Returns the failure of the turn in the form for its client.
     pub async fn first(&mut self, limit: Duration) -> Result<(), ApiError> {
         let first = std::future::poll_fn(|context| {
+            // The waker is registered before the check, so a write in between is not missed.
             self.shared.reader.register(context.waker());
             if !self.shared.state().unread.is_empty() {
                 return Poll::Ready(());
             }
             self.poll_result(context)
         });
-        // Waiting too long is no failure: the answer begins without its first word.
+        // The end of the wait is not a failure. The response then begins without its first word.
         drop(tokio::time::timeout(limit, first).await);
         match self.result.take() {
             Some(Err(failure)) if self.shared.state().unread.is_empty() => Err(self.failed(failure)),
@@ -155,12 +156,13 @@ impl HttpBody for Outlet {
             return Poll::Ready(None);
         }
         self.shared.reader.register(context.waker());
-        // The result comes after the last event, so what is unread now belongs before it.
+        // The result comes after the last event, so everything that is unread now belongs before it.
         let is_over = self.poll_result(context).is_ready();
         let mut out = Vec::new();
         {
             let this = &mut *self;
             let mut state = this.shared.state();
+            // The head is written only when the stream is read, so a failure in `first` leaves no trace of it.
             if !this.begun {
                 state.writer.begin(&mut out);
                 this.begun = true;
@@ -175,6 +177,7 @@ impl HttpBody for Outlet {
                 match this.result.take() {
                     Some(Ok(outcome)) => state.writer.end(&mut out, &outcome),
                     Some(Err(error)) => {
+                        // The status line has been sent, so the failure is reported as the last event of the stream.
                         let error = failed(error, true, &this.turn.session, this.turn.id);
                         state.writer.fail(&mut out, &error);
                     }
@@ -201,5 +204,5 @@ impl Drop for Outlet {
     }
 }
 
-/// How long a stream may be silent.
+/// Longest silence of a stream before a comment is sent.
 pub const SILENCE: Duration = Duration::from_secs(15);
