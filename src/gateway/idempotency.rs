@@ -40,7 +40,8 @@ pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<I
     };
     let mut all = Vec::new();
     for part in said {
-        // With its length before it, so that what moves from one part to the next is another request.
+        // Each part is preceded by its length, so that text that moves from one part to the next makes a different
+        // request.
         all.extend_from_slice(&part.len().to_be_bytes());
         all.extend_from_slice(part);
     }
@@ -115,9 +116,9 @@ pub struct Earlier {
 
 /// The request that a key stands for.
 pub enum Claimed {
-    /// This request.
+    /// The current request.
     Now(Claim),
-    /// An earlier one.
+    /// An earlier request.
     Before(Box<Earlier>),
 }
 

@@ -1,5 +1,5 @@
-//! Finds a model that answers: the agent's own, again where its provider failed in passing, then those that stand in
-//! for it and are asked the same way.
+//! Finds a model that answers. The agent's own model comes first and is asked again after a temporary failure. Then
+//! come the fallback models that use the same wire format.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::provider::retry::{Decision, Policy};
 use crate::provider::{ProviderError, Resolved};
 use crate::runtime::cli::gate::Forbidden;
 
-/// What a program asks.
+/// A question of a program.
 pub(super) struct Question {
     pub(super) ticket: Arc<Ticket>,
     pub(super) api: Api,
@@ -29,19 +29,19 @@ pub(super) struct Question {
     pub(super) written: Written,
 }
 
-/// Why it is not answered.
+/// The reason why a question is not answered.
 pub(super) enum No {
-    /// flock does not let it be asked: the budget, or the agent's settings.
+    /// flock does not allow the call, because of the budget or the agent's settings.
     Forbidden(Forbidden),
-    /// No model answered; this is what the last one said.
+    /// No model answered. This is the error of the last one that was asked.
     Refused(Box<Refused>),
 }
 
 impl Relay {
-    /// The beginning of an answer, and what is set aside for it; nothing is for a count.
+    /// Returns the beginning of an answer, and the reservation for its cost. A count has no reservation.
     pub(super) async fn ask(&self, question: &Question) -> Result<(Answer, Option<Toll>), No> {
         let ticket = &question.ticket;
-        // Frozen between two calls, it waits; what is changed meanwhile counts.
+        // A frozen agent waits here. The configuration is read after the thaw, so a change in the meantime counts.
         self.oversight.thawed(&ticket.agent).await;
         let config = self.live.current();
         let mut line = self.line(question, &config)?;
@@ -57,6 +57,7 @@ impl Relay {
                     continue;
                 }
             };
+            // The request was too long for the last model, so a smaller window can't hold it either.
             if trouble == Some(Trouble::TooLong) && resolved.context_window <= widest {
                 continue;
             }
@@ -64,13 +65,14 @@ impl Relay {
                 let (agent, turn, error) = (&ticket.agent, ticket.turn, &refused.error);
                 tracing::warn!(%agent, %turn, %error, "{} is asked instead", resolved.label);
             }
-            // What is not asked for it is not taken from its budget.
+            // A call that is not made must not use up the budget, so the reservation comes after the wait for a thaw.
             self.oversight.thawed(&ticket.agent).await;
             let mut toll = match question.want {
                 Want::Count => None,
                 Want::Answer | Want::Stream => Some(self.reserve(question, &resolved).await?),
             };
-            // A server that can't count may answer well, and one that counts may not.
+            // A server that can't count may still answer well, and one that counts may not. So a count says nothing
+            // about the model's state.
             let says_how_it_is = question.want != Want::Count;
             let refused = match self.ask_one(question, &resolved, toll.as_mut(), line.is_empty()).await {
                 Ok(answer) => {
@@ -87,6 +89,7 @@ impl Relay {
             }
             widest = resolved.context_window;
             last = Some(refused);
+            // An error without such a cause is the fault of the request. Another model would refuse it too.
             if trouble.is_none() {
                 break;
             }
@@ -94,8 +97,8 @@ impl Relay {
         Err(No::Refused(Box::new(last.unwrap_or_else(|| nobody(&ticket.model).into()))))
     }
 
-    /// The models that may be asked, as the configuration has them now: a person may have taken one away since the turn
-    /// began, and it is sent nothing then.
+    /// Returns the models that may be asked, from the current configuration. A person may have removed a model since
+    /// the turn began, and then nothing is sent to it.
     fn line(&self, question: &Question, config: &Config) -> Result<VecDeque<ModelRef>, No> {
         let ticket = &question.ticket;
         let agent = config.agent(&ticket.agent);
@@ -126,13 +129,15 @@ impl Relay {
         let reserved = Toll::reserve(&self.oversight, ticket, call, question.written.text()).await;
         let toll = reserved
             .map_err(|paused| No::Forbidden(Forbidden::Paused { why: paused.to_string(), call: size }))?;
+        // A call that was allowed shows that an earlier refusal no longer holds, unless the call is smaller.
         ticket.calls.note(|count| {
             count.forbidden.take_if(|forbidden| forbidden.is_undone_by(size));
         });
         Ok(toll)
     }
 
-    /// Asks one model until it answers or gives up. Nothing of an answer has been passed on meanwhile.
+    /// Asks one model until it answers or no retry is left. Nothing of an answer has been passed on before this
+    /// returns.
     async fn ask_one(
         &self,
         question: &Question,
@@ -143,6 +148,7 @@ impl Relay {
         let Question { ticket, want, query, headers, written, .. } = question;
         let name = resolved.route.model();
         let body = written.to(name, question.api, u64::from(resolved.max_tokens));
+        // While another model is left, a silent one is not waited for again: the other may answer in that time.
         let policy = match (want, is_last) {
             (Want::Count, _) => Policy { attempts: 1, silent_attempts: 1, ..self.retry },
             (_, true) => self.retry,

@@ -1,4 +1,4 @@
-//! The entries of a JSON object, each value as it is written: with its place in the text. Pure.
+//! Reads the entries of a JSON object. Each value keeps its original text, and so its place in the body. Pure.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::Deserializer as _;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Names and values, in their order; a name may be there more than once.
+/// Names and values in their order. A name may occur more than once.
 pub type Entries<'d> = Vec<(String, &'d RawValue)>;
 
-/// The entries of this object.
+/// Returns the entries of an object.
 ///
 /// # Errors
 ///
-/// Where it is none.
+/// Returns an error if the bytes are not exactly one JSON object.
 pub fn entries(object: &[u8]) -> Result<Entries<'_>, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(object);
     let found = reader.deserialize_map(Reader)?;

@@ -1,4 +1,4 @@
-//! Opens the way for a turn: the model is found, and whether the program can ask it.
+//! Opens the relay for a turn: finds the model, and checks if the program can ask it.
 
 use super::Relay;
 use super::tickets::Opened;

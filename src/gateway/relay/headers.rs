@@ -1,12 +1,12 @@
-//! Which headers are passed on. Only those that are known to belong to a model API: no credential of the program's,
-//! nothing of the connection, nothing that names an account. Pure.
+//! Selects the headers that are passed on: only those that are known to belong to a model API. No credential of the
+//! program, no header of the connection, and nothing that names an account passes. Pure.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::runtime::cli::PROGRAMS;
 
-/// Of a request: what the APIs and the libraries for them have beside the body. What a program has of its own, the
-/// program says. A name that ends in `-` is the beginning of names, here and there.
+/// Request headers that the model APIs and their client libraries use. Each program adds the headers that are its own.
+/// A name that ends in `-` is a prefix, here and below.
 const ASKED: [&str; 8] = [
     "accept",
     BETA,
@@ -18,11 +18,11 @@ const ASKED: [&str; 8] = [
     "x-stainless-",
 ];
 
-/// Where a request to Anthropic says what it makes use of that is new.
+/// Header in which a request to Anthropic names the new features that it uses.
 const BETA: &str = "anthropic-beta";
 
-/// How the names begin of what is new and leads out: see [`super::allowed`], which refuses what a body would use of
-/// them. A program may have them in each of its requests, so they are left out and the request is passed on.
+/// Prefixes of the new features that reach beyond the model. [`super::allowed`] refuses the body fields that would use
+/// them. A program may send such names with every request, so they are removed and the request is passed on.
 const BETAS_OUT: [&str; 28] = [
     "advisor-",
     "agent-memory-",
@@ -54,7 +54,7 @@ const BETAS_OUT: [&str; 28] = [
     "web-search-",
 ];
 
-/// Of an answer: what it is, what it is known by, what is left of the provider's limits.
+/// Response headers: the type and the id of the response, and what is left of the provider's limits.
 const ANSWERED: [&str; 8] = [
     "anthropic-ratelimit-",
     "content-type",
@@ -66,10 +66,11 @@ const ANSWERED: [&str; 8] = [
     "x-reasoning-included",
 ];
 
-/// The headers of a request that go to the provider.
+/// Returns the headers of a request that go to the provider.
 #[must_use]
 pub fn asked(headers: &HeaderMap) -> HeaderMap {
     let of_programs = PROGRAMS.iter().flat_map(|program| program.headers());
+    // The feature names need a filter of their own, so the header is taken out and rebuilt.
     let mut passed = filtered(headers, &ASKED.iter().chain(of_programs).copied().collect::<Vec<_>>());
     let betas: Vec<&str> = headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).collect();
     let all = betas.iter().flat_map(|value| value.split(',')).map(str::trim);
@@ -88,7 +89,7 @@ fn is_let(beta: &str) -> bool {
     !beta.is_empty() && !BETAS_OUT.iter().any(|out| beta.starts_with(out))
 }
 
-/// The headers of an answer that go to the program.
+/// Returns the headers of a response that go to the program.
 #[must_use]
 pub fn answered(headers: &HeaderMap) -> HeaderMap {
     filtered(headers, &ANSWERED)
@@ -169,7 +170,7 @@ mod tests {
             assert!(passed.get_all(BETA).iter().count() <= 1);
             passed.get(BETA).map(|value| value.to_str().unwrap().to_owned())
         };
-        // What Claude Code 2.1.330 and OpenCode 1.18.33 ask for.
+        // Claude Code 2.1.330 and OpenCode 1.18.33 send these.
         let own = "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,\
                    thinking-token-count-2026-05-13,thinking-display-updates-2026-08-18";
         assert_eq!(betas(&[own]).as_deref(), Some(own));

@@ -1,4 +1,4 @@
-//! What comes from sandboxes: answered as what comes over the gateway's own port, once there is a gateway.
+//! Answers requests from sandboxes in the same way as requests on the gateway's own port, once the gateway is ready.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,14 +11,14 @@ use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::Inside;
 
-/// Answers sandboxes, which are there before the gateway is.
+/// Answers sandboxes, which exist before the gateway does.
 #[derive(Default)]
 pub struct FromSandboxes(OnceLock<Arc<dyn Inside>>);
 
 impl FromSandboxes {
-    /// From here on this answers.
+    /// Lets `inside` answer from now on.
     pub fn connect(&self, inside: Arc<dyn Inside>) {
-        // Only the first one does.
+        // Only the first call has an effect.
         drop(self.0.set(inside));
     }
 }

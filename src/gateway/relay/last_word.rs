@@ -1,29 +1,32 @@
-//! The last word on a turn's model calls, where nobody answers. Programs ask again after any status: Claude Code up to
-//! six times in half a second, OpenCode for a minute and more. Then each is told the same, and nobody else is asked. What is wrong with one request is
-//! no last word: the program may mend it.
+//! Remembers the final error of a turn's model calls when no model answers.
+//!
+//! Programs ask again after any status: Claude Code up to six times in half a second, OpenCode for a minute and more.
+//! They get the same error each time, and no provider is asked. An error in a single request is no final error, because
+//! the program may correct the request.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long it stands: longer than all tries of a program take.
+/// Time for which the error is repeated. It is longer than all retries of a program take.
 pub const STANDS: Duration = Duration::from_secs(120);
 
-/// A turn's last word, if one has been said.
+/// A turn's final error, if there is one.
 #[derive(Debug, Default)]
 pub struct LastWord(Mutex<Option<(Instant, String)>>);
 
 impl LastWord {
-    /// Nobody answers: why.
+    /// Records why no model answers.
     pub fn say(&self, why: &str) {
         *self.word() = Some((Instant::now(), why.to_owned()));
     }
 
-    /// Somebody has answered after all, as to a request that was made beside the refused one.
+    /// Clears the error, because a model has answered after all, for example a request that was made beside the refused
+    /// one.
     pub fn take_back(&self) {
         *self.word() = None;
     }
 
-    /// What was said, if that is no longer ago than this.
+    /// Returns the error if it is younger than `stands`.
     #[must_use]
     pub fn heard(&self, stands: Duration) -> Option<String> {
         let word = self.word();

@@ -1,6 +1,8 @@
-//! How long an answer a request wants, wherever a wire says that: read as a provider reads it, and made smaller where
-//! the model gives less. A program knows the limits of the agent's own model at best, and not those of one that stands
-//! in for it; a provider refuses what is above them. Pure.
+//! Reads the length of the answer that a request wants, in every place where a wire format gives it, and lowers it
+//! where the model gives less.
+//!
+//! The value is read as a provider reads it. A program at best knows the limits of the agent's own model, and not those
+//! of a fallback model, and a provider refuses a value above its limits. Pure.
 
 use std::ops::Range;
 
@@ -9,22 +11,22 @@ use serde_json::value::RawValue;
 use super::entries::{Entries, entries};
 use crate::config::Api;
 
-/// The fewest tokens that Anthropic lets a model think in; they count among those of the answer.
+/// Fewest thinking tokens that Anthropic accepts. They count as tokens of the answer.
 const LEAST_THINKING: u64 = 1_024;
 
-/// What a request says of its answer's length.
+/// The length of the answer that a request wants.
 #[derive(Debug, Default)]
 pub struct Length {
-    /// Where the tokens of an answer are bounded, and by how many.
+    /// Each place in the body that limits the answer, with its number of tokens.
     bounds: Vec<(Range<usize>, u64)>,
-    /// Where it says how the model is to think, where the tokens for that are bounded, and by how many.
+    /// The place of the thinking settings, the place of the thinking budget in them, and that budget in tokens.
     thinking: Option<(Range<usize>, Range<usize>, u64)>,
-    /// How many answers it wants.
+    /// Number of answers that the request wants.
     times: u64,
 }
 
 impl Length {
-    /// Of a request's outermost object, in the bytes that begin here.
+    /// Reads the outermost object of a request whose bytes begin at the address `origin`.
     pub fn read(found: &Entries<'_>, origin: usize, api: Api) -> Self {
         let mut length = Self { times: 1, ..Self::default() };
         for (name, value) in found {
@@ -44,6 +46,7 @@ impl Length {
                 }
                 (_, "n") => length.times(value),
                 (Api::AnthropicMessages, "thinking") => {
+                    // If a name occurs twice, the last one counts.
                     let budget = inner(value).into_iter().rfind(|(name, _)| name == "budget_tokens");
                     length.thinking = budget.and_then(|(_, budget)| {
                         Some((place(value, origin), place(budget, origin), number(budget)?))
@@ -55,25 +58,28 @@ impl Length {
         length
     }
 
-    /// The most tokens of the answer to it, from a model that answers with this many at most.
+    /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
     #[must_use]
     pub fn most(&self, most: u64) -> u64 {
+        // With several limits the largest one counts, because nobody knows which of them the provider uses.
         let wanted = self.bounds.iter().map(|(_, tokens)| *tokens).max();
         wanted.map_or(most, |wanted| wanted.min(most)).saturating_mul(self.times)
     }
 
-    /// What is written instead of what, for a model that answers with this many tokens at most.
+    /// Returns the places to replace with their new text, for a model that answers with at most `most` tokens.
     #[must_use]
     pub fn edits(&self, most: u64) -> Vec<(Range<usize>, String)> {
         let larger = self.bounds.iter().filter(|(_, tokens)| *tokens > most);
         let mut edits: Vec<_> = larger.map(|(at, _)| (at.clone(), most.to_string())).collect();
         let wanted = self.bounds.iter().map(|(_, tokens)| *tokens).max().unwrap_or(most).min(most);
-        // Thinking that would leave nothing for the answer is refused too; as a program wants it, it leaves something.
+        // A provider refuses thinking that leaves nothing for the answer. The program's own values leave something, so
+        // the lowered ones must as well.
         match &self.thinking {
             Some((_, at, budget)) if !edits.is_empty() && *budget >= wanted && wanted > LEAST_THINKING => {
                 edits.push((at.clone(), (wanted - 1).to_string()));
             }
             Some((whole, _, budget)) if !edits.is_empty() && *budget >= wanted => {
+                // Less than the minimum can't be asked for, so thinking is turned off.
                 edits.push((whole.clone(), r#"{"type":"disabled"}"#.to_owned()));
             }
             _ => {}
@@ -90,18 +96,19 @@ impl Length {
     }
 }
 
-/// The entries of a value; none where it is no object.
+/// Returns the entries of a value, or none if it is not an object.
 fn inner(value: &RawValue) -> Entries<'_> {
     entries(value.get().as_bytes()).unwrap_or_default()
 }
 
 fn place(value: &RawValue, origin: usize) -> Range<usize> {
+    // The raw value is borrowed from the body, so its address gives its place there.
     let from = value.get().as_ptr().addr() - origin;
     from..from + value.get().len()
 }
 
-/// A number of tokens as providers read one: `1e5` and `100000.0` are some, too. What is below none is no number, and
-/// more than can be counted is as much as can be.
+/// Reads a number of tokens as providers do: `1e5` and `100000.0` count too. A negative value is no number, and a value
+/// that is too large becomes the largest one.
 fn number(raw: &RawValue) -> Option<u64> {
     let whole: Option<u64> = serde_json::from_str(raw.get()).ok();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it ends at the bounds")]
@@ -189,7 +196,7 @@ mod tests {
                 Api::AnthropicMessages,
                 r#"{"thinking":{"budget_tokens":1500},"max_tokens":2000}"#,
             ),
-            // What was wrong before stays so: the program is told.
+            // A request that was wrong before stays wrong, and the provider tells the program so.
             (
                 r#"{"thinking":{"budget_tokens":1500},"max_tokens":1000}"#,
                 Api::AnthropicMessages,

@@ -1,11 +1,11 @@
-//! The way of agent programs to their models: they ask flock with a token that is worth one turn, and flock asks the
-//! provider with the real key, within the agent's budget.
+//! The relay between agent programs and their models. A program asks flock with a token that is good for one turn, and
+//! flock asks the provider with the real key, within the agent's budget.
 //!
-//! [`tickets`] are given out for a turn through [`crate::runtime::cli::Gate`]. [`pass`] takes a request, of which
-//! [`shape`] knows what it is for; [`allowed`] whether it leads anywhere else than to the model; [`written`] puts the
-//! agent's model and its limits in; `ask` finds a model that answers; `toll` pays for it; `passing` hands the answer on
-//! as it comes; `last_word` is for programs that ask on. What has to be known of a request is read, and nothing else of it
-//! is changed.
+//! [`tickets`] are issued for a turn through [`crate::runtime::cli::Gate`]. [`pass`] takes a request: [`shape`] knows
+//! what its path is for, [`allowed`] decides if it reaches anything besides the model, and [`written`] puts in the
+//! agent's model and its limits. `ask` finds a model that answers, `toll` pays for it, and `passing` forwards the
+//! answer as it arrives. `last_word` answers programs that keep asking after a final error. The relay reads only what
+//! it has to know of a request, and changes nothing else in it.
 
 pub mod allowed;
 mod ask;
@@ -33,7 +33,7 @@ use crate::provider::retry::Policy;
 pub use inside::FromSandboxes;
 pub use tickets::{Ticket, Tickets};
 
-/// The most bytes of a request: what the largest of the model APIs takes.
+/// Most bytes of a request: the largest size that any of the model APIs accepts.
 pub const MOST: usize = 32 << 20;
 
 /// The relay of a gateway.
@@ -44,14 +44,15 @@ pub struct Relay {
     tickets: Arc<Tickets>,
     cooldowns: Cooldowns,
     retry: Policy,
-    /// How long the last word of a turn stands.
+    /// Time for which a turn's final error is repeated.
     stands: Duration,
-    /// Where programs on the host find flock.
+    /// The port at which programs on the host find flock.
     port: u16,
 }
 
 impl Relay {
-    /// Nothing is open yet. `port` is the one that the gateway listens on, whatever the configuration says by now.
+    /// Creates a relay without any ticket. `port` is the port that the gateway listens on, even if the configuration
+    /// has changed since.
     #[must_use]
     pub fn new(live: Arc<Live>, catalog: Catalog, oversight: Arc<dyn Oversight>, port: u16) -> Self {
         Self {
@@ -66,19 +67,19 @@ impl Relay {
         }
     }
 
-    /// The same, with another word on how often and how soon a provider that failed is asked again.
+    /// Returns the same relay with another policy for retries.
     #[must_use]
     pub fn with_retry(self, retry: Policy) -> Self {
         Self { retry, ..self }
     }
 
-    /// The same, where what a turn was told last stands for another time.
+    /// Returns the same relay with another time for which a turn's final error is repeated.
     #[must_use]
     pub fn with_last_words(self, stands: Duration) -> Self {
         Self { stands, ..self }
     }
 
-    /// The tickets of the turns that run.
+    /// Returns the tickets of the turns that run.
     #[must_use]
     pub const fn tickets(&self) -> &Arc<Tickets> {
         &self.tickets

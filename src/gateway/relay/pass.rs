@@ -20,13 +20,13 @@ use crate::gateway::state::Gateway;
 use crate::provider::http::Refused;
 use crate::provider::passing::Want;
 
-/// Passes a request on, and its answer back.
+/// Passes a request on to a model, and its answer back.
 ///
 /// # Errors
 ///
-/// 404 for what is not passed on; 400, 408 and 413 for a request that can't be; 400 where flock or the provider does not
-/// have it answered: then it makes no sense to ask again, and the program is told so. One that does is told the same at
-/// once, and nobody is asked.
+/// Returns 404 for a path that is not passed on, and 400, 408 or 413 for a body that can't be. Returns 400 if flock or
+/// the provider refuses to have it answered. A retry makes no sense then, and the program is told so. If it retries
+/// anyway, it gets the same response at once, and no provider is asked.
 pub async fn on(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
@@ -44,11 +44,13 @@ pub async fn on(
 impl Relay {
     async fn pass(&self, ticket: Arc<Ticket>, request: Request<Body>) -> Result<Response<Body>, ApiError> {
         let (parts, body) = request.into_parts();
+        // The model in the path is not read. The ticket says which model answers.
         let asked = shape::asked(parts.uri.path()).filter(|_| parts.method == Method::POST);
         let own = |api| ticket.api.is_some_and(|own| shape::is_same(own, api));
         let Some((api, want)) = asked.filter(|(api, _)| own(*api)) else {
             return Err(finally(StatusCode::NOT_FOUND, "this is not passed on to the agent's model"));
         };
+        // The slot is taken before the body is read, so a turn can't fill the memory with waiting requests.
         let place = ticket.places.clone().acquire_owned().await;
         let place = place.map_err(|_| finally(StatusCode::BAD_REQUEST, "the turn is over"))?;
         let limits = parts.extensions.get::<Limits>().copied().unwrap_or_default();
@@ -62,6 +64,7 @@ impl Relay {
             let text = format!("tokens are counted {COUNTS} times in a turn, and not once more");
             return Err(finally(StatusCode::BAD_REQUEST, text));
         }
+        // A count asks for no answer, so a final error does not apply to it.
         if want != Want::Count
             && let Some(why) = ticket.last_word.heard(self.stands)
         {
@@ -92,7 +95,7 @@ impl Relay {
     }
 }
 
-/// What of a query is passed on.
+/// Returns the part of a query that is passed on.
 fn passed(api: Api, query: &str) -> Vec<(&'static str, &'static str)> {
     let known = match api {
         Api::AnthropicMessages => ("beta", "true"),
@@ -103,22 +106,24 @@ fn passed(api: Api, query: &str) -> Vec<(&'static str, &'static str)> {
     asked.then_some(known).into_iter().collect()
 }
 
-/// An error that stays one however often is asked.
+/// Returns an error that remains however often the program asks.
 fn finally(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(status, "relay", message).finally()
 }
 
-/// What the program is told where no model answered. flock has asked as often as made sense, so it is the status that
-/// programs ask again after the least: two of the four do not after 400. Claude Code and OpenCode do: they are told the
-/// same then. Where the provider says that the request is wrong, the program gets that in the provider's
-/// own words, because it may know how to mend it, and may ask again.
+/// Returns the response if no model answered.
+///
+/// flock has retried as often as made sense, so the status is the one that programs retry the least: two of the four do
+/// not retry after 400. Claude Code and OpenCode do, and are told the same again. If the provider says that the request
+/// is wrong, the program gets the provider's own words, because it may know how to correct the request and may ask
+/// again.
 fn refusal(ticket: &Ticket, want: Want, path: &str, refused: Refused) -> Response<Body> {
     let Refused { error, status, said } = refused;
     let (agent, turn) = (&ticket.agent, ticket.turn);
     tracing::warn!(%agent, %turn, %error, status, "no model answered");
-    // What can't be counted may still be answered.
+    // A request whose tokens can't be counted may still be answered.
     if want != Want::Count {
-        // Where there was no answer, it may come another time; not where the provider can't be asked at all.
+        // Without an answer (status 0) another attempt may succeed later, unless the provider can't be asked at all.
         let counted = if status == 0 && !error.is_passing() { 400 } else { status };
         ticket.calls.note(|count| count.refused = Some((counted, error.to_string())));
         if trouble_of(&error).is_some_and(|trouble| trouble != Trouble::TooLong) {
@@ -129,7 +134,7 @@ fn refusal(ticket: &Ticket, want: Want, path: &str, refused: Refused) -> Respons
     if let (Some(said), 400 | 413 | 422) = (said, status) {
         *response.body_mut() = Body::from(said.to_string());
     }
-    // Whatever shape it has, it is JSON.
+    // The body is JSON in every case.
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

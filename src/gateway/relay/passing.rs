@@ -1,5 +1,5 @@
-//! An answer on its way to the program: each piece goes on at once, as it came. What it took is settled before the
-//! program can know that it has ended.
+//! Forwards an answer to the program. Each piece goes on at once and unchanged. The cost is settled before the program
+//! can know that the answer has ended.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Ticket, headers};
 use crate::provider::ProviderError;
 use crate::provider::passing::Answer;
 
-/// The answer, as the program is to have it. Whoever stops reading it ends the request.
+/// Returns the response for the program. If its reader goes away, the request ends.
 pub(super) fn response(
     mut answer: Answer,
     toll: Option<Toll>,
@@ -26,7 +26,7 @@ pub(super) fn response(
     let (status, headers): (_, HeaderMap) =
         (answer.status, headers::answered(&std::mem::take(&mut answer.headers)));
     let mut passing = Passing { answer, toll, ticket, _place: place };
-    // It goes out in one write with the head, before any other task has to be woken for it.
+    // The first piece goes out in one write with the head, before any other task has to wake up for it.
     let first = passing.first();
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(passing.on(sender));
@@ -35,12 +35,12 @@ pub(super) fn response(
         match receiver.recv().await {
             Some(Some(piece)) => Some((Ok(piece), Some(receiver))),
             Some(None) => None,
-            // It did not come to its end, and the program is not to take it for one that did.
+            // The answer did not reach its end, and the program must not take it for complete.
             None => Some((Err(io::Error::other("the answer broke off")), None)),
         }
     });
     let pieces = stream::iter(first.map(Ok)).chain(rest);
-    // Without a length: a program that knows it might be gone before the count is made.
+    // The response has no length. A program that knows the length might be gone before the cost is settled.
     let mut response = Response::new(Body::from_stream(pieces));
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -49,25 +49,27 @@ pub(super) fn response(
 
 struct Passing {
     answer: Answer,
-    /// `None` once it is settled, and for what costs nothing.
+    /// `None` once the cost is settled, and for requests that cost nothing.
     toll: Option<Toll>,
     ticket: Arc<Ticket>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Passing {
-    /// Hands the answer on, and at its end nothing. In a task of its own: a program that does not read, as one in a frozen
-    /// sandbox, has nobody look whether its turn is over.
+    /// Forwards the answer, and `None` at its end.
+    ///
+    /// This runs in a task of its own. If a program does not read, for example in a frozen sandbox, nobody polls the
+    /// body, and the end of the turn would go unnoticed.
     async fn on(mut self, sender: mpsc::Sender<Option<Bytes>>) {
         let over = self.ticket.over.clone();
         tokio::select! {
             biased;
             () = over.cancelled() => {}
-            // Whoever asked has gone.
+            // The program has disconnected.
             () = sender.closed() => {}
             () = self.hand(&sender) => {}
         }
-        // The request ends and is settled before the program can see that its answer has.
+        // The request ends and is settled before the program can see the end of its answer.
         drop(self);
     }
 
@@ -80,7 +82,7 @@ impl Passing {
         }
     }
 
-    /// The next piece; `None` at the end.
+    /// Returns the next piece, or `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
         let piece = self.answer.chunk().await;
         match piece {
@@ -104,28 +106,28 @@ impl Passing {
         }
     }
 
-    /// What came with the answer's head.
+    /// Returns the piece that came with the head of the answer.
     fn first(&mut self) -> Option<Bytes> {
         let piece = self.answer.first()?;
         self.look();
         Some(piece)
     }
 
-    /// Settles it where what has come is all there is, before that is passed on.
+    /// Settles the cost if the answer has come completely. This happens before the last piece is passed on.
     fn look(&mut self) {
         if self.answer.is_over() || self.answer.failure().is_some() {
             self.settle(true);
         }
     }
 
-    /// `is_end` where the answer has come to its end, and it was not the program that went.
+    /// Settles the cost. `is_end` is `true` if the answer has ended, and `false` if the program has disconnected.
     fn settle(&mut self, is_end: bool) {
         let Some(mut toll) = self.toll.take() else { return };
         let usage = self.answer.usage();
         if let Some(usage) = usage {
             toll.told(usage, self.answer.written());
         }
-        // The count of what it took first: whoever sees the answer counted sees that, too.
+        // The cost is settled first: whoever sees the answer counted sees the cost as well.
         drop(toll);
         let is_good = self.answer.is_complete() || self.answer.is_unread();
         let failure = self.answer.failure();
@@ -133,6 +135,7 @@ impl Passing {
         let failure = failure.map(ToString::to_string);
         self.ticket.calls.note(|count| {
             if is_good && (is_end || usage.is_some()) {
+                // An error of an earlier attempt no longer matters once a later call was answered.
                 count.answered += 1;
                 count.refused = None;
             } else if is_end {

@@ -1,4 +1,4 @@
-//! How each model API is asked, and how it says that something is wrong. Pure.
+//! Knows the paths of each model API and the format of its errors. Pure.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ use crate::runtime::cli::program::relay_path;
 const APIS: [Api; 4] =
     [Api::AnthropicMessages, Api::OpenAiResponses, Api::GoogleGenerativeAi, Api::OpenAiCompletions];
 
-/// The wire format that is spoken below this path, and the rest of the path, without a slash before it.
+/// Returns the wire format of a path and the rest of the path, without a leading slash.
 fn place(path: &str) -> Option<(Api, &str)> {
     APIS.iter().find_map(|api| Some((*api, path.strip_prefix(relay_path(*api))?.strip_prefix('/')?)))
 }
 
-/// What a request to this path is for, and in which wire format; `None` for all that is not passed on. The model that
-/// a path names is not looked at.
+/// Returns the wire format and the purpose of a request to this path, or `None` if the path is not passed on. The model
+/// that a path names is ignored.
 #[must_use]
 pub fn asked(path: &str) -> Option<(Api, Want)> {
     let (api, rest) = place(path)?;
@@ -27,6 +27,7 @@ pub fn asked(path: &str) -> Option<(Api, Want)> {
         (Api::AnthropicMessages, "v1/messages/count_tokens") => Want::Count,
         (Api::GoogleGenerativeAi, rest) => {
             let (model, method) = rest.strip_prefix("v1beta/models/")?.rsplit_once(':')?;
+            // A slash in the model's name could lead to another path of the provider.
             if model.is_empty() || model.contains('/') {
                 return None;
             }
@@ -42,13 +43,13 @@ pub fn asked(path: &str) -> Option<(Api, Want)> {
     Some((api, want))
 }
 
-/// Whether a path of this wire format is where models of that one are asked: two may share one.
+/// Returns `true` if both wire formats have the same path. Models of one are then asked at the path of the other.
 #[must_use]
 pub fn is_same(one: Api, other: Api) -> bool {
     relay_path(one) == relay_path(other)
 }
 
-/// An error in the words of the API that is spoken below this path; `None` where none is.
+/// Returns an error in the format of the API that this path belongs to, or `None` if the path is not below `/relay`.
 #[must_use]
 pub fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Option<Value> {
     let rest = path.strip_prefix("/relay")?;
@@ -83,6 +84,7 @@ pub fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Opti
         Some(Api::OpenAiResponses | Api::OpenAiCompletions) => {
             json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
         }
+        // An unknown path gets Anthropic's format.
         _ => json!({"type": "error", "error": {"type": kind, "message": message}}),
     })
 }

@@ -1,7 +1,8 @@
-//! What lets an agent program's turn in: two tokens, one for the relay and one for MCP. Each is worth that turn alone.
+//! Issues the two tokens of an agent program's turn, one for the relay and one for MCP. Each is good for that turn
+//! only.
 //!
-//! The program and every command that it runs see its tokens. So a token is random, says nothing, and is dead when
-//! the turn is over; of it only a digest is kept, and that in memory.
+//! The program and every command that it runs can see its tokens. So a token is random, carries no information, and is
+//! invalid once the turn is over. Only a digest of it is kept, in memory.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,54 +32,51 @@ struct Entry {
 
 type Digest = [u8; 32];
 
-/// What a turn's tokens stand for.
+/// The rights of a turn's tokens.
 pub struct Ticket {
-    /// Whose turn it is.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
-    /// The turn.
     pub turn: TurnId,
-    /// What flock's tools know the turn by.
+    /// The id by which flock's tools know the turn.
     pub source: Source,
     /// The agent's model.
     pub model: ModelRef,
-    /// How it is asked; `None` where the program asks with its own login.
+    /// The wire format of the model, or `None` if the program asks with its own login.
     pub api: Option<Api>,
-    /// What came of it so far.
+    /// The counts of its model calls so far.
     pub calls: Arc<Calls>,
     /// Cancelled when the turn is over.
     pub over: CancellationToken,
-    /// How many of its requests are worked on at once.
+    /// The slots for requests that are processed at the same time.
     pub places: Arc<Semaphore>,
     steps: AtomicU32,
-    /// What is told without asking anybody, where nobody has answered.
+    /// The error that is repeated without asking a provider, if no model has answered.
     pub(super) last_word: LastWord,
     counts: AtomicU32,
     running: Mutex<Vec<Running>>,
 }
 
-/// A call over MCP that runs.
+/// A running call over MCP.
 struct Running {
-    /// What its request is known by, as JSON: `1` is not `"1"`.
+    /// The id of the request as JSON text, so that `1` differs from `"1"`.
     request: String,
     cancel: CancellationToken,
 }
 
-/// How often a turn may have tokens counted. That costs nothing, so no budget ends it.
+/// Most token counts in one turn. A count costs nothing, so no budget limits it.
 pub const COUNTS: u32 = 200;
 
-/// Requests of one turn that are worked on at once; others wait.
+/// Most requests of one turn that are processed at the same time. Further ones wait.
 const AT_ONCE: usize = 8;
 
 impl Ticket {
-    /// The number of the turn's next model call, from 1.
+    /// Returns the number of the turn's next model call, counted from 1.
     #[must_use]
     pub fn step(&self) -> u32 {
         self.steps.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    /// A call over MCP runs until this is dropped.
+    /// Registers a call over MCP as running until the guard is dropped.
     #[must_use]
     pub fn call(&self, request: &Value) -> Called<'_> {
         let cancel = CancellationToken::new();
@@ -86,7 +84,7 @@ impl Ticket {
         Called { ticket: self, cancel }
     }
 
-    /// Cancels what runs for this request; one that nobody knows is passed over, as it may just have ended.
+    /// Cancels the running call of this request. An unknown request is ignored, because it may have just ended.
     pub fn cancel(&self, request: &Value) {
         let request = request.to_string();
         self.running().iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
@@ -96,7 +94,7 @@ impl Ticket {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether tokens may be counted once more.
+    /// Returns `true` if tokens may be counted once more, and counts that use.
     #[must_use]
     pub fn may_count(&self) -> bool {
         let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
@@ -104,33 +102,33 @@ impl Ticket {
     }
 }
 
-/// A call over MCP for as long as it runs.
+/// A guard for a running call over MCP.
 pub struct Called<'a> {
     ticket: &'a Ticket,
-    /// Cancelled when nobody wants it any more.
+    /// Cancelled when nobody wants the result any more.
     pub cancel: CancellationToken,
 }
 
 impl Drop for Called<'_> {
     fn drop(&mut self) {
+        // The token doubles as the mark of this entry: several calls may have the same request id.
         self.cancel.cancel();
         self.ticket.running().retain(|one| !one.cancel.is_cancelled());
     }
 }
 
-/// Tokens that were given out, and the end of their turn.
+/// The tokens that were issued for a turn, and the guard that ends them.
 pub struct Opened {
-    /// Opens the relay; `None` where the program asks with its own login.
+    /// The token for the relay, or `None` if the program asks with its own login.
     pub relay: Option<String>,
-    /// Opens MCP.
+    /// The token for MCP.
     pub mcp: String,
-    /// What they stand for.
     pub ticket: Arc<Ticket>,
-    /// Makes them worthless when it is dropped.
+    /// Invalidates the tokens when it is dropped.
     pub close: Close,
 }
 
-/// Makes a turn's tokens worthless when it is dropped, and ends what still runs with them.
+/// A guard that invalidates a turn's tokens when it is dropped, and ends everything that still runs with them.
 pub struct Close {
     tickets: Arc<Tickets>,
     ticket: Arc<Ticket>,
@@ -144,7 +142,7 @@ impl Drop for Close {
 }
 
 impl Tickets {
-    /// New tokens for this turn; without `api` none for the relay.
+    /// Issues new tokens for this turn. Without `api` there is none for the relay.
     #[must_use]
     pub fn open(self: &Arc<Self>, order: &Order, api: Option<Api>) -> Opened {
         let source = Source { agent: order.agent.clone(), conversation: order.conversation.clone() };
@@ -175,19 +173,19 @@ impl Tickets {
         Opened { relay, mcp, ticket, close }
     }
 
-    /// Whose turn a token opens the relay for.
+    /// Returns the ticket of the turn for which a token opens the relay.
     #[must_use]
     pub fn relay(&self, token: &[u8]) -> Option<Arc<Ticket>> {
         self.find(token, |entry| entry.relay.as_ref())
     }
 
-    /// Whose turn a token opens MCP for.
+    /// Returns the ticket of the turn for which a token opens MCP.
     #[must_use]
     pub fn mcp(&self, token: &[u8]) -> Option<Arc<Ticket>> {
         self.find(token, |entry| Some(&entry.mcp))
     }
 
-    /// Looks at all of them, so that the time it takes tells nothing of which one it was.
+    /// Compares the token with every entry, so that the time does not reveal which one matched.
     fn find(&self, token: &[u8], of: impl Fn(&Entry) -> Option<&Digest>) -> Option<Arc<Ticket>> {
         let shown = digest(token);
         let entries = self.entries();
@@ -206,7 +204,7 @@ impl Tickets {
     }
 }
 
-/// 256 random bits. Its first letters are for whoever finds it somewhere and wonders what it is.
+/// Returns a token with 256 random bits. Its prefix is for a person who finds it somewhere and wonders what it is.
 fn token(scope: &str) -> String {
     format!("flock-{scope}-{}", hex(&rand::random::<Digest>()))
 }

@@ -1,5 +1,5 @@
-//! What a model call costs: set aside before it is made, settled when its answer has been passed on, however that ended.
-//! The turn's own count is the same.
+//! The cost of a model call: a reservation is made before the call and settled after its answer has been passed on,
+//! however that ended. The same cost goes to the turn's own count.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use super::Ticket;
 use crate::agent::{ModelCall, Oversight, Paused, Reservation, Seen, Taken};
 use crate::provider::{ProviderError, Usage};
 
-/// What was set aside for one call; settled when this is dropped.
+/// The reservation for one call. Dropping it settles the cost.
 pub(super) struct Toll {
     oversight: Arc<dyn Oversight>,
     reservation: Option<Reservation>,
     ticket: Arc<Ticket>,
     call: ModelCall,
-    /// What was seen of it.
+    /// The tokens that were seen of the call.
     seen: Seen,
-    /// What the attempts took that have ended.
+    /// The cost of the attempts that have ended.
     ended: Taken,
-    /// Whether the answer of the one that runs has begun; `None` where none runs.
+    /// `true` once the answer of the running attempt has begun. `None` if no attempt runs.
     begun: Option<bool>,
 }
 
 impl Toll {
-    /// Sets aside what this call may cost, whose text comes to `text` tokens. It may wait.
+    /// Reserves what this call may cost. Its text is estimated at `text` tokens. The reservation may have to wait.
     pub(super) async fn reserve(
         oversight: &Arc<dyn Oversight>,
         ticket: &Arc<Ticket>,
@@ -42,24 +42,24 @@ impl Toll {
         })
     }
 
-    /// The provider is asked.
+    /// Records that the provider is being asked.
     pub(super) const fn asks(&mut self) {
         self.begun = Some(false);
     }
 
-    /// It has begun to answer.
+    /// Records that the provider has begun to answer.
     pub(super) const fn begins(&mut self) {
         self.begun = Some(true);
     }
 
-    /// It did not answer, or broke off.
+    /// Records that the attempt failed or broke off.
     pub(super) const fn failed(&mut self, error: Option<&ProviderError>) {
         if let Some(begun) = self.begun.take() {
             self.ended = self.ended.or(Taken::failed(error, begun));
         }
     }
 
-    /// It has said what its answer took, of which `written` tokens were seen.
+    /// Records the usage that the provider reported. `written` is the number of tokens that were seen of the answer.
     pub(super) const fn told(&mut self, usage: Usage, written: u64) {
         self.seen.output = written;
         self.begun = None;
@@ -69,7 +69,7 @@ impl Toll {
 
 impl Drop for Toll {
     fn drop(&mut self) {
-        // Given up in the middle, if it still runs.
+        // An attempt that still runs was abandoned in the middle.
         self.failed(None);
         let Some(reservation) = self.reservation.take() else { return };
         self.oversight.settle(reservation.with_seen(self.seen), self.ended);
@@ -78,7 +78,8 @@ impl Drop for Toll {
     }
 }
 
-/// What a call counts as where nobody knows it: as for the budget.
+/// Returns the usage of a call for the turn's count. If nobody knows it, it is estimated in the same way as for the
+/// budget.
 fn counted(taken: Taken, call: &ModelCall) -> Usage {
     match taken {
         Taken::Nothing => Usage::default(),

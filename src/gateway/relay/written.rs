@@ -1,5 +1,5 @@
-//! A request as the program has written it: what has to be known of it, and the agent's model put into it, with its
-//! limits. All other bytes stay as they are, because prompt caches go by them. Pure.
+//! A request as the program wrote it. This module reads what has to be known, and writes in the agent's model and its
+//! limits. All other bytes stay as they are, because prompt caches compare them. Pure.
 
 use std::ops::Range;
 
@@ -12,18 +12,18 @@ use super::length::Length;
 use crate::config::Api;
 use crate::runtime::cli::{PROGRAMS, Program};
 
-/// A request.
+/// A parsed request of a program.
 #[derive(Debug)]
 pub struct Written {
     bytes: Bytes,
-    /// Where its model stands, if it names one.
+    /// The place of its model name, if it has one.
     model: Option<Range<usize>>,
-    /// Where its first entry would stand.
+    /// The place where a first entry would go.
     start: usize,
     is_empty: bool,
-    /// How long an answer it wants.
+    /// The length of the answer that it wants.
     length: Length,
-    /// What is in it beside text.
+    /// The content besides text.
     seen: Seen,
 }
 
@@ -32,15 +32,17 @@ impl Written {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, or is not passed on, for whoever wrote the program.
+    /// Returns a text for the author of the program that says what is wrong with the request or why it is not passed
+    /// on.
     pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
+        // Some programs send bodies that no provider accepts. Each program module corrects its own.
         let mended = |bytes: Bytes, program: &&dyn Program| program.mended(&bytes, api).unwrap_or(bytes);
         let bytes = PROGRAMS.iter().fold(bytes, mended);
         let found = entries(&bytes);
         let found =
             found.map_err(|error| format!("the body is not a JSON object that can be read: {error}"))?;
-        // Which model answers is the agent's affair, not the program's; a server that does not look at the case of names
-        // would else take the other one.
+        // The agent's settings choose the model, and not the program. Names are compared without case, because a server
+        // that ignores case could otherwise take another model.
         let is_model = |name: &str| ["model", "models"].iter().any(|one| name.eq_ignore_ascii_case(one));
         let mut named = found.iter().filter(|(name, _)| is_model(name));
         let model = named.next();
@@ -59,30 +61,33 @@ impl Written {
         Ok(Self { model, start, is_empty, length, seen, bytes })
     }
 
-    /// Tokens of the request's text, estimated.
+    /// Returns the estimated number of tokens of the request's text.
     #[must_use]
     pub const fn text(&self) -> u64 {
         let Seen { bytes, picture_bytes, document_bytes, .. } = self.seen;
+        // Four bytes count as one token.
         bytes.saturating_sub(picture_bytes + document_bytes).div_ceil(4)
     }
 
-    /// Tokens of the request, estimated, for a model of this name that takes so many in all.
+    /// Returns the estimated number of tokens of the request for a model of this name with a context window of `window`
+    /// tokens.
     #[must_use]
     pub fn input(&self, api: Api, model: &str, window: u64) -> u64 {
         let Seen { pictures, document_bytes, .. } = self.seen;
-        // A page of a document may be a picture in a few hundred bytes; what does not fit the model it does not take.
+        // A page of a document may be a picture in a few hundred bytes, so each byte counts as a token. A model does
+        // not take more than its context window.
         let documents = document_bytes.min(window);
         self.text() + pictures.saturating_mul(picture(api, model)) + documents
     }
 
-    /// The most tokens of the answer to it, from a model that answers with this many at most.
+    /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
     #[must_use]
     pub fn output(&self, most: u64) -> u64 {
         self.length.most(most)
     }
 
-    /// The request to this model, which answers with this many tokens at most. A wire that names the model in the address
-    /// has it in the body only where the program put it there.
+    /// Returns the body for this model, which answers with at most `most` tokens. A wire format that names the model in
+    /// the URL has the name in the body only if the program put it there.
     #[must_use]
     pub fn to(&self, model: &str, api: Api, most: u64) -> Bytes {
         let name = match api {
@@ -99,6 +104,7 @@ impl Written {
                 edits.push((self.start..self.start, entry));
             }
         }
+        // Without a change the original bytes are shared and not copied.
         if edits.is_empty() {
             return self.bytes.clone();
         }
@@ -115,8 +121,10 @@ impl Written {
     }
 }
 
-/// The most tokens that a picture takes, whatever its size in bytes: a large one may be small in bytes. Models scale
-/// them down to a size of their own, and one family counts each piece of a picture for thirty.
+/// Returns the most tokens that a picture can take.
+///
+/// The number does not depend on the size in bytes, because a large picture may be small in bytes. Models scale
+/// pictures down to their own size. One family counts each piece of a picture about thirty times.
 fn picture(api: Api, model: &str) -> u64 {
     match api {
         Api::AnthropicMessages => 5_000,
@@ -212,7 +220,7 @@ mod tests {
             let tokens = input(&url, Api::OpenAiCompletions, model);
             assert!((most..most + 40).contains(&tokens), "{tokens}");
         }
-        // The same letters anywhere else are text.
+        // The same letters in any other place are text.
         let text = format!(r#"{{"messages":[{{"text":"{data}"}}]}}"#);
         let tokens = input(&text, Api::OpenAiCompletions, "gpt-5");
         assert!((100_000..100_020).contains(&tokens), "{tokens}");

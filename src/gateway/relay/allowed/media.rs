@@ -1,26 +1,26 @@
-//! Pictures, documents and sounds in a request: what stands in their place by the wire is not text to the model, and is
-//! not charged as text. A place that no wire has is none. Pure.
+//! Recognises pictures, documents and sounds in a request. In the places where a wire format has such data, it is no
+//! text to the model and is not charged as text. In any other place the data counts as text. Pure.
 
 use super::Seen;
 
 /// What an entry is to a piece of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Says how the data comes: Anthropic's `"type": "base64"`.
+    /// The form of the data: Anthropic's `"type": "base64"`.
     Type,
-    /// Says what the data is: `image/png`.
+    /// The media type of the data: `image/png`.
     Kind,
     /// The data.
     Data,
-    /// The data with its kind before it: `data:image/png;base64,…`.
+    /// The data after its media type: `data:image/png;base64,…`.
     Address,
 }
 
-/// The entry that an object stands in, and what it has told of media.
+/// The entry that holds an object, and what the object has said about media so far.
 #[derive(Default)]
 pub(super) struct Media {
     holder: Holder,
-    /// How often each was told: of what is told twice nobody knows which one counts.
+    /// How often each entry was given. If one is given twice, nobody knows which of them counts.
     types: u32,
     kinds: u32,
     datas: u32,
@@ -31,21 +31,21 @@ pub(super) struct Media {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holder {
-    /// Anything else.
+    /// Any other entry.
     #[default]
     Other,
     /// Anthropic's `source`.
     Source,
     /// Google's `inlineData`.
     Inline,
-    /// The `image_url` of completions.
+    /// The `image_url` of OpenAI's completions.
     ImageUrl,
-    /// Their `input_audio`.
+    /// The `input_audio` of OpenAI's completions.
     Audio,
 }
 
 impl Media {
-    /// Of an object in the entry of this name; of one that is in no entry the name is empty.
+    /// Creates the state for an object in the entry of this name. The name is empty for an object that is in no entry.
     pub(super) fn within(name: &str) -> Self {
         let holder = match name {
             "source" => Holder::Source,
@@ -57,7 +57,7 @@ impl Media {
         Self { holder, ..Self::default() }
     }
 
-    /// What an entry of this name is here, if it is anything.
+    /// Returns the role of an entry of this name in this object, if it has one, and counts the entry.
     pub(super) fn named(&mut self, name: &str) -> Option<Place> {
         let place = match (self.holder, name) {
             (Holder::Source, "type") => Place::Type,
@@ -76,13 +76,14 @@ impl Media {
         Some(place)
     }
 
-    /// The beginning of that entry's text, and the bytes of the whole.
+    /// Takes the beginning of such an entry's text, and the number of bytes of the whole text.
     pub(super) fn told(&mut self, place: Place, word: &str, bytes: usize) {
         match place {
             Place::Type => self.is_base64 = word == "base64",
             Place::Kind => self.is_picture = word.starts_with("image/"),
             Place::Data => self.bytes = bytes as u64,
             Place::Address => {
+                // Schemes and media types ignore case.
                 const PICTURE: &str = "data:image/";
                 let head = word.get(..PICTURE.len());
                 self.is_picture = head.is_some_and(|head| head.eq_ignore_ascii_case(PICTURE));
@@ -91,8 +92,9 @@ impl Media {
         }
     }
 
-    /// It is over: what it was is counted.
+    /// Counts the object at its end if it was a piece of media.
     pub(super) fn count(&self, seen: &mut Seen) {
+        // An object that is only almost a piece of media is charged as text, which costs more.
         let is_media = self.datas == 1
             && match self.holder {
                 Holder::Source => self.types == 1 && self.is_base64 && self.kinds == 1,

@@ -1,11 +1,12 @@
-//! What of a request is passed on: only what has the agent's own model answer what is in the request. A provider has
-//! tools of its own that reach the web, run code or look into the account, keeps conversations and files, fetches what
-//! an address leads to, and takes another price for another speed. All of that would go round the agent's network, its
-//! budget and its record, so it is refused, by name.
+//! Decides what is passed on of a request: only what lets the agent's own model answer the content of the request.
 //!
-//! `wire` has a table for each wire format, `walk` goes through a request by it. The outermost entries, the tools
-//! and what belongs to the price are on lists of what is let through; contents are looked through for what leads out.
-//! Pure.
+//! A provider has tools of its own that reach the web, run code or read the account. It keeps conversations and files,
+//! fetches URLs, and charges another price for another speed. All of that would bypass the agent's network rules, its
+//! budget and its record. So it is refused, and the error names it.
+//!
+//! `wire` has a table for each wire format, and `walk` checks a request against it. Outermost entries, tools and
+//! everything that affects the price must be on a list of what is allowed. Contents are searched for anything that
+//! reaches beyond the model. Pure.
 
 mod media;
 mod scan;
@@ -16,35 +17,35 @@ use std::fmt;
 
 use crate::config::Api;
 
-/// What a request has beside text.
+/// The size of a request, and its content besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Bytes of the whole request.
     pub bytes: u64,
-    /// How many pictures it has.
+    /// Number of pictures.
     pub pictures: u64,
-    /// Bytes of those, as they are written.
+    /// Bytes of the pictures, in their encoded form.
     pub picture_bytes: u64,
-    /// Bytes of documents and sounds, as they are written.
+    /// Bytes of documents and sounds, in their encoded form.
     pub document_bytes: u64,
 }
 
-/// What a request has that is not passed on. Names are those of the request, cut where they are long.
+/// The part of a request that is not passed on. Names come from the request and are cut if they are long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// An entry.
+    /// An entry that is not allowed.
     Entry(String),
-    /// A value of an entry.
+    /// A value that this entry may not have.
     Value(String),
-    /// An outermost entry a second time.
+    /// An outermost entry that occurs twice.
     Twice(String),
     /// A tool of this type.
     Tool(String),
-    /// A piece of contents of this type.
+    /// A piece of content of this type.
     Content(String),
-    /// An address in this entry.
+    /// A URL in this entry.
     Address(String),
-    /// Contents that are nested too deep.
+    /// Content that is nested too deeply.
     TooDeep,
 }
 
@@ -65,11 +66,11 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Looks through a request of this wire format, which is known to be JSON.
+/// Checks a request of this wire format. The body must be known to be valid JSON.
 ///
 /// # Errors
 ///
-/// The first thing in it that is not passed on.
+/// Returns the first part of it that is not passed on.
 pub fn check(body: &[u8], api: Api) -> Result<Seen, Refused> {
     walk::through(body, wire::of(api))
 }

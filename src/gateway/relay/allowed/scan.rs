@@ -1,29 +1,30 @@
-//! The pieces of a JSON document, one after the other, with every entry of every object: a document that is read into a
-//! map has lost what a key stood for the first time. Pure.
+//! Yields the tokens of a JSON document one after the other, with every entry of every object. A document that is
+//! parsed into a map would lose the first value of a repeated key. Pure.
 //!
-//! Whoever uses this knows already that the document is JSON; of what is not, it makes something, and always ends.
+//! Callers have already checked that the document is valid JSON. On other input the tokens mean little, but the
+//! iterator always ends.
 
 use memchr::memchr2;
 
-/// A piece of a document.
+/// A token of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'d> {
-    /// An object or an array begins.
+    /// The start of an object or an array.
     Open {
-        /// Whether it is an object.
+        /// `true` for an object.
         object: bool,
     },
-    /// The innermost of them ends.
+    /// The end of the innermost object or array.
     Close,
-    /// The name of an entry, as it is written between its quotes.
+    /// The name of an entry, as written between its quotes.
     Key(&'d [u8]),
-    /// A text, as it is written between its quotes.
+    /// A string, as written between its quotes.
     Text(&'d [u8]),
     /// A number, `true`, `false` or `null`.
     Word(&'d [u8]),
 }
 
-/// Goes through a document.
+/// An iterator over the tokens of a document.
 pub(super) struct Scanner<'d> {
     rest: &'d [u8],
 }
@@ -33,7 +34,7 @@ impl<'d> Scanner<'d> {
         Self { rest: document }
     }
 
-    /// Passes over the rest of what was opened last.
+    /// Skips the rest of the object or array that was opened last.
     pub(super) fn close(&mut self) {
         let mut open = 1_usize;
         for token in self.by_ref() {
@@ -48,7 +49,7 @@ impl<'d> Scanner<'d> {
         }
     }
 
-    /// What stands before the quote that ends a text.
+    /// Returns the text up to the quote that ends a string.
     fn text(&mut self) -> &'d [u8] {
         let mut at = 0;
         while let Some(found) = memchr2(b'"', b'\\', &self.rest[at..]) {
@@ -58,7 +59,7 @@ impl<'d> Scanner<'d> {
                 self.rest = &rest[1..];
                 return text;
             }
-            // Whatever is escaped, it ends nothing.
+            // An escaped character never ends the string.
             at = (at + 2).min(self.rest.len());
         }
         std::mem::take(&mut self.rest)
@@ -78,6 +79,7 @@ impl<'d> Iterator for Scanner<'d> {
             b'"' => {
                 self.rest = rest;
                 let text = self.text();
+                // In valid JSON only the name of an entry is followed by a colon.
                 let is_key = self.rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
                 return Some(if is_key { Token::Key(text) } else { Token::Text(text) });
             }
@@ -98,8 +100,8 @@ const fn is_between(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b':')
 }
 
-/// The beginning of a text as it is meant, up to so many characters. Half a surrogate pair, which JSON can write and
-/// nothing else can, is told as a replacement character.
+/// Decodes the beginning of a string, up to `most` characters. Half of a surrogate pair, which only JSON can write,
+/// becomes a replacement character.
 pub(super) fn meant(written: &[u8], most: usize, into: &mut String) {
     into.clear();
     let mut rest = written;
@@ -108,6 +110,7 @@ pub(super) fn meant(written: &[u8], most: usize, into: &mut String) {
         let (meant, after) = if *first == b'\\' {
             escaped(after)
         } else {
+            // A UTF-8 character has at most four bytes.
             let end = rest.len().min(4);
             let length = (1..=end).find(|length| std::str::from_utf8(&rest[..*length]).is_ok());
             let length = length.unwrap_or(1);
@@ -119,7 +122,7 @@ pub(super) fn meant(written: &[u8], most: usize, into: &mut String) {
     }
 }
 
-/// What an escape means, and what comes after it.
+/// Returns the character that an escape stands for, and the text after it.
 fn escaped(rest: &[u8]) -> (Option<char>, &[u8]) {
     let Some((sign, after)) = rest.split_first() else { return (None, rest) };
     let meant = match sign {
@@ -133,6 +136,7 @@ fn escaped(rest: &[u8]) -> (Option<char>, &[u8]) {
             let after = &after[4..];
             let second = after.strip_prefix(b"\\u").and_then(unit);
             return match (char::from_u32(first), second) {
+                // The first unit alone is no character, so it must be half of a pair.
                 (None, Some(second)) => {
                     let pair = char::decode_utf16([first, second].map(|unit| unit as u16)).next();
                     match pair {
@@ -148,7 +152,7 @@ fn escaped(rest: &[u8]) -> (Option<char>, &[u8]) {
     (Some(meant), after)
 }
 
-/// Four hexadecimal digits.
+/// Parses four hexadecimal digits.
 fn unit(digits: &[u8]) -> Option<u32> {
     let digits = std::str::from_utf8(digits.get(..4)?).ok()?;
     u32::from_str_radix(digits, 16).ok()
@@ -161,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// The document that the pieces are of; of keys that come twice the last counts, as in a map.
+    /// Rebuilds the document from its tokens. The last value of a repeated key counts, as in a map.
     fn built(document: &str) -> Value {
         fn value<'d>(tokens: &mut Scanner<'d>, token: Token<'d>) -> Value {
             let read = |text: &[u8]| {
@@ -211,7 +215,7 @@ mod tests {
         })
     }
 
-    /// The same, with each text written in escapes alone and with spaces between.
+    /// Returns the same document with each string written only in escapes, and with spaces between the tokens.
     fn disguised(value: &Value) -> String {
         let text = |text: &str| {
             let units: String = text.encode_utf16().map(|unit| format!("\\u{unit:04X}")).collect();

@@ -1,18 +1,18 @@
-//! Goes once through a request and looks at every entry of it, wherever it stands and however it is written. Pure.
+//! Walks once through a request and checks every entry of it, in any place and in any spelling. Pure.
 
 use super::media::{Media, Place};
 use super::scan::{Scanner, Token, meant};
 use super::wire::{Rule, Wire};
 use super::{Refused, Seen};
 
-/// How deep contents may be nested: that of the programs' requests is below ten.
+/// Greatest allowed nesting of contents. The programs' requests stay below ten.
 const DEEPEST: usize = 200;
-/// Characters of a name or a word that are looked at: all that mean something are shorter.
+/// Number of characters of a name or a string that are decoded. Every one with a meaning is shorter.
 const LONGEST: usize = 80;
 
-/// An object or an array that is open.
+/// An open object or array.
 struct Frame {
-    /// What it is looked at as.
+    /// The kind as which it is checked.
     as_: As,
     /// What the value that comes next is looked at as.
     next: As,
@@ -21,26 +21,26 @@ struct Frame {
     media: Media,
 }
 
-/// What a value is looked at as.
+/// The kind as which a value is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum As {
     /// The outermost object.
     Top,
-    /// A value of this rule.
+    /// A value under this rule.
     Ruled(Rule),
     /// The type of a tool.
     ToolType,
-    /// The type of a piece of contents.
+    /// The type of a piece of content.
     ContentType,
-    /// A text that may be an address.
+    /// A string that may be a URL.
     Address,
-    /// An entry that leads out, unless it is nothing.
+    /// An entry that reaches beyond the model. Only `null` is allowed.
     Out,
-    /// A text that belongs to a picture or a document.
+    /// A string that belongs to a picture or a document.
     Part(Place),
 }
 
-/// Goes through a request of this wire.
+/// Checks a request against the table of its wire format.
 pub(super) fn through(document: &[u8], wire: &'static Wire) -> Result<Seen, Refused> {
     let mut walk = Walk {
         wire,
@@ -63,19 +63,19 @@ pub(super) fn through(document: &[u8], wire: &'static Wire) -> Result<Seen, Refu
 struct Walk {
     wire: &'static Wire,
     frames: Vec<Frame>,
-    /// The outermost object's names so far, folded.
+    /// The folded names of the outermost object so far.
     keys: Vec<String>,
-    /// The name that was read last, as it is meant.
+    /// The decoded name that was read last.
     name: String,
-    /// The same, folded.
+    /// The same name, folded.
     folded: String,
-    /// The last text that was read.
+    /// The string that was read last.
     word: String,
     seen: Seen,
 }
 
 impl Walk {
-    /// Takes a piece; whether what it opens can be passed over.
+    /// Takes a token. Returns `true` if the object or array that it opens can be skipped.
     fn take(&mut self, token: Token<'_>) -> Result<bool, Refused> {
         match token {
             Token::Key(written) => {
@@ -99,7 +99,7 @@ impl Walk {
         }
     }
 
-    /// What the value that comes is looked at as.
+    /// Returns the kind as which the next value is checked.
     fn expected(&self) -> As {
         match self.frames.last() {
             None => As::Top,
@@ -107,13 +107,14 @@ impl Walk {
         }
     }
 
-    /// What the value of the entry that was just named is looked at as.
+    /// Returns the kind as which the value of the entry that was just named is checked.
     fn entry(&mut self) -> Result<As, Refused> {
         let Some(frame) = self.frames.last_mut() else { return Ok(As::Top) };
         let (name, folded) = (self.name.as_str(), self.folded.as_str());
         let within = || rule(self.wire.within, |known| known == name);
         Ok(match frame.as_ {
             As::Top => {
+                // Servers differ in which of two equal names they use, so a repetition could hide a value.
                 if self.keys.iter().any(|before| before == folded) {
                     return Err(Refused::Twice(name.to_owned()));
                 }
@@ -132,6 +133,7 @@ impl Walk {
             As::Ruled(Rule::Tool) => {
                 if folded == "type" {
                     As::ToolType
+                // The entry of a tool can be what selects a service of the provider, so only known ones pass.
                 } else if self.wire.tool_entries.is_some_and(|known| !known.contains(&folded)) {
                     As::Out
                 } else {
@@ -139,6 +141,7 @@ impl Walk {
                 }
             }
             _ => {
+                // This comes before the allowed names, so that no other rule can let such an entry pass.
                 if self.wire.out.iter().any(|names| names.contains(&folded)) {
                     As::Out
                 } else if let Some(rule) = within() {
@@ -148,6 +151,7 @@ impl Walk {
                     As::ContentType
                 } else if let Some(place) = frame.media.named(name) {
                     As::Part(place)
+                // An unknown entry of this name may be something that the provider fetches.
                 } else if folded.ends_with("url") || folded.ends_with("uri") {
                     As::Address
                 } else {
@@ -157,10 +161,11 @@ impl Walk {
         })
     }
 
-    /// Whether what is opened can be passed over.
+    /// Checks an object or array at its start. Returns `true` if it can be skipped.
     fn open(&mut self, object: bool) -> Result<bool, Refused> {
         let expected = self.expected();
         let as_ = match expected {
+            // The provider does not interpret data, so nothing in it needs a check.
             As::Ruled(Rule::Data) => return Ok(true),
             As::Ruled(Rule::Tools) if !object => As::Ruled(Rule::Tools),
             As::Ruled(Rule::Tool) if object => As::Ruled(Rule::Tool),
@@ -173,13 +178,14 @@ impl Walk {
         if self.frames.len() >= DEEPEST {
             return Err(Refused::TooDeep);
         }
-        // Of an array all values are alike; of an object each entry says what its value is.
+        // All values of an array are of the same kind. In an object each entry sets the kind of its value.
         let next = match expected {
             As::Ruled(Rule::Tools) => As::Ruled(Rule::Tool),
             As::Part(Place::Address) => As::Address,
             As::Part(_) => as_,
             expected => expected,
         };
+        // The name belongs to this object only if the object is the value of that entry.
         let is_entry = self.frames.last().is_some_and(|frame| frame.object);
         let holder = if is_entry && object { self.name.as_str() } else { "" };
         self.frames.push(Frame { as_, next, object, media: Media::within(holder) });
@@ -200,6 +206,8 @@ impl Walk {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.media.told(Place::Type, word, written.len());
                 }
+                // A tool may also be described in the content. Such a type has a date at its end and must be a known
+                // one.
                 let dated = undated(word);
                 !self.wire.out_types.contains(&word)
                     && (self.wire.dated_tools.is_empty()
@@ -219,7 +227,7 @@ impl Walk {
 
     fn word(&self, word: &[u8]) -> Result<(), Refused> {
         let is_let = match self.expected() {
-            // A program may write out what it does not want.
+            // A program may write out an option that it does not use.
             _ if word == b"null" => true,
             As::Ruled(Rule::Only(_)) => word == b"false",
             As::Ruled(Rule::Data | Rule::Content) | As::ContentType | As::Address | As::Part(_) => true,
@@ -244,24 +252,24 @@ impl Walk {
     }
 }
 
-/// The rule of the first name that is the one.
+/// Returns the rule of the first name for which `is_it` returns `true`.
 fn rule(table: &[(&str, Rule)], mut is_it: impl FnMut(&str) -> bool) -> Option<Rule> {
     table.iter().find(|(known, _)| is_it(known)).map(|(_, rule)| *rule)
 }
 
-/// The beginning of a word that ends with the day of a version, as `bash_20250124`.
+/// Returns the beginning of a word that ends with the date of a version, such as `bash_20250124`.
 fn undated(word: &str) -> Option<&str> {
     let (family, day) = word.rsplit_once('_')?;
     (day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit())).then_some(family)
 }
 
-/// Whether an address is what it leads to.
+/// Returns `true` if a URL holds its data itself.
 fn is_data(address: &str) -> bool {
     address.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 
-/// A name as every server that is lenient with names would take it: without regard to case, and to what stands between
-/// words. Two letters beside the Latin ones have a Latin one as their small form.
+/// Writes a name in the form in which every lenient server would read it: without regard to case and to separators. Two
+/// non-Latin letters have a Latin one as their lower case.
 fn fold(name: &str, into: &mut String) {
     into.clear();
     for sign in name.chars() {

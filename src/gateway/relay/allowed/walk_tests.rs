@@ -1,4 +1,4 @@
-//! What is let through and what is not, in each wire, however it is written.
+//! Tests what is passed on and what is refused, in each wire format and in any spelling.
 
 use std::fmt::Write as _;
 
@@ -15,9 +15,9 @@ fn checked(body: &Value, api: Api) -> Result<Seen, Refused> {
     check(body.to_string().as_bytes(), api)
 }
 
-/// Requests as the programs send them, with all that is harmless and looks as if it were not.
+/// Returns a request as the programs send it, with everything that is harmless but looks suspicious.
 fn harmless(api: Api) -> Value {
-    // What a tool takes, and what it was given, is the program's own affair.
+    // The schema and the arguments of a tool are data of the program.
     let schema = json!({"type": "object", "properties": {
         "url": {"type": "string", "format": "uri", "default": "https://a.example"},
         "file_id": {"type": "string"}, "tools": {"type": ["array", "null"]}, "container": {}, "fileData": {},
@@ -118,7 +118,8 @@ fn harmless(api: Api) -> Value {
     }
 }
 
-/// What leads out of each wire: of the outermost object, of tools, of contents.
+/// Returns everything that reaches beyond the model in each wire format: in the outermost object, in tools, and in
+/// contents.
 fn ways_out(api: Api) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
     let all = |value: Value| match value {
         Value::Array(all) => all,
@@ -210,7 +211,7 @@ fn ways_out(api: Api) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
     (all(top), all(tools), all(contents))
 }
 
-/// The requests with one way out each.
+/// Returns requests with one forbidden part each.
 fn hostile(api: Api) -> Vec<Value> {
     let (top, tools, contents) = ways_out(api);
     let mut bodies = Vec::new();
@@ -237,7 +238,7 @@ fn hostile(api: Api) -> Vec<Value> {
                 (0, _) => all.push(way.clone()),
                 (1, Api::GoogleGenerativeAi) => all[0]["parts"].as_array_mut().unwrap().push(way.clone()),
                 (1, _) => all.push(json!({"role": "user", "content": [way]})),
-                // Somewhere that nobody knows of.
+                // A place that no wire format knows.
                 _ => all.push(json!({"role": "user", "of_tomorrow": {"deep": [[way]]}})),
             }
             bodies.push(body);
@@ -309,7 +310,7 @@ fn however_deep_it_ends() {
         assert!(check(deep(100).as_bytes(), api).is_ok());
         assert_eq!(check(deep(1_000_000).as_bytes(), api), Err(Refused::TooDeep));
     }
-    // What is not looked into may be as deep as it likes.
+    // Data is not walked, so it may be nested to any depth.
     let schema = format!("{}{}", "{\"a\":".repeat(5_000), "1".to_owned() + &"}".repeat(5_000));
     let body = format!("{{\"tools\": [{{\"input_schema\": {schema}}}], \"container\": 1}}");
     assert_eq!(check(body.as_bytes(), Api::AnthropicMessages), Err(Refused::Entry("container".to_owned())));
@@ -375,7 +376,7 @@ fn a_picture_is_one_only_in_its_place() {
         let seen = checked(&json!({list: [{"parts": [content]}]}), api).unwrap();
         assert_eq!((seen.pictures, seen.document_bytes), (pictures, documents), "{content}");
     }
-    // Two kinds, or two data: nobody knows which one counts.
+    // With two types or two data entries nobody knows which one counts.
     for double in [
         r#"{"type":"base64","type":"text","media_type":"image/png","data":"QUJD"}"#,
         r#"{"type":"base64","media_type":"image/png","media_type":"text/plain","data":"QUJD"}"#,
@@ -386,7 +387,7 @@ fn a_picture_is_one_only_in_its_place() {
     }
 }
 
-/// The same document in other words: entries in another order, letters as escapes, spaces, what is there twice.
+/// Returns the same document in another form: entries in another order, letters as escapes, and additional spaces.
 fn disguised(value: &Value, seed: &mut u64) -> String {
     let mut next = |of: u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -460,7 +461,7 @@ proptest! {
     }
 }
 
-/// Not a promise but a measure: `cargo test --release --lib -- --ignored --nocapture largest_request`.
+/// This is a measurement and not a test: `cargo test --release --lib -- --ignored --nocapture largest_request`.
 #[test]
 #[ignore = "a measurement"]
 fn how_long_the_largest_request_is_looked_at() {

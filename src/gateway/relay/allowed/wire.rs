@@ -1,47 +1,47 @@
-//! What of each wire format is passed on. The names are those of the APIs' own documentation and of what the programs
-//! send; what is not here is refused, because nobody knows what it would do at the provider.
+//! The tables of what is passed on in each wire format. The names come from the documentation of the APIs and from the
+//! requests of the programs. Any other name is refused, because nobody knows what it would do at the provider.
 
 use crate::config::Api;
 
-/// What may stand in the place of an entry.
+/// The rule for the value of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Anything, looked through for what leads out.
+    /// Any value, which is searched for anything that reaches beyond the model.
     Content,
-    /// Anything: it is data to the provider, whatever its entries are called.
+    /// Any value. It is data to the provider, whatever its entries are called.
     Data,
     /// A list of tools that the program runs itself.
     Tools,
-    /// One of them.
+    /// One of these tools.
     Tool,
-    /// One of these words, `false` or nothing: whatever else it could be stores something or changes the price.
+    /// One of these words, `false` or `null`. Any other value stores something or changes the price.
     Only(&'static [&'static str]),
 }
 
 use Rule::{Content, Data, Only, Tool, Tools};
 
-/// Never.
+/// Rule for an option that must stay off.
 const OFF: Rule = Only(&[]);
-/// The usual price.
+/// Rule for the usual price.
 const TIER: Rule = Only(&["auto", "default", "standard_only", "standard"]);
 
-/// A wire format.
+/// The table of one wire format.
 pub(super) struct Wire {
-    /// Entries of the outermost object.
+    /// Allowed entries of the outermost object.
     pub(super) top: &'static [(&'static str, Rule)],
-    /// Whether names count as the same however they are spelt: Google takes `cachedContent` and `cached_content`.
+    /// `true` if names count as equal in any spelling: Google accepts `cachedContent` and `cached_content`.
     pub(super) is_loose: bool,
-    /// Entries within contents that are data, or are tools, by their exact names.
+    /// Entries within contents that are data or tools, by their exact names.
     pub(super) within: &'static [(&'static str, Rule)],
-    /// Entries within contents that lead out, folded, in several lists: what was stored before, what is elsewhere.
+    /// Folded names of entries within contents that reach beyond the model: to stored data or to other places.
     pub(super) out: &'static [&'static [&'static str]],
-    /// Types of contents that lead out.
+    /// Types of contents that reach beyond the model.
     pub(super) out_types: &'static [&'static str],
     /// Types of tools that the program runs itself.
     pub(super) tools: &'static [&'static str],
-    /// The same, with the day of a version after it: `bash_20250124`.
+    /// Types of such tools that are followed by the date of a version: `bash_20250124`.
     pub(super) dated_tools: &'static [&'static str],
-    /// The only entries of a tool, folded, where its type does not say everything.
+    /// The only allowed entries of a tool, folded, for formats in which the type of a tool does not say everything.
     pub(super) tool_entries: Option<&'static [&'static str]>,
 }
 
@@ -91,7 +91,7 @@ const ANTHROPIC: Wire = Wire {
     tool_entries: None,
 };
 
-/// Names that OpenAI's two APIs give to the same.
+/// Names that mean the same in both of OpenAI's APIs.
 const OPENAI_OUT: &[&str] = &[
     "fileid",
     "fileids",
@@ -137,7 +137,8 @@ const RESPONSES: Wire = Wire {
         ("service_tier", TIER),
     ],
     is_loose: false,
-    // A call of a program's own tool is told with what the model gave it, and an answer with where that is from.
+    // A call of a program's own tool carries the arguments from the model, and an answer carries its sources. Both are
+    // data.
     within: &[
         ("arguments", Data),
         ("annotations", Data),
@@ -218,12 +219,12 @@ const COMPLETIONS: Wire = Wire {
     ],
     is_loose: false,
     within: &[("arguments", Data), ("annotations", Data), ("logprobs", Data), ("tools", Tools)],
-    // An answer that was spoken before is kept at the provider.
+    // An earlier spoken answer is stored at the provider, and `audio` refers to it.
     out: &[OPENAI_OUT, &["audio"]],
     out_types: &["item_reference", "mcp", "web_search"],
     tools: &["function", "custom"],
     dated_tools: &[],
-    // Routers run what they find beside the type.
+    // Routers also act on entries beside the type.
     tool_entries: Some(&[
         "type",
         "function",
@@ -259,7 +260,7 @@ const GOOGLE: Wire = Wire {
         ("response_json_schema", Data),
         ("tools", Tools),
     ],
-    // Another model may be chosen by the configuration of an answer.
+    // The generation settings can choose another model.
     out: &[&[
         "filedata",
         "fileuri",
@@ -275,7 +276,7 @@ const GOOGLE: Wire = Wire {
     tool_entries: Some(&["functiondeclarations", "computeruse"]),
 };
 
-/// The table of a wire format that is passed on.
+/// Returns the table of a wire format.
 pub(super) const fn of(api: Api) -> &'static Wire {
     match api {
         Api::AnthropicMessages => &ANTHROPIC,
