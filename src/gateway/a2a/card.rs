@@ -1,11 +1,11 @@
-//! An agent's card as A2A has it. One document serves both versions: each finds its own keys in it, and a
-//! client that knows 1.0 takes those.
+//! Builds an agent's A2A card. One document serves both versions of the protocol. Each version finds its own keys in
+//! it, and a client that knows 1.0 uses those.
 
 use serde_json::{Value, json};
 
 use crate::swarm::card::{Card, Skill};
 
-/// The card of an agent that is reached through the gateway at this port.
+/// Returns the card of an agent that clients reach through the gateway at this port.
 #[must_use]
 pub fn show(card: &Card, port: u16) -> Value {
     let home = format!("http://127.0.0.1:{port}");
@@ -18,6 +18,7 @@ pub fn show(card: &Card, port: u16) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "provider": {"organization": "flock", "url": home},
         "supportedInterfaces": [interface("1.0"), interface("0.3")],
+        // From here on these are the keys of 0.3 for what `supportedInterfaces` says in 1.0.
         "protocolVersion": "0.3.0",
         "url": url,
         "preferredTransport": "JSONRPC",
@@ -41,7 +42,7 @@ pub fn show(card: &Card, port: u16) -> Value {
     })
 }
 
-/// All cards, each with its agent's id and role.
+/// Returns all cards, each with the id and the role of its agent.
 #[must_use]
 pub fn directory(cards: &[Card], port: u16) -> Value {
     let entry = |card: &Card| {

@@ -1,5 +1,5 @@
-//! Watching one task: what changes is committed before it is told, so a follower is told by the gateway's
-//! events and reads what is so. Nothing is kept for it anywhere, and it may come and go as it likes.
+//! Follows one task. A change is committed before it is announced, so the gateway's events wake a follower, and it then
+//! reads the current state. No state is kept for a follower anywhere, so it may come and go at any time.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
 use crate::store::{StoreError, Task, TaskMessage};
 
-/// What a follower sees.
+/// One observation of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The task changed.
     Changed,
-    /// Its turn calls this tool.
+    /// The task's turn calls this tool.
     Tool(String),
-    /// Nothing, for a while.
+    /// Nothing happened for a while.
     Nothing,
-    /// The gateway stops.
+    /// The gateway is stopping.
     Stopping,
 }
 
-/// What a task waits for whose agent is frozen, in a sentence. One that has ended, or waits for its client, waits for no
-/// thaw.
+/// Returns a sentence that says what a task waits for if its agent is frozen. Returns `None` if the agent is not
+/// frozen, or if the task has ended or waits for its client.
 #[must_use]
 pub fn held(gateway: &Gateway, task: &Task) -> Option<String> {
     let agent = Some(task.assignee()).filter(|_| !view::settles(task.state))?;
@@ -34,7 +34,7 @@ pub fn held(gateway: &Gateway, task: &Task) -> Option<String> {
     Some(format!("{text}; the task goes on once it is thawed: flock thaw {agent}"))
 }
 
-/// Follows one task.
+/// A watcher of one task.
 pub struct Follower {
     gateway: Arc<Gateway>,
     changes: watch::Receiver<u64>,
@@ -42,51 +42,41 @@ pub struct Follower {
     task: Task,
 }
 
-/// How many events are looked at in one go.
+/// Number of events that are read at a time.
 const BATCH: usize = 256;
 
 impl Follower {
-    /// Follows the task with this id; `None` where there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Starts to follow the task with this id. Returns `None` if there is no such task.
     pub fn new(gateway: &Arc<Gateway>, id: &str) -> Result<Option<Self>, StoreError> {
-        // Where the events are is looked at before the task: what happens in between is seen twice, not never.
+        // The position among the events is taken before the task is read. A change in between is then seen twice rather
+        // than never.
         let (changes, position) = (gateway.events.watch(), gateway.events.now());
         let task = gateway.swarm.store().task(id)?;
         Ok(task.map(|task| Self { gateway: Arc::clone(gateway), changes, position, task }))
     }
 
-    /// The task as it was last seen.
+    /// Returns the task as it was last seen.
     #[must_use]
     pub const fn task(&self) -> &Task {
         &self.task
     }
 
-    /// What it waits for where its agent is frozen.
+    /// Returns a sentence that says what the task waits for if its agent is frozen.
     #[must_use]
     pub fn held(&self) -> Option<String> {
         held(&self.gateway, &self.task)
     }
 
-    /// What was said in it.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the messages of the task.
     pub fn said(&self) -> Result<Vec<TaskMessage>, StoreError> {
         self.gateway.swarm.store().task_messages(&self.task.id)
     }
 
-    /// Waits for what comes next.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Waits for the next observation.
     pub async fn next(&mut self) -> Result<Seen, StoreError> {
         loop {
             match self.gateway.events.after(self.position, BATCH) {
+                // Some events fell out of the ring. The task itself tells if one of them was about it.
                 Next::Lost => {
                     self.position = self.gateway.events.now();
                     if self.look()? {
@@ -95,8 +85,10 @@ impl Follower {
                 }
                 Next::Events(events) if events.is_empty() => {
                     let is_over = tokio::select! {
+                        // A closed channel means that the gateway is gone.
                         changed = self.changes.changed() => changed.is_err(),
                         () = self.gateway.stop.cancelled() => true,
+                        // The look finds a change whose event was missed.
                         () = tokio::time::sleep(SILENCE) => {
                             return Ok(if self.look()? { Seen::Changed } else { Seen::Nothing });
                         }
@@ -117,15 +109,16 @@ impl Follower {
         }
     }
 
-    /// What an event means to this task.
+    /// Returns what an event means for this task, if it means anything.
     fn read(&mut self, text: &str) -> Result<Option<Seen>, StoreError> {
         let mut lines = text.lines();
         let mut field = |name: &str| lines.find_map(|line| line.strip_prefix(name));
         let (name, data) = (field("event: ").unwrap_or_default(), field("data: ").unwrap_or_default());
-        // Most events are of others; they are not worth parsing.
+        // Most events are about other things and are not worth parsing.
         if name == "task.changed" && data.contains(&self.task.id) {
             return Ok(self.look()?.then_some(Seen::Changed));
         }
+        // The task itself does not change when its agent is frozen or thawed, but the sentence about it does.
         if matches!(name, "agent.frozen" | "agent.thawed") && !view::settles(self.task.state) {
             let data: Value = serde_json::from_str(data).unwrap_or_default();
             return Ok((data["agent"] == self.task.assignee().as_str()).then_some(Seen::Changed));
@@ -138,10 +131,11 @@ impl Follower {
         if data["turn"] != turn.as_str() {
             return Ok(None);
         }
+        // The name of a tool comes from the model's request, so it is cleaned and cut.
         Ok(data["tool"].as_str().map(|tool| Seen::Tool(crate::clean::summary(tool, 64))))
     }
 
-    /// Reads the task; whether it changed since it was last read.
+    /// Reads the task again. Returns `true` if it has changed since the last read.
     fn look(&mut self) -> Result<bool, StoreError> {
         match self.gateway.swarm.store().task(&self.task.id)? {
             Some(task) if task != self.task => {

@@ -1,8 +1,8 @@
-//! The Agent2Agent protocol: the home's agents for clients of other systems, over JSON-RPC and server-sent
-//! events. Both versions in use are spoken, 1.0 and 0.3; a method's name says which one is.
+//! The Agent2Agent protocol. It makes the agents of a home available to clients of other systems, over JSON-RPC and
+//! server-sent events. It supports both versions in use, 1.0 and 0.3. The name of a method says which one is meant.
 //!
-//! A request's way: [`rpc`] understands the call, [`request`] what it wants, [`serve`] does it, [`view`] says
-//! what came of it in the words of its version. [`follow`] watches a task, [`stream`] tells of it.
+//! Path of a request: [`rpc`] parses the call, [`request`] its parameters, [`serve`] carries it out, and [`view`] puts
+//! the result into the form of its version. [`follow`] watches a task, and [`stream`] reports on it.
 
 pub mod card;
 pub mod follow;

@@ -1,4 +1,4 @@
-//! What a call's parameters say, in either version.
+//! Parses the parameters of a call, in either version.
 
 use serde_json::{Map, Value};
 
@@ -6,25 +6,25 @@ use super::Version;
 use super::rpc::Fault;
 use crate::store::TaskState;
 
-/// The most bytes of an id that a client chooses.
+/// Most bytes of an id that a client chooses.
 const MAX_ID: usize = 64;
-/// The most bytes of a message's name.
+/// Most bytes of a message's name.
 const MAX_NAME: usize = 256;
-/// The most parts of a message.
+/// Most parts of a message.
 const MAX_PARTS: usize = 64;
 
 /// A message for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
-    /// The name that the client gave it.
+    /// The id that the client gave the message.
     pub name: String,
-    /// What it says: its texts, and its data as JSON.
+    /// The text parts of the message, and its data parts as JSON.
     pub text: String,
-    /// The conversation it belongs to, where the client names one.
+    /// The conversation that the message belongs to, if the client names one.
     pub context: Option<String>,
-    /// The task it is a reply in.
+    /// The task that the message replies to, if it is a reply.
     pub task: Option<String>,
-    /// Whether the client waits for what comes of it.
+    /// `true` if the client waits for the outcome.
     pub waits: bool,
     /// How much of the conversation the client wants back.
     pub history: Option<usize>,
@@ -32,11 +32,12 @@ pub struct Incoming {
 
 type Object = Map<String, Value>;
 
-/// The message of a call.
+/// Returns the message of a call.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// Returns a [`Fault`] if the message, its parts or its settings are missing, of the wrong type or too long, or if they
+/// ask for push notifications or for content that is not supported.
 pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
     let message = object(params, "message")?.ok_or_else(|| Fault::params("`message` is missing"))?;
     let name = text(message, "messageId")?.filter(|name| !name.is_empty());
@@ -64,6 +65,7 @@ pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
         return Err(Fault::push());
     }
     accepts_text(settings)?;
+    // Both versions wait by default, but they name the option by its opposite.
     let waits = match version {
         Version::V03 => field(settings, "blocking").and_then(Value::as_bool).unwrap_or(true),
         Version::V1 => !field(settings, "returnImmediately").and_then(Value::as_bool).unwrap_or(false),
@@ -102,53 +104,54 @@ fn part(part: &Value) -> Result<String, Fault> {
     }
 }
 
-/// Answers are text: a client that takes nothing of the kind is told at once.
+/// Checks that the client accepts text, because all answers are text.
 fn accepts_text(settings: &Object) -> Result<(), Fault> {
     let Some(modes) = field(settings, "acceptedOutputModes").and_then(Value::as_array) else { return Ok(()) };
     let is_text = |mode: &Value| {
         mode.as_str().is_some_and(|mode| matches!(mode, "text" | "*/*" | "*") || mode.starts_with("text/"))
     };
+    // An empty list sets no restriction.
     if modes.is_empty() || modes.iter().any(is_text) {
         return Ok(());
     }
     Err(Fault::content("answers are text/plain"))
 }
 
-/// The id of a task, and how much of its conversation is wanted.
+/// Returns the id of a task, and the number of messages that the client wants with it.
 ///
 /// # Errors
 ///
-/// What is wrong with the parameters.
+/// Returns a [`Fault`] if a parameter is missing or has the wrong type.
 pub fn task(params: &Object) -> Result<(String, Option<usize>), Fault> {
     let id = text(params, "id")?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| Fault::params("`id` is missing"))?;
     Ok((id.to_owned(), history(params)?))
 }
 
-/// Which tasks a client wants listed.
+/// The parameters of a call that lists tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Those of this conversation.
+    /// Only tasks of this conversation.
     pub context: Option<String>,
-    /// Those in this state.
+    /// Only tasks in this state.
     pub state: Option<TaskState>,
-    /// Those that changed at this time (Unix milliseconds) or later.
+    /// Only tasks that changed at this time (Unix milliseconds) or later.
     pub since: Option<i64>,
-    /// The last id of the page before.
+    /// Id of the last task on the page before.
     pub after: Option<String>,
-    /// The most of them.
+    /// Most tasks on the page.
     pub limit: u32,
-    /// How much of their conversations is wanted.
+    /// Number of messages of each task that the client wants. `None` stands for all.
     pub history: Option<usize>,
-    /// Whether their answers are.
+    /// `true` if the client wants the answers of the tasks.
     pub artifacts: bool,
 }
 
-/// What a call for a list asks.
+/// Returns the parameters of a call that lists tasks.
 ///
 /// # Errors
 ///
-/// What is wrong with the parameters.
+/// Returns a [`Fault`] if a parameter has the wrong type or a value that does not exist.
 pub fn listing(params: &Object) -> Result<Listing, Fault> {
     let state = match text(params, "status")? {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
@@ -166,6 +169,7 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
     });
     let limit = match field(params, "pageSize") {
         None | Some(Value::Null) => 50,
+        // The JSON form of protocol buffers may write an unset number as 0.
         Some(size) => match size.as_u64() {
             Some(0) => 50,
             Some(size @ 1..=100) => u32::try_from(size).unwrap_or(50),
@@ -193,8 +197,8 @@ fn history(object: &Object) -> Result<Option<usize>, Fault> {
     }
 }
 
-/// What an object has under this name, or under the one that the protocol's buffers have for it: who reads their JSON
-/// form takes both.
+/// Returns the value with this name, or with the name in the protocol's buffers. Readers of their JSON form must accept
+/// both.
 fn field<'a>(of: &'a Object, key: &str) -> Option<&'a Value> {
     of.get(key).or_else(|| of.get(&snake_case(key)))
 }
@@ -230,7 +234,8 @@ fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, Fault> {
     }
 }
 
-/// An id that becomes part of a session's key: two of them must never become the same.
+/// Returns an id that becomes part of a session's key. Two different ids must never become the same, so only a few
+/// characters are allowed.
 fn chosen_id(message: &Object, key: &str) -> Result<Option<String>, Fault> {
     let Some(id) = text(message, key)?.filter(|id| !id.is_empty()) else { return Ok(None) };
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

@@ -1,28 +1,28 @@
-//! JSON-RPC 2.0: the call around a request, and the errors of A2A. Every answer to a call has the status 200,
-//! also one that tells of an error: clients read no other.
+//! JSON-RPC 2.0: the envelope of a call, and the errors of A2A. Every response to a call has the status 200, even with
+//! an error, because clients read no other.
 
 use serde_json::{Map, Value, json};
 
 use super::Version;
 
-/// What a call asks for.
+/// The operation that a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Send a message and wait for what comes of it.
+    /// Send a message and wait for the outcome.
     Send,
-    /// The same, told as it comes.
+    /// Send a message and stream the outcome.
     Stream,
-    /// A task as it is.
+    /// Return a task.
     Get,
     /// Stop a task.
     Cancel,
-    /// Be told of a task again.
+    /// Stream the changes of an existing task.
     Subscribe,
-    /// The tasks of the caller.
+    /// List the tasks of the caller.
     List,
-    /// Anything about push notifications.
+    /// Any operation on push notifications.
     Push,
-    /// A card for those who are known.
+    /// Return a card for authenticated clients.
     ExtendedCard,
 }
 
@@ -50,26 +50,22 @@ const METHODS: &[(&str, Version, Method)] = &[
     ("GetExtendedAgentCard", Version::V1, Method::ExtendedCard),
 ];
 
-/// A call that was understood.
+/// A call that was parsed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// What the answer is found by.
+    /// The id that the response repeats.
     pub id: Value,
-    /// The version it is made in.
     pub version: Version,
-    /// What it asks for.
     pub method: Method,
-    /// With what.
     pub params: Map<String, Value>,
 }
 
 /// An error of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its number.
+    /// The JSON-RPC error code.
     pub code: i32,
     reason: &'static str,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -78,12 +74,12 @@ impl Fault {
         Self { code, reason, message: message.into() }
     }
 
-    /// It is no JSON.
+    /// The body is not JSON.
     pub fn parse(message: impl Into<String>) -> Self {
         Self::new(-32700, "PARSE_ERROR", message)
     }
 
-    /// It is no call.
+    /// The body is not a call.
     pub fn request(message: impl Into<String>) -> Self {
         Self::new(-32600, "INVALID_REQUEST", message)
     }
@@ -98,7 +94,7 @@ impl Fault {
         Self::new(-32602, "INVALID_PARAMS", message)
     }
 
-    /// A fault of this machine. The client only learns that it happened.
+    /// A defect on this machine. The client learns only that it happened.
     #[must_use]
     pub fn internal() -> Self {
         Self::new(-32603, "INTERNAL_ERROR", "the gateway failed to do this")
@@ -117,47 +113,47 @@ impl Fault {
         Self::new(-32001, "TASK_NOT_FOUND", "there is no such task")
     }
 
-    /// The task has come to its end.
+    /// The task has ended already.
     pub fn not_cancelable(message: impl Into<String>) -> Self {
         Self::new(-32002, "TASK_NOT_CANCELABLE", message)
     }
 
-    /// Nothing is pushed from here.
+    /// Push notifications are not supported.
     #[must_use]
     pub fn push() -> Self {
         let message = "push notifications are not supported: ask for the task, or subscribe to it";
         Self::new(-32003, "PUSH_NOTIFICATION_NOT_SUPPORTED", message)
     }
 
-    /// It can't be done, as things stand.
+    /// The operation is not possible in the current state.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(-32004, "UNSUPPORTED_OPERATION", message)
     }
 
-    /// Content of this kind is not taken, or not given.
+    /// This type of content is not accepted or not available.
     pub fn content(message: impl Into<String>) -> Self {
         Self::new(-32005, "CONTENT_TYPE_NOT_SUPPORTED", message)
     }
 
-    /// There is one card only.
+    /// There is no other card than the agent's own.
     #[must_use]
     pub fn extended_card() -> Self {
         let message = "there is no other card than the agent's own";
         Self::new(-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", message)
     }
 
-    /// A version that is not spoken here.
+    /// This version of the protocol is not supported.
     #[must_use]
     pub fn version() -> Self {
         Self::new(-32009, "VERSION_NOT_SUPPORTED", "versions 1.0 and 0.3 of A2A are spoken here")
     }
 }
 
-/// Understands a body as a call. `version` is the header `A2A-Version`.
+/// Parses a body as a call. `version` is the value of the header `A2A-Version`.
 ///
 /// # Errors
 ///
-/// What is wrong, and the call's id as far as there is one.
+/// Returns the fault with the id of the call, or with `null` if the call has none.
 pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, Fault)> {
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| (Value::Null, Fault::parse(format!("the body is not JSON: {error}"))))?;
@@ -167,6 +163,7 @@ pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, Fault)> 
             Fault::request("the body must be one JSON-RPC call; batches are not taken"),
         ));
     };
+    // The id is read first, so that every later fault can carry it.
     let id = match body.remove("id") {
         Some(id @ (Value::String(_) | Value::Number(_))) => id,
         None | Some(Value::Null) => Value::Null,
@@ -196,17 +193,17 @@ fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -
     Ok(Call { id: id.clone(), version: *version, method: *method, params })
 }
 
-/// Whether a version is one of ours; the patch counts for nothing.
+/// Returns `true` if a version is supported. Its patch number does not matter.
 fn is_spoken(header: &str) -> bool {
     let mut parts = header.trim().split('.');
-    // None at all is what clients of 0.3 send.
+    // Clients of 0.3 send an empty version.
     matches!(
         (parts.next(), parts.next()),
         (Some(""), None) | (Some("1"), None | Some("0")) | (Some("0"), Some("3"))
     )
 }
 
-/// The answer to a call.
+/// Returns the response to a call.
 #[must_use]
 pub fn answer(id: &Value, result: Result<Value, Fault>) -> Value {
     match result {

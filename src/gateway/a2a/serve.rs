@@ -1,4 +1,4 @@
-//! Doing what a call asks for. Whose tasks a caller may see and stop is known from its credential.
+//! Carries out a call. The credential of the caller decides which tasks it may see and stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,19 @@ use crate::store::{IdempotencyKey, StoreError, Task, TaskFilter, TaskKind, TaskS
 use crate::swarm::SwarmError;
 use crate::swarm::task::a2a_requester;
 
-/// How long a client is kept waiting for what comes of its message; then it gets the task as it is.
+/// Longest time for which a client waits for the outcome of its message. After that it gets the task in its current
+/// state.
 const WAIT: Duration = Duration::from_secs(300);
 
-/// A caller and the agent it talks to.
+/// A caller and the agent that it talks to.
 pub struct Client<'a> {
-    /// The gateway.
     pub gateway: &'a Arc<Gateway>,
     /// The caller's name, from its credential.
     pub name: &'a str,
-    /// The agent.
     pub agent: &'a AgentId,
 }
 
-/// The answer to a call.
+/// Returns the response to a call.
 pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
     match done(client, call).await {
@@ -90,7 +89,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
 }
 
 impl Client<'_> {
-    /// A new task, or one that goes on with this message.
+    /// Creates a task for the message, or continues the task that it replies to.
     async fn accept(&self, incoming: &Incoming) -> Result<Task, Fault> {
         let swarm = &self.gateway.swarm;
         let Some(id) = &incoming.task else {
@@ -102,6 +101,7 @@ impl Client<'_> {
                 swarm.send_a2a(self.name, self.agent, &context, &incoming.text, Some(self.key(incoming)));
             return sent.await.map_err(fault);
         };
+        // A repeated reply is answered before the state is checked, because the first one has changed the state.
         if let Some(task) = self.replied(id, incoming)? {
             return Ok(task);
         }
@@ -119,13 +119,14 @@ impl Client<'_> {
         if let Err(SwarmError::Refused(_)) = &sent
             && let Some(task) = self.replied(id, incoming)?
         {
-            // The same reply came twice at once.
+            // The same reply came twice at the same time, and the other one was first.
             return Ok(task);
         }
         sent.map_err(fault)
     }
 
-    /// A message's name is its idempotency key: the client that sends it again gets what came of the first.
+    /// Returns the idempotency key of a message, which is its id. A client that repeats a message gets the outcome of
+    /// the first one.
     fn key(&self, incoming: &Incoming) -> IdempotencyKey {
         let said = json!([incoming.text, incoming.context, incoming.task]);
         IdempotencyKey {
@@ -135,7 +136,7 @@ impl Client<'_> {
         }
     }
 
-    /// The task, where it has this reply already.
+    /// Returns the task if it has received this reply before.
     fn replied(&self, id: &str, incoming: &Incoming) -> Result<Option<Task>, Fault> {
         let key = self.key(incoming);
         let first = self.gateway.swarm.store().keyed_request(&key, unix_ms());
@@ -158,8 +159,10 @@ impl Client<'_> {
         Ok(view::noted(version, task, follow::held(self.gateway, task).as_deref(), shown))
     }
 
-    /// The task once nothing more comes by itself, or as it is when that takes too long or its agent is frozen: then it
-    /// ends with the thaw, and nobody knows when that is.
+    /// Waits until the task no longer changes by itself.
+    ///
+    /// It returns earlier if that takes too long or if the agent is frozen. A frozen task ends only after a thaw, and
+    /// nobody knows when that is.
     async fn settled(&self, task: Task) -> Result<Task, Fault> {
         let mut follower = self.follow(&task.id)?;
         let agents = std::slice::from_ref(self.agent);
@@ -175,6 +178,7 @@ impl Client<'_> {
             }
             Ok::<_, StoreError>(())
         };
+        // A timeout is no error: the task is returned as it was last seen.
         if let Ok(Err(error)) = tokio::time::timeout(WAIT, settle).await {
             return Err(failed(&error));
         }
@@ -185,6 +189,7 @@ impl Client<'_> {
         let task = self.own(id)?;
         match self.gateway.stop_task(&a2a_requester(self.name), &task.id).await {
             Ok(task) => Ok(task),
+            // The task may have ended since it was read, so its state is read again.
             Err(SwarmError::Refused(_)) => {
                 let state = self.own(id)?.state;
                 Err(Fault::not_cancelable(format!("the task is {}", state.as_str())))
@@ -206,6 +211,7 @@ impl Client<'_> {
         let store = self.gateway.swarm.store();
         let total = store.count_tasks(&filter).map_err(|error| failed(&error))?;
         let page = TaskFilter { before: asked.after.clone(), ..filter };
+        // One more task than asked for shows if there is a further page.
         let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| failed(&error))?;
         let limit = asked.limit as usize;
         let has_more = tasks.len() > limit;
@@ -216,7 +222,8 @@ impl Client<'_> {
         Ok(json!({"tasks": shown, "nextPageToken": token, "pageSize": tasks.len(), "totalSize": total}))
     }
 
-    /// A task of this caller with this agent. Another one is not told from one that is not there.
+    /// Returns a task of this caller with this agent. A foreign task gets the same error as a missing one, so a caller
+    /// can't probe for ids.
     fn own(&self, id: &str) -> Result<Task, Fault> {
         let task = self.gateway.swarm.store().task(id).map_err(|error| failed(&error))?;
         let is_own = |task: &Task| {

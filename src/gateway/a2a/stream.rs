@@ -1,5 +1,5 @@
-//! A task told as it goes, as server-sent events: the task as it is, what changes, what is being done, and the
-//! answer. A client that goes away stops nothing; it can come back and be told the rest.
+//! Streams a task as server-sent events: its current state, its changes, the tools that it calls, and its answer. A
+//! client that disconnects stops nothing, and it can subscribe again for the rest.
 
 use std::convert::Infallible;
 
@@ -25,25 +25,26 @@ struct Teller {
     over: bool,
 }
 
-/// Until when a stream goes on.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Until nothing more comes by itself: the client that sent a message has the next word where it is asked something.
+    /// The stream ends when the task no longer changes by itself. A client that sent a message has to reply if it is
+    /// asked something.
     Settled,
-    /// Until the task has come to its end: a subscriber need not be the one that replies.
+    /// The stream ends with the task. A subscriber need not be the client that replies.
     Final,
 }
 
-/// How a task is told of.
+/// The options of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Telling {
-    /// How many messages of its conversation go along at first; all without it.
+    /// Number of messages of the conversation that the first event carries. `None` stands for all.
     pub history: Option<usize>,
-    /// Until when.
+    /// The end of the stream.
     pub until: Until,
 }
 
-/// The answer to the call with this id: everything about the followed task.
+/// Returns the response to the call with this id: a stream about the followed task.
 #[must_use]
 pub fn tell(follower: Follower, version: Version, id: Value, telling: Telling) -> Response<Body> {
     let teller = Teller { follower, version, id, telling, begun: false, over: false };
@@ -73,6 +74,7 @@ impl Teller {
                 let note = format!("calls {tool}");
                 Some(self.data(view::status_update(self.version, self.follower.task(), Some(&note), false)))
             }
+            // A comment keeps proxies from closing a silent connection.
             Ok(Seen::Nothing) => Some(": still working\n\n".to_owned()),
             Ok(Seen::Stopping) => None,
             Err(error) => {
@@ -97,7 +99,7 @@ impl Teller {
         let mut out = self.data(view::given(self.version, shown));
         self.over = self.is_last(task.state);
         if self.over {
-            // It has come to this while it was taken on: the end is told all the same.
+            // The task came to this state while it was accepted. Its end is reported all the same.
             out.push_str(&self.data(view::status_update(self.version, task, None, true)));
         }
         out
@@ -113,6 +115,7 @@ impl Teller {
     fn change(&mut self) -> String {
         let task = self.follower.task();
         let mut out = String::new();
+        // The answer goes out before the status, because the status ends the stream.
         if task.state == TaskState::Completed {
             out.push_str(&self.data(view::artifact_update(self.version, task)));
         }

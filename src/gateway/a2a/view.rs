@@ -1,12 +1,12 @@
-//! Tasks in the words of each version.
+//! Builds the JSON form of tasks for each version of the protocol.
 
 use serde_json::{Map, Value, json};
 
 use super::Version;
 use crate::store::{Task, TaskMessage, TaskState};
 
-/// A task as it is, with what was `said` in it. `history` is how many messages of that go along, the newest; all without
-/// it.
+/// Returns a task in its current state. `said` holds its messages, and `history` is the number of them that are
+/// included, the newest ones. `None` includes all.
 #[must_use]
 pub fn task(
     version: Version,
@@ -32,7 +32,7 @@ pub fn task(
     kind(version, "task", shown)
 }
 
-/// A shown task with a word about what it waits for.
+/// Adds a note about what a task waits for to its JSON form.
 #[must_use]
 pub fn noted(version: Version, task: &Task, note: Option<&str>, mut shown: Value) -> Value {
     if note.is_some() {
@@ -41,7 +41,8 @@ pub fn noted(version: Version, task: &Task, note: Option<&str>, mut shown: Value
     shown
 }
 
-/// That a task changed. `note` says what is being done meanwhile, `is_last` that the stream ends with it.
+/// Returns the event for a change of a task. `note` says what is being done meanwhile, and `is_last` is `true` if the
+/// stream ends with this event.
 #[must_use]
 pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last: bool) -> Value {
     let update = json!({
@@ -50,6 +51,7 @@ pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last:
         "status": status(version, task, note),
     });
     match version {
+        // Only 0.3 marks the last event. In 1.0 the end of the stream says it.
         Version::V03 => {
             let mut update = kind(version, "status-update", update);
             update["final"] = is_last.into();
@@ -59,7 +61,7 @@ pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last:
     }
 }
 
-/// A task's answer.
+/// Returns the event with a task's answer.
 #[must_use]
 pub fn artifact_update(version: Version, task: &Task) -> Value {
     let update = json!({
@@ -75,7 +77,7 @@ pub fn artifact_update(version: Version, task: &Task) -> Value {
     }
 }
 
-/// A task as the answer to a message, or at the beginning of a stream.
+/// Wraps a task as the response to a message, or as the first event of a stream.
 #[must_use]
 pub fn given(version: Version, shown: Value) -> Value {
     match version {
@@ -84,7 +86,7 @@ pub fn given(version: Version, shown: Value) -> Value {
     }
 }
 
-/// Whether nothing more comes by itself.
+/// Returns `true` if a task in this state no longer changes by itself.
 #[must_use]
 pub const fn settles(state: TaskState) -> bool {
     state.is_final() || matches!(state, TaskState::InputRequired)
@@ -124,7 +126,7 @@ fn conversation(version: Version, task: &Task, said: &[TaskMessage]) -> Vec<Valu
     said.iter().enumerate().map(shown).collect()
 }
 
-/// What is known of the conversation of a task that was begun before all of it was kept.
+/// Returns what is known of the conversation of a task that began before flock stored all messages.
 fn last_words(version: Version, task: &Task) -> Vec<Value> {
     let mut messages = vec![message(version, task, "request", true, &task.request)];
     if let Some(question) = &task.question {
@@ -165,7 +167,7 @@ fn part(version: Version, text: &str) -> Value {
     kind(version, "text", json!({"text": text}))
 }
 
-/// In 0.3 everything says what it is.
+/// Adds the `kind` that every object has in 0.3.
 fn kind(version: Version, kind: &str, shown: Value) -> Value {
     match (version, shown) {
         (Version::V03, Value::Object(shown)) => {

@@ -3,7 +3,7 @@
 
 use super::Seen;
 
-/// What an entry is to a piece of media.
+/// The role of an entry in a piece of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// The form of the data: Anthropic's `"type": "base64"`.

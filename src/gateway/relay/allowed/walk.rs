@@ -14,9 +14,9 @@ const LONGEST: usize = 80;
 struct Frame {
     /// The kind as which it is checked.
     as_: As,
-    /// What the value that comes next is looked at as.
+    /// The kind as which the next value is checked.
     next: As,
-    /// Whether it is an object.
+    /// `true` for an object.
     object: bool,
     media: Media,
 }
