@@ -15,8 +15,8 @@ pub mod view;
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// 0.3: parts and results name their `kind`, methods are like paths.
+    /// Version 0.3: parts and results have a `kind`, and methods look like paths.
     V03,
-    /// 1.0: the protocol's buffers written as JSON.
+    /// Version 1.0: the protocol's buffers in their JSON form.
     V1,
 }

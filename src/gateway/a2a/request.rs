@@ -26,7 +26,7 @@ pub struct Incoming {
     pub task: Option<String>,
     /// `true` if the client waits for the outcome.
     pub waits: bool,
-    /// How much of the conversation the client wants back.
+    /// Number of messages of the conversation that the client wants back. `None` stands for all.
     pub history: Option<usize>,
 }
 

@@ -1,18 +1,19 @@
-//! Where a client wants its answer to end (`stop`, `max_tokens`). An agent's model calls tools and thinks with the same
-//! limits, so they are not handed to it: the final text is cut, whole or as it is streamed.
+//! The end of an answer as the client wants it (`stop`, `max_tokens`). These limits are not handed to the agent's
+//! model, because they would also apply to its tool calls and its thinking. flock cuts the final text instead, as a
+//! whole or while it is streamed.
 
 use crate::agent::{Stop, TurnOutcome};
 use crate::tool::bounded::start;
 
-/// The bytes of a token, as flock estimates it everywhere.
+/// Bytes in a token, as flock estimates it everywhere.
 const TOKEN: usize = 4;
 
-/// Where an answer ends.
+/// The limits of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// Before the first of these.
+    /// The answer ends before the first of these texts.
     pub stops: Vec<String>,
-    /// After so many tokens.
+    /// The answer ends after this number of tokens.
     pub tokens: Option<usize>,
 }
 
@@ -23,7 +24,7 @@ impl Bound {
         self.stops.is_empty() && self.tokens.is_none()
     }
 
-    /// The outcome of a turn as its client gets it.
+    /// Returns the outcome of a turn with its text cut to these limits.
     #[must_use]
     pub fn applied(&self, outcome: TurnOutcome) -> TurnOutcome {
         let mut cutter = Cutter::new(self.clone());
@@ -34,46 +35,48 @@ impl Bound {
     }
 }
 
-/// Cuts a text that comes in pieces.
+/// Cuts a text that arrives in pieces.
 #[derive(Clone, Debug)]
 pub struct Cutter {
     bound: Bound,
-    /// What could be the beginning of a stop.
+    /// Text that could be the beginning of a stop text.
     held: String,
-    /// How much was let through.
+    /// Bytes that were let through.
     taken: usize,
-    /// Why the text ended, if it did.
+    /// The reason why the text ended, if it has.
     pub ended: Option<Stop>,
 }
 
 impl Cutter {
-    /// A cutter of one text.
+    /// Creates a cutter for one text.
     #[must_use]
     pub const fn new(bound: Bound) -> Self {
         Self { bound, held: String::new(), taken: 0, ended: None }
     }
 
-    /// What of this piece, and of what was held before it, is let through.
+    /// Takes a piece, and returns the text that may be sent now. It may begin with text that was held back before.
     pub fn take(&mut self, piece: &str) -> String {
         if self.ended.is_some() {
             return String::new();
         }
         self.held.push_str(piece);
+        // The earliest stop text counts, whichever of them it is.
         if let Some(at) = self.bound.stops.iter().filter_map(|stop| self.held.find(stop.as_str())).min() {
             self.held.truncate(at);
             let text = self.let_through(at);
+            // `let_through` may have ended the text already, at the limit of tokens.
             self.ended.get_or_insert(Stop::End);
             return text;
         }
         self.let_through(self.held.len() - self.unsure())
     }
 
-    /// What was held to the end of the text. The next piece begins another text.
+    /// Returns the text that was held back until the end. The next piece begins another text.
     pub fn rest(&mut self) -> String {
         if self.ended.is_some() { String::new() } else { self.let_through(self.held.len()) }
     }
 
-    /// Another text begins.
+    /// Starts another text, with all limits anew.
     pub fn begin_anew(&mut self) {
         (self.held, self.taken, self.ended) = (String::new(), 0, None);
     }
@@ -82,6 +85,7 @@ impl Cutter {
         let mut text: String = self.held.drain(..bytes).collect();
         let left = self.bound.tokens.map_or(usize::MAX, |most| most.saturating_mul(TOKEN) - self.taken);
         if text.len() > left {
+            // The cut must not fall into the middle of a character.
             text.truncate(start(&text, left).len());
             self.ended = Some(Stop::Length);
         }
@@ -89,7 +93,7 @@ impl Cutter {
         text
     }
 
-    /// The length of the longest end of what is held that a stop begins with.
+    /// Returns the length of the longest suffix of the held text that is a prefix of a stop text.
     fn unsure(&self) -> usize {
         let begins = |stop: &String| {
             let most = stop.len().saturating_sub(1).min(self.held.len());

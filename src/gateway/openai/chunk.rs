@@ -1,4 +1,4 @@
-//! A streamed answer: writes the parts of one turn as server-sent events.
+//! Writes a streamed answer: the parts of one turn as server-sent events.
 
 use axum::http::StatusCode;
 use serde::Serialize;
@@ -9,32 +9,32 @@ use super::{Head, Tokens, finish_reason};
 use crate::agent::{TurnEvent, TurnOutcome};
 use crate::gateway::error::ApiError;
 
-/// What a client wants to see besides text.
+/// The content that a client wants besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// Usage at the end.
+    /// `true` for the usage at the end.
     pub usage: bool,
-    /// What the agent does, as named events that OpenAI's format does not have.
+    /// `true` for the agent's activity, as named events that OpenAI's format does not have.
     pub activity: bool,
 }
 
-/// Writes the events of one answer.
+/// A writer for the events of one answer.
 #[derive(Debug)]
 pub struct Writer {
-    /// Everything of a chunk up to its choices.
+    /// The beginning of each chunk, up to its choices.
     before: String,
-    /// Everything after them.
+    /// The end of each chunk, after its choices.
     after: &'static str,
     extras: Extras,
-    /// Text was written, so more of it after a tool call needs a gap.
+    /// Tells if text was written. More text after a tool call then needs a gap.
     gap: Gap,
-    /// Text came since the last tool call.
+    /// `true` if text came since the last tool call.
     came: bool,
-    /// What was written since the last tool call is no part of the answer.
+    /// `true` if the text since the last tool call is not part of the answer.
     replaced: bool,
     /// Cuts each text of the answer.
     cutter: Cutter,
-    /// The text is written when it is known to have the form that was asked for.
+    /// `true` if the text is held back until it is known to have the requested format.
     is_checked: bool,
 }
 
@@ -46,7 +46,8 @@ enum Gap {
 }
 
 impl Writer {
-    /// A writer of this answer, which ends where `bound` says. One that `is_checked` is written at its end.
+    /// Creates a writer for an answer with the limits of `bound`. If it `is_checked`, its text is written only at the
+    /// end.
     #[must_use]
     pub fn new(head: &Head, extras: Extras, bound: Bound, is_checked: bool) -> Self {
         let before = json!({
@@ -56,19 +57,21 @@ impl Writer {
             "model": head.model,
             "system_fingerprint": null,
         });
+        // The closing brace is removed, because the choices follow in the same object.
         let mut before = before.to_string();
         before.pop();
+        // With `include_usage`, OpenAI's chunks carry a `usage` of `null` until the last one.
         let after = if extras.usage { r#","usage":null}"# } else { "}" };
         let cutter = Cutter::new(bound);
         Self { before, after, extras, gap: Gap::None, came: false, replaced: false, cutter, is_checked }
     }
 
-    /// The first chunk, which says who speaks.
+    /// Writes the first chunk, which names the role.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         self.chunk(out, r#"{"role":"assistant","content":"","refusal":null}"#, "null");
     }
 
-    /// What happened in the turn.
+    /// Writes an event of the turn.
     pub fn event(&mut self, out: &mut Vec<u8>, event: &TurnEvent) {
         match event {
             TurnEvent::TextDelta(_) if self.is_checked => {}
@@ -92,7 +95,7 @@ impl Writer {
                 self.activity(out, "tool.ended", &what);
             }
             TurnEvent::Retrying { attempt, after, reason } => {
-                // What was streamed can't be taken back; the gap shows where the answer begins again.
+                // Streamed text can't be taken back. The gap shows where the answer begins again.
                 self.interrupt(out);
                 let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                 let what = json!({"attempt": attempt, "afterMs": after, "reason": reason});
@@ -107,13 +110,14 @@ impl Writer {
         }
     }
 
-    /// The end of a turn that ended well. Where what was written is no part of its answer, that is an error: two answers
-    /// would be read as one.
+    /// Writes the end of a turn that ended well. If the text that was sent is not part of its answer, this is an error,
+    /// because the client would read two answers as one.
     pub fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
         if self.replaced {
             let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED);
             return self.fail(out, &error.with_hint("flock session list"));
         }
+        // Text that was not streamed, such as a checked answer, is written now.
         if !self.came {
             let text = self.cutter.take(&outcome.text);
             self.text(out, &text);
@@ -132,7 +136,7 @@ impl Writer {
         out.extend_from_slice(DONE);
     }
 
-    /// The end of a turn that failed after the answer had begun.
+    /// Writes the end of a turn that failed after the answer had begun.
     pub fn fail(&mut self, out: &mut Vec<u8>, error: &ApiError) {
         out.extend_from_slice(b"data: ");
         write_json(out, &error.body("/v1"));
@@ -155,7 +159,7 @@ impl Writer {
         self.raw_chunk(out, &delta, "null");
     }
 
-    /// What comes next is another text.
+    /// Ends the current text, because the next piece belongs to another one.
     fn interrupt(&mut self, out: &mut Vec<u8>) {
         let rest = self.cutter.rest();
         self.text(out, &rest);
@@ -194,15 +198,15 @@ impl Writer {
     }
 }
 
-/// Why a stream does not end well though its turn did.
+/// The reason why a stream ends with an error although its turn ended well.
 const REPLACED: &str = "the answer was cut off after its beginning had been sent, and another was begun; the session has the \
                         whole answer";
 
-/// How a stream says that it is complete.
+/// The event that marks a stream as complete.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
 fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
-    // Strings and numbers always have a JSON form, and a vector takes all.
+    // Strings and numbers always have a JSON form, and writing to a vector can't fail.
     drop(serde_json::to_writer(out, value));
 }
 
@@ -240,7 +244,7 @@ mod tests {
         let last = ended.last().unwrap();
         assert_eq!((&last["error"]["code"], ended.len()), (&json!("answer_replaced"), 2), "{ended:?}");
         assert!(!Value::from(ended).to_string().contains("Four"));
-        // What was said before a call is no part of the answer anyhow.
+        // Text before a tool call is not part of the answer in any case.
         let call = TurnEvent::ToolStarted {
             call_id: "1".into(),
             name: "read".into(),
@@ -250,7 +254,7 @@ mod tests {
         assert_eq!(ended.last().unwrap()["choices"][0]["finish_reason"], "stop", "{ended:?}");
     }
 
-    /// The `data` of all events; every one but the last is JSON.
+    /// Returns the `data` of all events. Each one but the last is JSON.
     fn data(out: &[u8]) -> Vec<Value> {
         let text = std::str::from_utf8(out).unwrap();
         let mut events: Vec<&str> = text.split_terminator("\n\n").collect();

@@ -1,5 +1,5 @@
-//! The form that a client wants its answer in (`response_format`). Models that can be held to it are; whatever the
-//! model, the answer is checked, and the agent is asked once more where it does not fit.
+//! The format that a client wants its answer in (`response_format`). Models that can be bound to a format are. With any
+//! model the answer is checked, and the agent is asked once more if it does not fit.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use serde_json::Value;
 use crate::gateway::error::ApiError;
 use crate::provider::AnswerFormat;
 
-/// The parameter that names it.
+/// Name of the parameter.
 const PARAM: &str = "response_format";
-/// The most bytes of a schema.
+/// Most bytes of a schema.
 const MAX_SCHEMA: usize = 256 << 10;
-/// The most characters of what is wrong with an answer.
+/// Most characters of the text that says what is wrong with an answer.
 const MAX_WRONG: usize = 600;
 
-/// A form.
+/// A format that an answer must have.
 #[derive(Clone, Debug)]
 pub struct Format {
-    /// As a model is told of it.
+    /// The format as it is sent to a model.
     pub asked: AnswerFormat,
     validator: Option<Arc<Validator>>,
 }
 
 impl Format {
-    /// The form that a request names; `None` where any text will do.
+    /// Returns the format that a request asks for, or `None` if any text will do.
     ///
     /// # Errors
     ///
-    /// 400 for a form that is not known and for a schema that can't be checked.
+    /// Returns 400 for an unknown format, and for a schema that is too large or can't be checked.
     pub fn read(wanted: &Value) -> Result<Option<Self>, ApiError> {
         match wanted["type"].as_str() {
             Some("text") => Ok(None),
@@ -53,6 +53,7 @@ impl Format {
             let most = MAX_SCHEMA >> 10;
             return Err(refused(&format!("response_format.json_schema.schema has more than {most} KiB")));
         }
+        // Only references inside the schema are resolved. Nothing is fetched.
         let validator = jsonschema::validator_for(schema).map_err(|error| {
             let wrong = crate::clean::summary(&error.to_string(), MAX_WRONG);
             refused(&format!(
@@ -64,7 +65,7 @@ impl Format {
         Ok(Self { asked, validator: Some(Arc::new(validator)) })
     }
 
-    /// What the agent is told of it, beside what it is asked.
+    /// Returns the instruction that the agent gets with the question.
     #[must_use]
     pub fn instruction(&self) -> String {
         match &self.asked {
@@ -79,11 +80,11 @@ impl Format {
         }
     }
 
-    /// The JSON of an answer that has this form.
+    /// Returns the JSON of an answer that has this format.
     ///
     /// # Errors
     ///
-    /// What is wrong with the answer.
+    /// Returns a text that says what is wrong with the answer.
     pub fn check(&self, answer: &str) -> Result<String, String> {
         let text = unfenced(answer);
         let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -102,7 +103,7 @@ impl Format {
     }
 }
 
-/// What the agent is asked where its answer did not have the form.
+/// Returns the follow-up question for an answer that did not have the format.
 #[must_use]
 pub fn once_more(wrong: &str) -> String {
     format!(
@@ -111,10 +112,11 @@ pub fn once_more(wrong: &str) -> String {
     )
 }
 
-/// The text within a code fence, where the whole of it stands in one.
+/// Returns the content of a code fence if it encloses the whole text, and the trimmed text otherwise.
 fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
+    // The word after the fence names a language, so it is short.
     let inner = inner.and_then(|text| text.split_once('\n')).filter(|(word, _)| word.len() <= 16);
     inner.map_or(text, |(_, inner)| inner.trim())
 }

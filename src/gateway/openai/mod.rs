@@ -1,6 +1,6 @@
-//! OpenAI's wire format for chat completions, as far as a gateway of agents has a meaning for it.
+//! OpenAI's wire format for chat completions, as far as it has a meaning for a gateway of agents.
 //!
-//! Sampling parameters and the like are accepted and have no effect: an agent's model is the agent's own.
+//! Sampling parameters and the like are accepted without effect, because an agent's settings choose its model.
 
 pub mod bound;
 pub mod chunk;
@@ -18,26 +18,26 @@ pub use bound::Bound;
 pub use format::Format;
 pub use request::ChatRequest;
 
-/// What stays the same in every part of one answer.
+/// The values that are the same in every part of one answer.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// `chatcmpl-` and the turn's id.
+    /// `chatcmpl-` and the id of the turn.
     pub id: String,
-    /// When the answer began, in seconds since the epoch.
+    /// Unix seconds at which the answer began.
     pub created: i64,
-    /// The model as the client named it.
+    /// Name of the model as the client gave it.
     pub model: String,
 }
 
 impl Head {
-    /// The head of a turn's answer.
+    /// Creates the head of a turn's answer.
     #[must_use]
     pub fn new(turn: TurnId, model: String) -> Self {
         Self { id: format!("chatcmpl-{turn}"), created: crate::clock::unix_ms() / 1000, model }
     }
 }
 
-/// A whole answer.
+/// Returns a whole answer that is not streamed.
 #[must_use]
 pub fn completion(head: &Head, outcome: &TurnOutcome) -> Value {
     json!({
@@ -56,7 +56,7 @@ pub fn completion(head: &Head, outcome: &TurnOutcome) -> Value {
     })
 }
 
-/// OpenAI's word for why an answer ended.
+/// Returns OpenAI's word for the reason why an answer ended.
 #[must_use]
 pub const fn finish_reason(stop: Stop) -> &'static str {
     match stop {
@@ -66,7 +66,7 @@ pub const fn finish_reason(stop: Stop) -> &'static str {
     }
 }
 
-/// Usage as OpenAI counts: what came from a cache is part of the prompt.
+/// Usage in OpenAI's terms: tokens from a cache are part of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Tokens {
     prompt_tokens: u64,

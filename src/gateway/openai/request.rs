@@ -1,4 +1,4 @@
-//! What a client asks, and what a turn gets of it.
+//! Parses a client's request into the input of a turn.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::provider::{Block, Message, Role};
 /// The body of `POST /v1/chat/completions`.
 #[derive(Debug, Deserialize)]
 pub struct ChatRequest {
-    /// Which agent.
+    /// Name of the agent.
     pub model: String,
     messages: Vec<ChatMessage>,
     stream: Option<bool>,
@@ -72,37 +72,38 @@ enum ImageUrl {
     Text(String),
 }
 
-/// What a turn gets.
+/// The input of a turn.
 #[derive(Debug)]
 pub struct Input {
-    /// The conversation; the last message is a user's.
+    /// The conversation. Its last message is a user's.
     pub messages: Vec<Message>,
     /// The client's system texts.
     pub context: Vec<String>,
-    /// The form that the answer is to have.
+    /// The format that the answer must have.
     pub format: Option<Format>,
-    /// Where the answer is to end.
+    /// The limits of the answer.
     pub bound: Bound,
 }
 
 impl ChatRequest {
-    /// Whether the answer is to be streamed.
+    /// Returns `true` if the answer is to be streamed.
     #[must_use]
     pub fn streams(&self) -> bool {
         self.stream == Some(true)
     }
 
-    /// Whether a streamed answer ends with its usage.
+    /// Returns `true` if a streamed answer ends with its usage.
     #[must_use]
     pub fn includes_usage(&self) -> bool {
         self.stream_options.as_ref().is_some_and(|options| options.include_usage == Some(true))
     }
 
-    /// The messages as a turn takes them.
+    /// Returns the input of a turn for this request.
     ///
     /// # Errors
     ///
-    /// 400 for what an agent can't be asked.
+    /// Returns 400 if the request asks for something that an agent does not do, such as client tools or several
+    /// answers, if a message has an unknown role or content, or if the last message is not a user's.
     pub fn into_input(self) -> Result<Input, ApiError> {
         self.refuse_what_no_agent_does()?;
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
@@ -125,6 +126,7 @@ impl ChatRequest {
         for (at, message) in self.messages.into_iter().enumerate() {
             let content = blocks(message.content, at, &mut images)?;
             let role = match message.role.as_str() {
+                // System texts go beside the conversation, because the agent has its own system prompt.
                 "system" | "developer" => {
                     let text = crate::provider::message::joined_text(&content);
                     if !text.trim().is_empty() {
@@ -157,6 +159,7 @@ impl ChatRequest {
                 "the last message must be a user's and hold something",
             ));
         }
+        // The instruction goes into the last message, so that the model reads it right before it answers.
         if let Some(format) = &input.format
             && let Some(last) = input.messages.last_mut()
         {
@@ -165,7 +168,8 @@ impl ChatRequest {
         Ok(input)
     }
 
-    /// Refuses by name what has no meaning for an agent and changes what the client would get.
+    /// Refuses parameters that have no meaning for an agent but would change what the client gets. The error names the
+    /// parameter.
     fn refuse_what_no_agent_does(&self) -> Result<(), ApiError> {
         let speaks = self.modalities.iter().flatten().any(|kind| kind != "text");
         for (name, is_asked, why) in [
@@ -190,7 +194,7 @@ impl ChatRequest {
         Ok(())
     }
 
-    /// Where the answer is to end.
+    /// Returns the limits of the answer.
     fn bound(&self) -> Result<Bound, ApiError> {
         let invalid = |name: &'static str, what: &str| {
             let mut error = ApiError::invalid("invalid_parameter", format!("{name} {what}"));
@@ -213,13 +217,14 @@ impl ChatRequest {
             if most == Some(0) {
                 return Err(invalid(name, "must be 1 or more"));
             }
+            // If both are given, the newer name wins.
             tokens = most.or(tokens);
         }
         Ok(Bound { stops, tokens: tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)) })
     }
 }
 
-/// Whether a parameter asks for something.
+/// Returns `true` if a parameter asks for something. Client libraries also send parameters with an empty value.
 fn is_given(value: &Option<Value>) -> bool {
     match value {
         None | Some(Value::Null | Value::Bool(false)) => false,
@@ -230,11 +235,11 @@ fn is_given(value: &Option<Value>) -> bool {
     }
 }
 
-/// The most texts that an answer can end before, and the most bytes of one.
+/// Most stop texts of a request, and most bytes of one.
 const MAX_STOPS: usize = 4;
 const MAX_STOP: usize = 1 << 10;
 
-/// The most images of one request.
+/// Most images in one request.
 const MAX_IMAGES: usize = 20;
 
 fn blocks(content: Option<Content>, at: usize, images: &mut usize) -> Result<Vec<Block>, ApiError> {
@@ -270,6 +275,7 @@ fn blocks(content: Option<Content>, at: usize, images: &mut usize) -> Result<Vec
 }
 
 fn image(url: &str) -> Result<Block, &'static str> {
+    // The gateway never fetches a URL for a client, because it could reach addresses that the client can't.
     let Some(rest) = url.strip_prefix("data:") else {
         return Err("is no data URL: the gateway fetches nothing, send data:image/png;base64,…");
     };
