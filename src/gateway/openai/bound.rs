@@ -18,7 +18,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Whether it cuts nothing.
+    /// Returns `true` if there is no limit.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.stops.is_empty() && self.tokens.is_none()

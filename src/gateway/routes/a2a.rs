@@ -1,4 +1,4 @@
-//! The Agent2Agent protocol: cards, and one address for each agent.
+//! The Agent2Agent protocol: agent cards, and one URL for each agent.
 
 use std::sync::Arc;
 
@@ -34,11 +34,12 @@ pub async fn call(
     let version = headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
     Ok(match rpc::call(&body, version) {
         Ok(call) => answer_to(&Client { gateway: &gateway, name, agent: &agent.id }, call).await,
+        // Errors of the protocol have the status 200, see `rpc`.
         Err((id, fault)) => Json(rpc::answer(&id, Err(fault))).into_response(),
     })
 }
 
-/// The card of an agent.
+/// Returns the card of an agent.
 pub async fn agent_card(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -51,8 +52,8 @@ pub async fn agent_card(
     Ok(cached(&headers, &card::show(&found, gateway.port)))
 }
 
-/// The card of the agent that a stranger to this home talks to first: its orchestrator, or the first agent of a token
-/// that is not for the orchestrator.
+/// Returns the card of the agent that an unknown client talks to first. This is the orchestrator, or the first agent of
+/// a token that does not cover the orchestrator.
 pub async fn home_card(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -67,7 +68,7 @@ pub async fn home_card(
     Ok(cached(&headers, &card::show(found, gateway.port)))
 }
 
-/// All cards.
+/// Returns all cards that the caller may see.
 pub async fn directory(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -77,14 +78,14 @@ pub async fn directory(
     Ok(cached(&headers, &card::directory(&cards, gateway.port)))
 }
 
-/// The cards of the agents that the caller may see.
+/// Returns the cards of the agents that the caller may see.
 fn cards(gateway: &Gateway, caller: &Caller) -> Result<Vec<Card>, ApiError> {
     let mut cards = gateway.swarm.cards().map_err(ApiError::explained)?;
     cards.retain(|card| caller.covers(&card.agent));
     Ok(cards)
 }
 
-/// An answer that a client may keep for a minute and then ask for again by its tag.
+/// Returns a response that a client may cache for a minute and revalidate by its tag.
 fn cached(headers: &HeaderMap, value: &Value) -> Response<Body> {
     let body = value.to_string();
     let tag = format!("\"{}\"", text_digest(&body));
@@ -99,7 +100,7 @@ fn cached(headers: &HeaderMap, value: &Value) -> Response<Body> {
         ([(header::CONTENT_TYPE, "application/json")], body).into_response()
     };
     let headers = response.headers_mut();
-    // Private: it is for whoever shows the token.
+    // The response is private: it depends on the token of the caller.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=60"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(header::ETAG, tag);
@@ -107,7 +108,7 @@ fn cached(headers: &HeaderMap, value: &Value) -> Response<Body> {
     response
 }
 
-/// What a caller is called as the requester of tasks.
+/// Returns the caller's name as the requester of tasks.
 fn client_name(caller: &Caller) -> Result<&str, ApiError> {
     match caller {
         Caller::Owner | Caller::Client(_) => Ok(caller.name()),

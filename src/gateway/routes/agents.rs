@@ -1,5 +1,5 @@
-//! `/api/agents`: who is there; made ready after it was added, let go after it was removed. The
-//! configuration itself is the command line's to write.
+//! `/api/agents`: lists agents, prepares one that was added, and releases one that was removed. Only the command line
+//! writes the configuration itself.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::gateway::state::Gateway;
 use crate::gateway::unfinished;
 use crate::id::AgentId;
 
-/// All agents.
+/// Returns all agents that the caller may see.
 pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let config = gateway.config();
     let frozen = gateway.swarm.watch_frozen().borrow().clone();
@@ -36,8 +36,8 @@ pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extens
     Json(json!({"agents": agents}))
 }
 
-/// Returns when the agent's sandbox is there and confined. An agent without one is ready at once; what it had of one
-/// before is removed. The one of a frozen agent is not made.
+/// Returns when the agent's sandbox exists and is confined. An agent without a sandbox is ready at once, and a sandbox
+/// that it had before is removed. For a frozen agent no sandbox is created.
 pub async fn prepare(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
@@ -45,11 +45,11 @@ pub async fn prepare(
     let agent = gateway.agent(&id)?;
     let has_sandbox = agent.sandbox == SandboxMode::All;
     if has_sandbox && gateway.swarm.is_frozen(&agent.id) {
-        // It is made at the first command after that.
+        // The sandbox is created at the first command after the thaw.
         return Ok(Json(json!({"id": agent.id, "sandbox": "frozen"})));
     }
     if has_sandbox {
-        // In a task: a client that goes away must not leave a container half made.
+        // This runs in a task of its own: a client that disconnects must not leave a container half created.
         let sandbox = gateway.sandbox.clone();
         let id = agent.id.clone();
         let made = tokio::spawn(async move { sandbox.ensure(&id).await }).await;
@@ -58,7 +58,7 @@ pub async fn prepare(
         let (sandbox, id) = (gateway.sandbox.clone(), agent.id.clone());
         match tokio::spawn(async move { sandbox.remove(&id).await }).await.map_err(ApiError::internal)? {
             Ok(()) => {}
-            // Where there is no engine there is none.
+            // Without an engine there is no container.
             Err(error) if error.kind() == Kind::DockerUnavailable => {}
             Err(error) => return Err(ApiError::explained(error)),
         }
@@ -66,7 +66,7 @@ pub async fn prepare(
     Ok(Json(json!({"id": agent.id, "sandbox": if has_sandbox { "ready" } else { "off" }})))
 }
 
-/// Probes the agent's sandbox now and says what was found.
+/// Probes the agent's sandbox now and returns the findings.
 pub async fn probe(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
@@ -76,12 +76,12 @@ pub async fn probe(
         let message = format!("agent {} has no sandbox to probe: its commands run on this machine", agent.id);
         return Err(ApiError::invalid("no_sandbox", message).with_hint("flock status"));
     }
-    // In a task, as above: it may make the sandbox first.
+    // This runs in a task of its own, as above, because it may create the sandbox first.
     let probed = tokio::spawn(async move { gateway.records.probe(&agent.id).await }).await;
     Ok(Json(probed.map_err(ApiError::internal)??))
 }
 
-/// Ends the turns of an agent that the configuration does not hold any more, and removes its sandbox.
+/// Ends the turns of an agent that is no longer in the configuration, and removes its sandbox.
 pub async fn remove(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
@@ -96,6 +96,7 @@ pub async fn remove(
         )
         .with_hint(format!("flock remove {id}")));
     }
+    // The turns end first, so that none of them uses the sandbox while it is removed.
     let turns = unfinished::release(&gateway.driver, &id).await;
     let sandbox = gateway.sandbox.clone();
     let agent = id.clone();

@@ -1,5 +1,5 @@
-//! `/api/approvals`: what agents asked for, and the owner's decisions about it. Only the owner's credential
-//! gets here.
+//! `/api/approvals`: the requests of agents, and the decisions about them. The owner decides, and so do clients whose
+//! token has the right to approve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,53 +21,53 @@ use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
 use crate::swarm::triage::{DecideError, Decider, Decision, Triage, decide, view};
 
-/// How long an answer waits for what was approved to be done.
+/// Longest time for which a response waits for an approved request to be carried out.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it looks.
+/// Interval between two looks at its state.
 const LOOK: Duration = Duration::from_millis(50);
-/// The most requests that are listed.
+/// Most requests that are listed.
 const LISTED: u32 = 500;
 
-/// Which are listed.
+/// The query parameters of the list.
 #[derive(Debug, Deserialize)]
 pub struct Filter {
-    /// `open` by default, or `all`.
+    /// `open` (the default) or `all`.
     state: Option<String>,
 }
 
-/// What an approval says.
+/// The body of an approval.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
     /// The digest of what the person was shown.
     sha256: String,
-    /// The person's name, for the record.
+    /// Name of the person, for the audit.
     #[serde(default)]
     by: Option<String>,
 }
 
-/// What is said with the taking back of a grant.
+/// The body of a revocation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revocation {
-    /// The person's name, for the record.
+    /// Name of the person, for the audit.
     #[serde(default)]
     by: Option<String>,
 }
 
-/// What a denial says.
+/// The body of a denial.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Denial {
-    /// Why, for the agent.
+    /// The reason, which the agent is told.
     #[serde(default)]
     reason: Option<String>,
-    /// The person's name, for the record.
+    /// Name of the person, for the audit.
     #[serde(default)]
     by: Option<String>,
 }
 
-/// The requests that are open, or all.
+/// Returns the open requests, or all of them.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -84,7 +84,7 @@ pub async fn list(
     Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
 }
 
-/// One request.
+/// Returns one request.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -97,7 +97,7 @@ pub async fn show(
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
-/// Approves exactly what the digest is of; what was approved begins at once, and the answer waits a moment
+/// Approves exactly the request that the digest belongs to. It is carried out at once, and the response waits a moment
 /// for its end.
 pub async fn approve(
     State(gateway): State<Arc<Gateway>>,
@@ -114,7 +114,7 @@ pub async fn approve(
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
-/// Denies it, or takes an approval back that nothing came of yet.
+/// Denies a request, or withdraws an approval that has had no effect yet.
 pub async fn deny(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -128,7 +128,7 @@ pub async fn deny(
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
-/// Takes back what a request granted; what stands because of it ends.
+/// Revokes what a request granted, and ends everything that depends on it.
 pub async fn revoke(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -138,6 +138,7 @@ pub async fn revoke(
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let party = decides(&gateway, &caller, &id, body.by.as_deref())?;
     let revoked = match gateway.triage.get() {
+        // A gateway that carries out no requests can still revoke a grant in the database.
         Some(triage) => triage.revoke(&id, &party).await,
         None => decide::revoke(gateway.swarm.store(), &id, &party, unix_ms()).await,
     };
@@ -147,6 +148,7 @@ pub async fn revoke(
 
 async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
     let end = tokio::time::Instant::now() + PATIENCE;
+    // The end may come late. The response then shows the state so far.
     while matches!(row.state, RequestState::Approved | RequestState::Running) {
         if tokio::time::Instant::now() > end {
             break;
@@ -158,10 +160,10 @@ async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, 
     Ok(row)
 }
 
-/// A token that is not the owner's decides nothing, whoever it says that it is.
+/// Refuses the plugin's token: it decides nothing, whatever name it gives.
 fn owner(caller: &Caller) -> Result<(), ApiError> {
     match caller {
-        // What a client's token opens here was looked at before.
+        // The scope check has already established what a client's token opens.
         Caller::Owner | Caller::Client(_) => Ok(()),
         Caller::Plugin => {
             Err(ApiError::new(StatusCode::FORBIDDEN, "owner_only", "only the owner decides about requests"))
@@ -169,14 +171,14 @@ fn owner(caller: &Caller) -> Result<(), ApiError> {
     }
 }
 
-/// The person that decides about this request, whose agent the caller's token must be for.
+/// Returns the person who decides about this request. A client's token must cover the agent of the request.
 fn decides(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Party, ApiError> {
     owner(caller)?;
     if let Some(row) = gateway.swarm.store().request(id).map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
     match caller {
-        // A login may hold anything.
+        // A login name may contain any character, so it is not checked like a name.
         Caller::Owner => Ok(Party::human(name.unwrap_or("owner"))),
         caller => Ok(caller.speaks(name)?.party),
     }

@@ -1,4 +1,4 @@
-//! `GET /api/audit` and `GET /api/usage`: what was done by whom, and what models were asked.
+//! `GET /api/audit` and `GET /api/usage`: the recorded actions, and the use of models.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::gateway::state::Gateway;
 use crate::store::{AuditFilter, UsageBy};
 use crate::swarm::budget;
 
-/// Which rows of the audit.
+/// The query parameters for rows of the audit.
 #[derive(Debug, Deserialize)]
 pub struct Rows {
     agent: Option<String>,
@@ -24,7 +24,7 @@ pub struct Rows {
     limit: Option<u32>,
 }
 
-/// The newest rows of the audit.
+/// Returns the newest rows of the audit.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Query(rows): Query<Rows>,
@@ -39,12 +39,13 @@ pub async fn list(
         before: rows.before,
     };
     let limit = rows.limit.unwrap_or(20);
+    // A filtered read may pass over many rows, so it runs on a thread for blocking work.
     let read = tokio::task::spawn_blocking(move || gateway.swarm.store().audit_rows(&filter, limit)).await;
     let rows = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
     Ok(Json(json!({"rows": rows})))
 }
 
-/// Which sums of use.
+/// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
 pub struct Sums {
     day: Option<jiff::civil::Date>,
@@ -54,7 +55,7 @@ pub struct Sums {
     by: UsageBy,
 }
 
-/// What was used, summed: today unless days are named.
+/// Returns sums of usage, for today unless the query names days.
 pub async fn usage(
     State(gateway): State<Arc<Gateway>>,
     Query(sums): Query<Sums>,

@@ -1,5 +1,5 @@
-//! `/api/channels`: what a person does in channels. Agents have their tools for it; only the owner's credential
-//! speaks as a human.
+//! `/api/channels`: a person's actions in channels. Agents have tools for this. The owner speaks as any person, and a
+//! client with a token speaks under its own name.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::swarm::channel::MAX_MESSAGE;
 type Answer = Result<axum::Json<Value>, ApiError>;
 type Made = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
-/// The channels.
+/// Returns the channels that the caller may see.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -34,7 +34,7 @@ pub async fn list(
     blocking(move || channels::list(&**gateway.swarm.store(), &filter, is_shown)).await
 }
 
-/// Makes one.
+/// Creates a channel.
 pub async fn create(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -47,7 +47,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, axum::Json(channels::create(&gateway.swarm, new).await?)))
 }
 
-/// One of them.
+/// Returns one channel.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -59,7 +59,7 @@ pub async fn show(
     blocking(move || channels::show(&**gateway.swarm.store(), &id)).await
 }
 
-/// Its messages.
+/// Returns messages of a channel.
 pub async fn read(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -72,7 +72,7 @@ pub async fn read(
     blocking(move || channels::read(&**gateway.swarm.store(), &id, &reading)).await
 }
 
-/// Posts one.
+/// Posts a message.
 pub async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -91,7 +91,7 @@ pub async fn post(
     Ok((StatusCode::CREATED, axum::Json(channels::say(&gateway.swarm, &by, &id, say, key).await?)))
 }
 
-/// Changes who is a member.
+/// Changes the members of a channel.
 pub async fn assign(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -102,7 +102,7 @@ pub async fn assign(
     Ok(axum::Json(channels::assign(&gateway.swarm, &channel(&id)?, change).await?))
 }
 
-/// Gives it another shown name or topic.
+/// Changes the shown name or the topic of a channel.
 pub async fn retitle(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -113,7 +113,7 @@ pub async fn retitle(
     Ok(axum::Json(channels::retitle(&gateway.swarm, &channel(&id)?, change).await?))
 }
 
-/// Archives it, calls that off, or opens it again.
+/// Archives a channel, cancels that, or reopens the channel.
 pub async fn archive(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -124,10 +124,11 @@ pub async fn archive(
     Ok(axum::Json(channels::archive(&gateway.swarm, &channel(&id)?, step).await?))
 }
 
-/// Only the owner and clients with a token speak as humans. Whoever adds a caller decides here, too.
+/// Allows only the owner and clients with a token, because they speak as persons. The match is exhaustive, so that a
+/// new kind of caller needs a decision here.
 fn owner(caller: &Caller) -> Result<(), ApiError> {
     match caller {
-        // What a client's token opens here was looked at before.
+        // The scope check has already established what a client's token opens.
         Caller::Owner | Caller::Client(_) => Ok(()),
         Caller::Plugin => Err(ApiError::new(
             StatusCode::FORBIDDEN,
@@ -141,7 +142,8 @@ fn covers(caller: &Caller, channel: &Channel) -> bool {
     caller.client().is_none_or(|token| scope::covers_channel(token, channel))
 }
 
-/// Refuses a client whose token is not for all agents of this channel: they read what it says, and it reads them.
+/// Refuses a client whose token does not cover all agents of this channel. They read what the client posts, and the
+/// client reads what they post.
 fn check(gateway: &Gateway, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
     match caller.client() {
         Some(token) if !scope::covers_channel(token, &gateway.swarm.channel(id)?) => {
@@ -164,7 +166,7 @@ fn check_size(text: &str) -> Result<(), ApiError> {
         .with_hint("write it to a file and name the file"))
 }
 
-/// A long channel is read where no other request waits for it.
+/// Runs a read on a thread for blocking work, so that a long channel delays no other request.
 async fn blocking(work: impl FnOnce() -> Result<Value, SwarmError> + Send + 'static) -> Answer {
     let done = tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)?;
     Ok(axum::Json(done?))

@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: a turn of an agent, as OpenAI's clients ask for one.
+//! `POST /v1/chat/completions`: a turn of an agent in the format of OpenAI's clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,22 +31,22 @@ use crate::runtime::RuntimeError;
 use crate::store::{Level, text_digest};
 use crate::swarm::By;
 
-/// Names the agent, where `model` does not.
+/// Header that names the agent if `model` does not.
 const AGENT: &str = "x-openclaw-agent-id";
-/// Names the session that goes on.
+/// Header that names the session to continue.
 const SESSION: &str = "x-openclaw-session-key";
-/// `1`: a streamed answer also tells, as named events, what the agent does.
+/// Header with the value `1` if a streamed answer should also report the agent's activity, as named events.
 pub const ACTIVITY: &str = "x-flock-activity";
-/// `1`: a frozen agent is waited for instead of refused.
+/// Header with the value `1` if the request should wait for a frozen agent instead of being refused.
 pub const WAIT: &str = "x-flock-wait";
 
-/// The configuration's switch for this path.
+/// Setting that switches this path on or off.
 const ENABLED: &str = "gateway.http.endpoints.chatCompletions.enabled";
 
-/// How long a streamed answer may wait for its first word before its head is sent.
+/// Longest time for which a streamed answer waits for its first word before its head is sent.
 const FIRST_WORD: Duration = Duration::from_secs(10);
 
-/// Runs a turn and answers with its text, whole or as it comes.
+/// Runs a turn and returns its text, as a whole or as a stream.
 pub async fn complete(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -66,6 +66,7 @@ pub async fn complete(
     refuse_frozen(&gateway, &headers, &agent)?;
     let key = session_key(&gateway, &headers, &agent)?;
     key.as_ref().map_or(Ok(()), |key| caller.check_session(key))?;
+    // The agent and the session come from headers, so they belong to the digest beside the body.
     let named = key.as_ref().map_or("", SessionKey::as_str).as_bytes();
     let said: [&[u8]; 4] = [b"chat", agent.as_str().as_bytes(), named, &body];
     let idempotency = idempotency::key(&headers, caller.name(), &said)?;
@@ -76,13 +77,13 @@ pub async fn complete(
         activity: headers.get(ACTIVITY).is_some_and(|value| value == "1"),
     };
     let mut input = request.into_input()?;
-    // Only a session that goes on has something to compact or to leave.
+    // Only a session that continues can be compacted or left.
     let asked = key.as_ref().and_then(|_| input.messages.last());
     let command = asked.and_then(|asked| Command::parse(&asked.joined_text()));
     let turn = TurnId::new();
     let session = match key {
         Some(key) => {
-            // The session has its own memory of what came before.
+            // The session remembers what came before, so only the last message is new.
             input.messages.drain(..input.messages.len() - 1);
             key
         }
@@ -127,12 +128,13 @@ pub async fn complete(
     Ok(response)
 }
 
-/// The peer of a session that begins with this turn. That of a client's is known by it as its own.
+/// Returns the peer of a session that begins with this turn. A client's session is marked as the client's own.
 fn new_peer(caller: &Caller, turn: TurnId) -> String {
     caller.client().map_or_else(|| turn.to_string(), |token| format!("{}:{turn}", scope::peer(token)))
 }
 
-/// The turn, which goes on without its client where it has an idempotency key: the client may come back for the answer.
+/// Lets a turn with an idempotency key continue without its client, because the client may repeat the request to get
+/// the answer.
 fn kept(turn: Turn, claim: Option<Claim>) -> Turn {
     let Some(mut claim) = claim else { return turn };
     claim.began();
@@ -148,7 +150,7 @@ fn kept(turn: Turn, claim: Option<Claim>) -> Turn {
     turn.kept()
 }
 
-/// Takes a turn on whose answer is checked and kept, where its client asked for that.
+/// Starts a turn. Its answer is checked and stored if the client asked for that.
 fn start(
     gateway: &Arc<Gateway>,
     order: TurnRequest,
@@ -159,13 +161,14 @@ fn start(
     let again = format.map(|format| (format, TurnRequest { input: Vec::new(), ..order.clone() }));
     let started = gateway.driver.start(order, Origin::Request, cancel.clone(), on_event);
     let mut turn = started.map_err(refusal)?;
+    // A command's text is no answer of the model, so it has no format.
     if let Some((format, again)) = again.filter(|(_, again)| again.command.is_none()) {
         turn = checked(turn, Arc::clone(gateway), format, again, cancel);
     }
     Ok(kept(turn, claim))
 }
 
-/// The turn with an answer that has this form. Where it does not, the agent is asked once more.
+/// Wraps a turn so that its answer has this format. If it does not, the agent is asked once more.
 fn checked(
     turn: Turn,
     gateway: Arc<Gateway>,
@@ -185,6 +188,7 @@ fn checked(
             return Err(Failure::Form(wrong));
         };
         let mut second = second.end().await?;
+        // The client pays for both attempts, so it is told the sum.
         second.usage += first.usage;
         second.steps += first.steps;
         match format.check(&second.text) {
@@ -194,7 +198,7 @@ fn checked(
     })
 }
 
-/// The answer to an earlier request under the same key, as that of this one.
+/// Returns the stored answer to an earlier request under the same key as the response to this one.
 fn replayed(
     earlier: &Earlier,
     model: String,
@@ -206,6 +210,7 @@ fn replayed(
     let mut response = match stream {
         None => axum::Json(completion(&head, &bound.applied(outcome))).into_response(),
         Some(extras) => {
+            // A stored answer is complete, so it is written like a checked one.
             let (mut writer, mut body) = (Writer::new(&head, extras, bound.clone(), true), Vec::new());
             writer.begin(&mut body);
             writer.end(&mut body, &outcome);
@@ -218,7 +223,7 @@ fn replayed(
     Ok(response)
 }
 
-/// How a turn ended, as it is kept for a client that comes back.
+/// Returns the outcome of a turn in the form in which it is stored for a repeat of the request.
 fn written(outcome: &TurnOutcome) -> Value {
     json!({
         "text": outcome.text,
@@ -250,16 +255,16 @@ fn event_stream(body: Body) -> Response<Body> {
     response
 }
 
-/// Refuses a turn of a frozen agent, which would begin only with its thaw, unless the client wants to wait for that.
+/// Refuses a turn of a frozen agent, which would begin only after a thaw, unless the client wants to wait.
 pub(super) fn refuse_frozen(gateway: &Gateway, headers: &HeaderMap, agent: &AgentId) -> Result<(), ApiError> {
     let waits = headers.get(WAIT).is_some_and(|value| value == "1");
     let Some(message) = gateway.swarm.frozen_text(agent).filter(|_| !waits) else { return Ok(()) };
-    // Not 409, 429 or 503: OpenAI's clients repeat those by themselves.
+    // The status is not 409, 429 or 503, because OpenAI's clients repeat those by themselves.
     Err(ApiError::new(StatusCode::LOCKED, "agent_frozen", message)
         .with_hint(format!("flock thaw {agent}, or wait for that: flock chat {agent} --wait")))
 }
 
-/// Writes into the audit that a person has a turn, without what they say.
+/// Writes to the audit that a person starts a turn. The text itself is not recorded, only its length and its digest.
 pub(super) async fn record(
     gateway: &Gateway,
     caller: &Caller,
@@ -286,6 +291,7 @@ async fn stream(
     writer: Writer,
 ) -> Result<Response<Body>, ApiError> {
     let cancel = CancellationToken::new();
+    // `cancel` is the turn's own token: a reader that falls too far behind ends the turn.
     let inlet = Inlet::new(writer, gateway.limits.unread, cancel.clone());
     let sink = inlet.clone();
     let turn = start(gateway, order, wishes, cancel, move |event| sink.put(&event))?;
@@ -294,11 +300,11 @@ async fn stream(
     Ok(event_stream(Body::new(outlet)))
 }
 
-/// The agent that `model` and the header name; both may, if they agree.
+/// Returns the agent that `model` and the header name. Both may be given if they agree.
 fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<AgentId, ApiError> {
     let header = text(headers, AGENT)?;
     let name = match (agent_name(model), header) {
-        // OpenClaw's own name for "whichever agent the header says".
+        // With these names for the model, the header chooses the agent. OpenClaw's clients do this.
         ("openclaw" | "flock", Some(header)) => header,
         (name, Some(header)) if header != name => {
             return Err(ApiError::invalid(
@@ -337,7 +343,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str
     }
 }
 
-/// What a client is told whose turn was not taken on.
+/// Returns the error for a client whose turn was not accepted.
 #[must_use]
 pub fn refusal(refused: Refused) -> ApiError {
     let (status, code) = match refused {
@@ -349,7 +355,7 @@ pub fn refusal(refused: Refused) -> ApiError {
     error
 }
 
-/// What a client is told whose turn failed, after it did something or before.
+/// Returns the error for a client whose turn failed. `did_something` is `true` if the turn did some work first.
 #[must_use]
 pub fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
     let did_something = did_something && !never_ran(&failure);
@@ -357,7 +363,7 @@ pub fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn:
     if did_something { error.after_something() } else { error }
 }
 
-/// Whether the program that was to run the turn did nothing of it, although its input was kept.
+/// Returns `true` if the program that should run the turn did no work, although the turn's input was stored.
 const fn never_ran(failure: &Failure) -> bool {
     matches!(
         failure,
@@ -370,7 +376,7 @@ const fn never_ran(failure: &Failure) -> bool {
     )
 }
 
-/// What a client is told of a failure.
+/// Returns the error for a client whose turn failed.
 #[must_use]
 pub fn failure(failure: Failure) -> ApiError {
     let error = described(&failure).finally();
@@ -381,11 +387,12 @@ pub fn failure(failure: Failure) -> ApiError {
     }
 }
 
-/// The same without its cause.
+/// Returns the same error without its cause.
 fn described(failure: &Failure) -> ApiError {
     match failure {
         Failure::Lost => ApiError::internal("the turn's task broke"),
         Failure::Form(_) => {
+            // The agent has answered twice, so a retry by the client would repeat its work.
             let status = StatusCode::FAILED_DEPENDENCY;
             ApiError::new(status, "response_format_not_met", failure.to_string()).after_something()
         }
@@ -438,7 +445,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
             answer.hint = error.hint();
             return answer;
         }
-        // The machine's trouble, which its owner can mend. The path stays in the log.
+        // This is a problem of the machine that its owner can solve. The path stays in the log.
         TurnError::Transcript { source, .. } if error.lacks_room() => {
             let text = format!("the conversation can't be written: {source}");
             return passing(Kind::Failed.code(), text).with_hint("make room on its disk, then try again");
@@ -464,19 +471,20 @@ fn turn_failure(error: &TurnError) -> ApiError {
     answer
 }
 
-/// The database can't be read or written for the moment.
+/// Returns the error for a database that can't be read or written at the moment.
 fn unavailable(why: &str) -> ApiError {
     passing("database_unavailable", why).with_hint("flock status")
 }
 
-/// A fault of this machine that may pass.
+/// Returns the error for a fault of this machine that may pass.
 fn passing(code: &'static str, text: impl Into<String>) -> ApiError {
     let mut answer = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, text);
     answer.retry_after = Some(Duration::from_secs(5));
     answer
 }
 
-/// A provider's failure is never the client's 401 or 400: its own credential and request were fine.
+/// Returns the error for a provider's failure. It is never 401 or 400, because the client's own credential and request
+/// were fine.
 fn provider_failure(error: &ProviderError) -> ApiError {
     let (status, code) = match error {
         ProviderError::NotConfigured { .. } => (StatusCode::FAILED_DEPENDENCY, "provider_not_configured"),

@@ -1,5 +1,5 @@
-//! `GET /api/events`: what happens, as server-sent events. A reader that comes back with `Last-Event-ID`
-//! goes on where it was; one that was away too long gets `reset` and goes on from now.
+//! `GET /api/events`: streams what happens, as server-sent events. A reader that reconnects with `Last-Event-ID`
+//! continues where it was. A reader that was away for too long gets `reset` and continues from now.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
 
-/// How many events go out in one piece.
+/// Most events in one piece of the stream.
 const BATCH: usize = 256;
 
-/// Streams until the reader goes away, falls out of the ring, or the gateway stops.
+/// Streams events until the reader disconnects, falls out of the ring, or the gateway stops.
 pub async fn watch(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -30,7 +30,7 @@ pub async fn watch(
     let known = last.map(|id| gateway.events.position(id));
     let position = known.flatten().unwrap_or_else(|| gateway.events.now());
     let greeting = match known {
-        // A comment at once, so that a reader knows that it is listening.
+        // A comment is sent at once, so that a reader knows that it is connected.
         None | Some(Some(_)) => ": listening\n\n".to_owned(),
         Some(None) => format!("id: {}\nevent: reset\ndata: {{}}\n\n", gateway.events.id(position)),
     };
@@ -55,7 +55,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Whether the caller may see an event. A client of some agents sees those that name nothing else.
+    /// Returns `true` if the caller may see an event. A client with a token for some agents sees only events that name
+    /// nothing else.
     fn is_shown(&self, event: &Event) -> bool {
         let Some(token) = self.caller.client() else { return true };
         scope::shows(token, &event.data(), |channel| {
@@ -64,19 +65,21 @@ impl Reader {
         })
     }
 
-    /// The next piece; `None` at the end. The server asks for one only when the connection has room for it,
-    /// so a slow reader holds up nothing but itself.
+    /// Returns the next piece, or `None` at the end. The server asks for a piece only if the connection has room for
+    /// it, so a slow reader delays only itself.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(greeting) = self.greeting.take() {
             return Some(greeting.into());
         }
         loop {
+            // This comes before the read, so an event that is added after the read wakes the reader.
             self.changes.mark_unchanged();
             match self.gateway.events.after(self.position, BATCH) {
-                // It reads more slowly than things happen: let it come back and be told to start again.
+                // The reader is slower than the events. It has to reconnect, and is then told to start again.
                 Next::Lost => return None,
                 Next::Events(events) => {
                     if let Some(last) = events.last() {
+                        // Events that are not shown count as read too.
                         self.position = last.position();
                         let shown = events.iter().filter(|event| self.is_shown(event));
                         let text: String = shown.map(|event| event.text.as_str()).collect();

@@ -1,5 +1,5 @@
-//! `POST /api/agents/{id}/freeze`, `/thaw`, `/api/freeze`, `/api/thaw`: holds agents and their sandboxes
-//! still, or lets them go on.
+//! `POST /api/agents/{id}/freeze`, `/thaw`, `/api/freeze`, `/api/thaw`: stops agents and their sandboxes, or lets them
+//! continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 use crate::swarm::{By, SwarmError};
 
-/// What the paths take.
+/// The query parameters of these paths.
 #[derive(Debug, Deserialize)]
 pub struct Who {
-    /// The name of the person who asks.
+    /// Name of the person who asks.
     by: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub async fn thaw_all(
     change(gateway, None, &who, false).await
 }
 
-/// Of one agent, or of the whole home.
+/// Freezes or thaws one agent, or the whole home if `agent` is `None`.
 async fn change(
     gateway: Arc<Gateway>,
     agent: Option<AgentId>,
@@ -69,15 +69,16 @@ async fn change(
     frozen: bool,
 ) -> Result<Json<Value>, ApiError> {
     let by = By::human(who.by.as_deref().unwrap_or("owner"));
-    // In a task: a client that goes away must not leave half of a team frozen.
+    // This runs in a task of its own: a client that disconnects must not leave half of a team frozen.
     let done = tokio::spawn(async move {
         let changed = if frozen {
+            // The agents are marked first, so that no turn starts a command in a sandbox that is being paused.
             let changed = freeze_them(&gateway, &by, agent).await?;
             let settle = changed.iter().map(|(agent, _)| gateway.sandbox.pause(agent));
             let settled = future::join_all(settle).await;
             changed.into_iter().zip(settled).collect::<Vec<_>>()
         } else {
-            // The sandboxes first: a turn that goes on would find its own still.
+            // The sandboxes come first, because a turn that continues would otherwise find its sandbox still paused.
             let agents = match &agent {
                 Some(agent) => vec![agent.clone()],
                 None => gateway.config().agents.iter().map(|agent| agent.id.clone()).collect(),
@@ -85,7 +86,7 @@ async fn change(
             let resumed = future::join_all(agents.iter().map(|agent| gateway.sandbox.resume(agent))).await;
             let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
             let thawed = thaw_them(&gateway, &by, agent).await?.into_iter();
-            // Whoever came in between has a sandbox that never stood still.
+            // An agent that was added in between has a sandbox that was never paused.
             let settled = |one: (AgentId, bool)| {
                 let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
                 (one, settled)
@@ -127,7 +128,7 @@ async fn thaw_them(
 
 fn described(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {
     let problem = match settled {
-        // Where no engine answers, nothing can be running.
+        // If no engine answers, nothing can be running.
         Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => None,
         Err(error) => {
             tracing::error!(error = chain(&error), %agent, frozen, "a sandbox did not follow its agent");

@@ -1,4 +1,5 @@
-//! `GET /health`: that a gateway answers, which home's, and, for who sends a challenge, the proof of it.
+//! `GET /health`: tells that a gateway answers and which home it serves. A caller that sends a challenge gets a proof
+//! of that.
 
 use std::sync::Arc;
 
@@ -10,12 +11,13 @@ use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::supervise::health::{CHALLENGE, Health, proof};
 
-/// Answers without a credential, so it tells nothing that is not for everybody on this machine. The status is 503 where
-/// the gateway can't do its work.
+/// Answers without a credential, so the response holds only what everybody on this machine may know. The status is 503
+/// if the gateway can't do its work.
 pub async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> (StatusCode, Json<Health>) {
     let challenge = headers.get(CHALLENGE).and_then(|value| value.to_str().ok());
     let trouble = gateway.swarm.store().trouble();
     let (code, status) = match &trouble {
+        // A stopping gateway is not unhealthy, or its supervisor could restart it.
         _ if gateway.stop.is_cancelled() => (StatusCode::OK, "stopping"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
         None => (StatusCode::OK, "ok"),

@@ -1,7 +1,7 @@
-//! `POST /mcp`: flock's tools for a program that runs an agent's turn, by the Model Context Protocol over HTTP.
+//! `POST /mcp`: gives flock's tools to a program that runs an agent's turn, by the Model Context Protocol over HTTP.
 //!
-//! The token is that of one turn: who calls, in which conversation, and what that agent's role and policy allow is known
-//! from it. Each message has an answer of its own; flock sends nothing by itself, so there is no stream and no session.
+//! The token belongs to one turn. It determines the caller, the conversation, and what the agent's role and policy
+//! allow. Each message has its own response. flock sends no messages by itself, so there is no stream and no session.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use crate::runtime::cli::handed::CALL;
 use crate::sandbox::policy;
 use crate::tool::{CallContext, bounded};
 
-/// The most bytes of a message.
+/// Most bytes in a message.
 pub const MOST: usize = 2 << 20;
 
-/// Versions of the protocol that are spoken here, the newest last. 2025-03-26 is left out: it wants batches taken, which
-/// no version before or after it does.
+/// Supported versions of the protocol, oldest first. 2025-03-26 is missing because it requires batches, which no
+/// version before or after it does.
 const VERSIONS: [&str; 3] = ["2024-11-05", "2025-06-18", "2025-11-25"];
 
-/// The header in which a client repeats the version that was agreed on.
+/// Header in which a client repeats the negotiated version.
 const VERSION: &str = "mcp-protocol-version";
 
-/// The most bytes of a call's id and of a tool's name.
+/// Most bytes of a call's id and of a tool's name.
 const MAX_NAME: usize = 128;
 
-/// Codes of JSON-RPC.
+/// Error codes of JSON-RPC.
 const NOT_JSON: i32 = -32_700;
 const NO_REQUEST: i32 = -32_600;
 const NO_METHOD: i32 = -32_601;
@@ -62,7 +62,7 @@ pub async fn post(
     response
 }
 
-/// Refuses a version of the protocol that is not spoken here.
+/// Refuses a version of the protocol that is not supported.
 fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)> {
     let Some(version) = headers.get(VERSION) else { return Ok(()) };
     let version = version.to_str().unwrap_or("?").trim();
@@ -77,8 +77,8 @@ fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)>
     Err(wrong(NO_REQUEST, &text))
 }
 
-/// Answers one message, however it came here: the status, and what is said, if anything is. Dropping the future cancels
-/// the call that it waits for.
+/// Answers one message, independent of its transport. Returns the status, and the response if there is one. Dropping
+/// the future cancels the call that it waits for.
 pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (StatusCode, Option<Value>) {
     let Ok(message) = serde_json::from_slice::<Value>(body) else {
         return wrong(NOT_JSON, "the body is not JSON");
@@ -95,7 +95,7 @@ pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (Statu
         _ => return wrong(NO_REQUEST, "the id is neither text nor a number"),
     };
     let Some(method) = message["method"].as_str() else {
-        // flock asks nothing, so whatever this answers is no matter.
+        // flock sends no requests, so a response to one has no meaning.
         let is_answer = id.is_some() && (message.get("result").is_some() || message.get("error").is_some());
         return if is_answer {
             (StatusCode::ACCEPTED, None)
@@ -104,13 +104,14 @@ pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (Statu
         };
     };
     let Some(id) = id else {
+        // A message without an id is a notification and gets no response.
         if method == "notifications/cancelled" {
             ticket.cancel(&message["params"]["requestId"]);
         }
         return (StatusCode::ACCEPTED, None);
     };
     let answer = match answer(gateway, ticket, method, &message["params"], &id).await {
-        // Whoever cancelled it waits for no answer.
+        // The client that cancelled the call does not wait for a response.
         Ok(None) => return (StatusCode::ACCEPTED, None),
         Ok(Some(result)) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err((code, text)) => failed(&id, code, &text),
@@ -146,7 +147,7 @@ async fn answer(
     }
 }
 
-/// The client's version, where this is right in it, else the newest of flock's.
+/// Returns the response to `initialize`: the client's version if it is supported, otherwise the newest one.
 fn greeting(params: &Value) -> Value {
     let [.., newest] = VERSIONS;
     let asked = params["protocolVersion"].as_str();
@@ -158,7 +159,7 @@ fn greeting(params: &Value) -> Value {
     })
 }
 
-/// What the agent is offered of flock's own tools, as the configuration is now.
+/// Returns flock's own tools that the agent may use under the current configuration.
 fn tools(gateway: &Gateway, ticket: &Ticket) -> Vec<Value> {
     let config = gateway.config();
     let (Some(engine), Some(agent)) = (gateway.engine.get(), config.agent(&ticket.agent)) else {
@@ -168,8 +169,8 @@ fn tools(gateway: &Gateway, ticket: &Ticket) -> Vec<Value> {
     engine.own_tools(agent).into_iter().map(described).collect()
 }
 
-/// Calls a tool. What the model is to read of a failure is a result; what is wrong with the request itself is not. A call
-/// that is cancelled has none.
+/// Calls a tool. A failure that the model should read is a result, but an error in the request itself is not. A
+/// cancelled call has no result.
 async fn call(
     gateway: &Gateway,
     ticket: &Ticket,
@@ -178,6 +179,7 @@ async fn call(
 ) -> Result<Option<Value>, (i32, String)> {
     let bad = |text: String| (BAD_PARAMS, text);
     let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
+    // Other tools are the program's own. Only flock's are offered here.
     if !policy::is_flocks_own(tool) {
         return Err(bad(format!("there is no tool {:?}", bounded::start(tool, MAX_NAME))));
     }
@@ -189,12 +191,12 @@ async fn call(
     let Some(engine) = gateway.engine.get() else {
         return Err((-32_603, "this gateway runs no turns".to_owned()));
     };
-    // It ends with this future, too: the client may close the connection where its call is stopped.
+    // The call ends with this future too, because a client may close the connection to stop its call.
     let called = ticket.call(id);
     let cancel = called.cancel.clone();
     let asked = Asked { id: call_id(&params["_meta"], id), tool: tool.to_owned(), arguments, cancel };
     let answered = tokio::select! {
-        // First: what runs sees that it is cancelled, too, and says so.
+        // The cancellation is polled first. The running tool sees it too and would report it as its result.
         biased;
         () = called.cancel.cancelled() => return Ok(None),
         answered = run(gateway, engine, ticket, asked) => answered,
@@ -220,12 +222,12 @@ async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) 
     }
 }
 
-/// The call's own id, where the program tells it, else that of the message.
+/// Returns the call's own id if the program sends one, otherwise one that is made from the message's id.
 fn call_id(meta: &Value, id: &Value) -> String {
     let told = PROGRAMS.iter().filter_map(|program| program.call_id()).find_map(|name| meta[name].as_str());
     let shown =
         |text: &str| -> String { text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect() };
-    // One of which nothing is left would be the id of many calls.
+    // An id without any usable character would become the id of many calls.
     let told = told.map(shown).filter(|told| !told.is_empty());
     told.unwrap_or_else(|| {
         shown(&format!("mcp.{}", id.as_str().map_or_else(|| id.to_string(), str::to_owned)))

@@ -1,4 +1,4 @@
-//! `POST /api/message`: a turn of an agent in a few words. `GET /api/messages`: what was said in a session.
+//! `POST /api/message`: a turn of an agent in a simple format. `GET /api/messages`: the messages of a session.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::process::login;
 use crate::provider::{Message, Role as Speaker};
 
-/// Messages of one answer, unless it is said, and at most.
+/// Default and largest number of messages in one response.
 const LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 
-/// What is said to whom.
+/// The body of a request for a turn.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Say {
@@ -44,7 +44,7 @@ pub struct Say {
     force_new: bool,
 }
 
-/// Which messages.
+/// The query parameters of the list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Filter {
@@ -55,7 +55,7 @@ pub struct Filter {
     include_trace: String,
 }
 
-/// Runs a turn, and gives its answer. With `forceNew` in a conversation that begins with it.
+/// Runs a turn and returns its answer. With `forceNew` the turn begins a new conversation.
 pub async fn say(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -72,6 +72,7 @@ pub async fn say(
     let session = session_of(&gateway, &caller, &agent, session_key.as_deref())?;
     caller.check_session(&session)?;
     let turn = TurnId::new();
+    // The whole body is part of the digest, so a repeat with other options is a different request.
     let key = idempotency::key(&headers, caller.name(), &[b"message", session.as_str().as_bytes(), &body])?;
     let claim = match key {
         None => None,
@@ -104,7 +105,7 @@ pub async fn say(
     let said = answer(Arc::clone(&gateway), agent, order, force_new);
     let Some(mut claim) = claim else { return Ok(Answer(said.await?).into_response()) };
     claim.began();
-    // It goes on without its client, which may come back for the answer.
+    // The turn continues even if its client disconnects, because the client may repeat the request to get the answer.
     let said = tokio::spawn(async move {
         let ended = said.await;
         claim.end(&ended).await;
@@ -113,7 +114,8 @@ pub async fn say(
     Ok(Answer(said.await.map_err(ApiError::internal)??).into_response())
 }
 
-/// What an earlier request under the same key was answered. Of one whose gateway was killed only the text may be known.
+/// Returns the answer to an earlier request under the same key. If a gateway was killed in the middle of it, only the
+/// text may be known.
 async fn whole(gateway: &Gateway, agent: &Agent, earlier: &Earlier) -> Result<Value, ApiError> {
     if earlier.answer.get("content").is_some() {
         return Ok(earlier.answer.clone());
@@ -130,7 +132,7 @@ async fn whole(gateway: &Gateway, agent: &Agent, earlier: &Earlier) -> Result<Va
     Ok(answer)
 }
 
-/// Runs the turn and gives its answer.
+/// Runs the turn and returns its answer.
 async fn answer(
     gateway: Arc<Gateway>,
     agent: Agent,
@@ -138,7 +140,7 @@ async fn answer(
     force_new: bool,
 ) -> Result<Value, ApiError> {
     let (session, turn) = (order.session.clone(), order.turn);
-    // One right behind the other in the session's line: no other turn comes between.
+    // Both enter the session's queue one directly after the other, so no other turn comes between them.
     let begun = force_new.then(|| sessions::queued(&gateway, &session, Command::Fresh)).transpose()?;
     let mut running =
         gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {}).map_err(refusal)?;
@@ -148,9 +150,10 @@ async fn answer(
     let ended = running.end().await;
     let outcome = ended.map_err(|error| failed(error, running.did_something(), &session, turn))?;
     let stored = stored(&gateway, &session, turn).await;
+    // The turn has run already. The client must not repeat it only because its answer can't be read.
     let stored = stored.map_err(|error| error.of_turn(&session, turn).after_something())?;
     let mut answer = stored.map_or_else(
-        // What a command says is for people, and no message of the conversation.
+        // The text of a command is meant for people and is not a message of the conversation.
         || {
             json!({"id": turn, "role": "assistant", "content": outcome.text, "cli": agent.runtime,
                 "model": outcome.model, "created_at": unix_ms()})
@@ -161,7 +164,7 @@ async fn answer(
     Ok(answer)
 }
 
-/// The newest messages of a session, oldest first.
+/// Returns the newest messages of a session, oldest first.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -189,11 +192,12 @@ pub async fn list(
 
 fn failure_of(error: TurnError) -> ApiError {
     let mut error = failure(error.into());
+    // A read may be repeated, unlike the turns that these errors are made for.
     error.begun = false;
     error
 }
 
-/// What a turn left as its answer.
+/// Returns the message that a turn left as its answer.
 async fn stored(gateway: &Gateway, session: &SessionKey, turn: TurnId) -> Result<Option<Stored>, ApiError> {
     let Some(engine) = gateway.engine.get().cloned() else { return Ok(None) };
     let session = session.clone();
@@ -211,7 +215,7 @@ fn shown(message: &Stored, with_trace: bool) -> Value {
     shown
 }
 
-/// The agent that is named, else that of the session, else the orchestrator.
+/// Returns the agent that is named, otherwise the agent of the session, otherwise the orchestrator.
 pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) -> Result<Agent, ApiError> {
     let of_key = || key.and_then(|key| key.parse::<SessionKey>().ok()).map(|key| key.agent().to_string());
     if let Some(id) = agent.map(str::to_owned).or_else(of_key) {
@@ -225,7 +229,7 @@ pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) 
     })
 }
 
-/// The session that is named, else the one that the client, or this home's person, has with the agent.
+/// Returns the session that is named, otherwise the session that the client or this home's user has with the agent.
 fn session_of(
     gateway: &Gateway,
     caller: &Caller,
@@ -244,7 +248,7 @@ fn session_of(
     gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
 }
 
-/// The session of a client, or that of the person as `flock chat` names it.
+/// Returns the session of a client, or that of the user under the name that `flock chat` uses.
 fn own_session(caller: &Caller, agent: &AgentId) -> SessionKey {
     let peer = caller.client().map_or_else(login, scope::peer);
     SessionKey::new(agent, SessionKind::Main, &peer)

@@ -1,4 +1,4 @@
-//! One file for each resource.
+//! The HTTP routes, with one file for each resource.
 
 pub mod a2a;
 pub mod agents;

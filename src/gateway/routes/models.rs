@@ -1,4 +1,4 @@
-//! `GET /v1/models`: the agents, as OpenAI lists models.
+//! `GET /v1/models`: lists the agents in the format in which OpenAI lists models.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 
-/// All of them, in the order of the configuration.
+/// Returns all agents that the caller may see, in the order of the configuration.
 pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let config = gateway.config();
     let agents = config.agents.iter().filter(|agent| caller.covers(&agent.id));
@@ -21,7 +21,7 @@ pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extens
     Json(json!({"object": "list", "data": models}))
 }
 
-/// One of them.
+/// Returns one agent.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -32,13 +32,13 @@ pub async fn show(
     Ok(Json(model(&gateway, &agent.id)))
 }
 
-/// The agent's part of a model's name: `coder`, `flock/coder` and `openclaw/coder` are one.
+/// Returns the agent in the name of a model: `coder`, `flock/coder` and `openclaw/coder` are the same agent.
 #[must_use]
 pub fn agent_name(model: &str) -> &str {
     ["flock/", "openclaw/", "openclaw:"].iter().find_map(|prefix| model.strip_prefix(prefix)).unwrap_or(model)
 }
 
-/// An unknown agent in OpenAI's words.
+/// Turns the error for an unknown agent into OpenAI's error for an unknown model.
 #[must_use]
 pub fn as_model(mut error: ApiError) -> ApiError {
     if error.status == StatusCode::NOT_FOUND {
@@ -51,6 +51,7 @@ fn model(gateway: &Gateway, agent: &AgentId) -> Value {
     json!({
         "id": agent,
         "object": "model",
+        // An agent has no time of creation, so this is the start of the gateway.
         "created": gateway.started_ms / 1000,
         "owned_by": "flock",
     })

@@ -1,9 +1,9 @@
-//! `POST /api/plugin/tools/{name}` and `POST /api/plugin/events`: what flock's plugin in OpenClaw wants of flock, for
-//! the agents whose turns OpenClaw runs.
+//! `POST /api/plugin/tools/{name}` and `POST /api/plugin/events`: the requests of flock's plugin in OpenClaw, for the
+//! agents whose turns OpenClaw runs.
 //!
-//! The token opens these two paths and no other. It says that OpenClaw asks; which of its agents, and in which
-//! conversation, OpenClaw says, and flock holds it to that: only an agent that runs on OpenClaw, only a conversation
-//! of that agent, only what its role and policy allow.
+//! The plugin's token opens these two paths and no others. It proves that OpenClaw asks. OpenClaw names the agent and
+//! the conversation, and flock checks that: it must be an agent that runs on OpenClaw, a conversation of that agent,
+//! and a call that the agent's role and policy allow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,14 +27,14 @@ use crate::runtime::ToolEvent;
 use crate::sandbox::policy;
 use crate::tool::{CallContext, bounded};
 
-/// How long a call may take; the plugin waits a little longer.
+/// Longest time for a call. The plugin waits a little longer.
 const LIMIT: Duration = Duration::from_secs(140);
-/// The most bytes of a body.
+/// Most bytes in a body.
 pub const MOST: usize = 2 << 20;
-/// The most bytes of a conversation's name, and of a call's id and a tool's name.
+/// Most bytes of a conversation's name, and of a call's id and a tool's name.
 const MAX_KEY: usize = 400;
 const MAX_NAME: usize = 128;
-/// The most bytes of arguments and results that are kept of a reported call.
+/// Most bytes of arguments and of results that are kept of a reported call.
 const MAX_TOLD: usize = 20_000;
 
 /// A call of a tool.
@@ -48,7 +48,7 @@ pub struct Call {
     params: Value,
 }
 
-/// What happened in OpenClaw.
+/// A report about something that happened in OpenClaw.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Happened {
@@ -69,19 +69,19 @@ pub struct Happened {
     error: Option<String>,
 }
 
-/// Which event.
+/// The kind of a reported event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A tool of OpenClaw is to be called.
+    /// A tool of OpenClaw is about to be called.
     BeforeToolCall,
-    /// It has ended.
+    /// A call of such a tool has ended.
     AfterToolCall,
-    /// The agent has ended in that conversation.
+    /// The agent's run in that conversation has ended.
     AgentEnd,
 }
 
-/// Calls a tool. What the model is to read of a failure is an answer; what is wrong with the request itself is not.
+/// Calls a tool. A failure that the model should read is a normal response, but an error in the request itself is not.
 pub async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(tool): Path<String>,
@@ -90,7 +90,7 @@ pub async fn call(
     let engine = engine(&gateway)?;
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
     if !policy::is_flocks_own(&tool) {
-        // OpenClaw has tools of the other names itself, in its own sandbox.
+        // OpenClaw runs the tools with other names itself, in its own sandbox.
         let tool = bounded::start(&tool, MAX_NAME);
         return Err(ApiError::not_found(
             "tool_not_found",
@@ -98,7 +98,8 @@ pub async fn call(
         ));
     }
     let cancel = CancellationToken::new();
-    // The plugin closes the connection where its call is stopped, and this future is dropped with it.
+    // The plugin closes the connection when its call is stopped. This future is then dropped, and the guard cancels the
+    // call.
     let _stop = cancel.clone().drop_guard();
     let asked = Asked { id: named(&call.tool_call_id)?, tool, arguments: call.params, cancel };
     let witness = |context: &CallContext, event: TurnEvent| {
@@ -113,14 +114,14 @@ pub async fn call(
     Ok(Answer(json!({"content": content, "isError": answered.is_error})))
 }
 
-/// Takes note of what happened in OpenClaw.
+/// Records something that happened in OpenClaw.
 pub async fn report(
     State(gateway): State<Arc<Gateway>>,
     Json(happened): Json<Happened>,
 ) -> Result<Answer<Value>, ApiError> {
     let engine = engine(&gateway)?;
     let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
-    // Calls of flock's own tools are recorded where they are run.
+    // Calls of flock's own tools are recorded where they run.
     if happened.tool.as_deref().is_some_and(policy::is_flocks_own) {
         return Ok(Answer(json!({"recorded": false})));
     }
@@ -140,7 +141,7 @@ fn engine(gateway: &Gateway) -> Result<Arc<Engine>, ApiError> {
     gateway.engine.get().cloned().ok_or_else(missing)
 }
 
-/// The agent and the conversation, if they are OpenClaw's and belong together.
+/// Returns the agent and the conversation, if both belong to OpenClaw and to each other.
 fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<Source, ApiError> {
     let agent = gateway.agent(agent)?;
     if agent.runtime != RUNTIME {
@@ -152,6 +153,7 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<Source, ApiError>
     }
     let prefix = format!("agent:{}:", agent.id);
     let is_plain = key.len() <= MAX_KEY && key.chars().all(|c| c.is_ascii_graphic());
+    // The rest of the key is OpenClaw's, so only its prefix can be checked.
     if !is_plain || key.len() == prefix.len() || !key.starts_with(&prefix) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
@@ -181,7 +183,7 @@ fn told(happened: Happened) -> Result<Told, ApiError> {
     }))
 }
 
-/// The arguments of a call that OpenClaw decides about itself; at most so much of them.
+/// Returns the arguments of a call that OpenClaw decides about itself, cut to the size that is kept.
 fn arguments(params: Value) -> Value {
     let text = params.to_string();
     if !params.is_object() {
@@ -190,7 +192,7 @@ fn arguments(params: Value) -> Value {
     if text.len() > MAX_TOLD { json!({"cut": bounded::start(&text, MAX_TOLD)}) } else { params }
 }
 
-/// An id or a name as it can stand in a log, a transcript and a provider's request.
+/// Returns an id or a name in a form that is safe in a log, a transcript and a provider's request.
 fn named(text: &str) -> Result<String, ApiError> {
     let name: String = text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect();
     if name.is_empty() {
@@ -199,7 +201,7 @@ fn named(text: &str) -> Result<String, ApiError> {
     Ok(name)
 }
 
-/// A block of a result, as MCP has it and the plugin takes it.
+/// Returns a block of a result in the form of MCP, which the plugin also takes.
 pub(super) fn shown(block: &Block) -> Option<Value> {
     match block {
         Block::Text { text, .. } => Some(json!({"type": "text", "text": text})),

@@ -1,4 +1,4 @@
-//! `/api/sessions`: the sessions and what runs in them; one of them is looked at, compacted, begun anew, brought.
+//! `/api/sessions`: lists sessions and their turns, and shows, compacts, resets or imports a session.
 
 use std::sync::Arc;
 
@@ -24,13 +24,13 @@ use crate::provider::{Message, Role};
 use crate::store::{Level, NewSession};
 use crate::swarm::By;
 
-/// What the path takes.
+/// The query parameters of the list.
 #[derive(Debug, Deserialize)]
 pub struct Filter {
     agent: Option<String>,
 }
 
-/// A transcript that lies in its place, and the session that is to be made of it.
+/// A transcript that is in its place already, and the session that it becomes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adopt {
@@ -38,7 +38,7 @@ pub struct Adopt {
     file: String,
 }
 
-/// The sessions, and the turns that run or wait.
+/// Returns the sessions, and the turns that run or wait.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -47,7 +47,8 @@ pub async fn list(
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
     agent.as_ref().map_or(Ok(()), |agent| caller.check_agent(agent))?;
     let sessions = match caller.client().and_then(|token| token.agents.as_ref()) {
-        // For each of its agents: those of others don't take its places in the list.
+        // The list is read for each of the token's agents, because its length is limited and the sessions of other
+        // agents would use it up.
         Some(agents) if agent.is_none() => {
             let mut all = Vec::new();
             for agent in agents {
@@ -72,7 +73,7 @@ pub async fn list(
     Ok(axum::Json(json!({"sessions": sessions, "turns": turns})))
 }
 
-/// What a session's next request would hold.
+/// Returns what a session's next request would hold.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -84,7 +85,7 @@ pub async fn show(
     Ok(axum::Json(json!(report)))
 }
 
-/// Makes room in a session, after the turns that wait for it.
+/// Compacts a session, after the turns that wait for it.
 pub async fn compact(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -93,11 +94,12 @@ pub async fn compact(
     let key = key_of(&gateway, &key)?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
     command(&gateway, &caller, &key, Command::Compact).await?;
+    // The last compaction is reported only if it is a new one.
     let last = report(&gateway, key).await?.compaction.filter(|last| Some(last.at) != before);
     Ok(axum::Json(json!({"compacted": last})))
 }
 
-/// Begins a session anew, after the turns that wait for it.
+/// Starts a session anew, after the turns that wait for it.
 pub async fn reset(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -112,7 +114,7 @@ pub async fn reset(
     Ok(axum::Json(json!({"reset": true})))
 }
 
-/// Makes the session of a transcript that the command line has checked and put into its place.
+/// Creates the session of a transcript that the command line has checked and put into its place.
 pub async fn adopt(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -123,7 +125,7 @@ pub async fn adopt(
     let engine = engine(&gateway)?.clone();
     let no_file =
         || ApiError::invalid("no_transcript", "there is no imported transcript of this name and key");
-    // A name of one's own making could lead out of the folder.
+    // Only the text of a parsed id is used, because a free name could point outside the folder.
     let file = uuid::Uuid::parse_str(&file).map_err(|_| no_file())?.to_string();
     let path = engine.transcript(&key, &file);
     let wanted = key.clone();
@@ -132,6 +134,7 @@ pub async fn adopt(
         return Err(no_file());
     }
     let new = NewSession { key: key.clone(), file };
+    // The row is created only if the key is free, so two imports can't share a session.
     if !engine.store().make_session(new, unix_ms()).await.map_err(ApiError::explained)? {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
@@ -143,9 +146,10 @@ pub async fn adopt(
     Ok((StatusCode::CREATED, axum::Json(json!({"key": key}))))
 }
 
-/// Whether this is a transcript of this session that ends with the note that it was imported.
+/// Returns `true` if the file is a transcript of this session and ends with the record of an import.
 fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
     use std::io::BufRead as _;
+    // The file is opened as a regular file only, so that a link or a pipe is refused.
     let Ok(file) = crate::home::regular::open(path) else { return false };
     let last = Tail::new(&file).ok().and_then(|mut tail| {
         let line = tail.next_line().ok()??;
@@ -176,7 +180,7 @@ async fn report(gateway: &Gateway, key: SessionKey) -> Result<Report, ApiError> 
     found.map_err(|error| failure(error.into()))?.ok_or_else(|| failure(TurnError::NoSession(key).into()))
 }
 
-/// Has a command carried out in the session's own line of turns, so that it meets no turn.
+/// Runs a command in the session's own queue, so that it never runs beside a turn.
 async fn command(
     gateway: &Gateway,
     caller: &Caller,
@@ -188,12 +192,13 @@ async fn command(
         Command::Context => "session.show",
         Command::New | Command::Fresh => "session.reset",
     };
+    // The audit row comes first, so nothing is done that was not recorded.
     record(gateway, caller, key, action).await?;
     queued(gateway, key, command)?.end().await.map_err(failure)?;
     Ok(())
 }
 
-/// Puts a command into the session's line.
+/// Puts a command into the session's queue.
 pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<Turn, ApiError> {
     let order = TurnRequest {
         agent: key.agent().clone(),

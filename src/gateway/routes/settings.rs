@@ -1,4 +1,4 @@
-//! `PUT /api/settings`: what runs an agent's turns, with which model, and how much that thinks.
+//! `PUT /api/settings`: changes the runtime of an agent's turns, its model, and how much the model thinks.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
 use crate::swarm::By;
 
-/// What is to be different.
+/// The requested change.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -37,25 +37,26 @@ pub struct Change {
     effort: Thinking,
 }
 
-/// What becomes of how much the model is to think.
+/// The change of the thinking effort.
 #[derive(Clone, Copy, Debug, Default)]
 enum Thinking {
-    /// It stays; nothing is said of it.
+    /// The effort stays as it is, because the request does not mention it.
     #[default]
     Kept,
-    /// Nothing more is said of it: `null`.
+    /// The setting is removed, because the request says `null`.
     Left,
-    /// So much.
+    /// The effort is set to this value.
     Set(Effort),
 }
 
 impl<'de> Deserialize<'de> for Thinking {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde calls this only if the field is present, so absent and `null` stay different.
         Ok(Option::<Effort>::deserialize(deserializer)?.map_or(Self::Left, Self::Set))
     }
 }
 
-/// Changes it, from the agent's next turn on.
+/// Applies the change. It takes effect with the agent's next turn.
 pub async fn change(
     State(gateway): State<Arc<Gateway>>,
     Json(Change { agent, cli: wanted, model, effort }): Json<Change>,
@@ -63,6 +64,7 @@ pub async fn change(
     let agent = chosen(&gateway, agent.as_deref(), None)?;
     check(&gateway, &agent, &wanted)?;
     if let Some(program) = cli::named(&wanted) {
+        // The search looks at the file system, so it runs on a thread for blocking work.
         let looked = tokio::task::spawn_blocking(move || locate::find(program));
         let found = match looked.await.map_err(ApiError::internal)? {
             Ok(found) => Ok(Installed::ask(program, &found).await),
@@ -77,7 +79,7 @@ pub async fn change(
     }
     let home = gateway.home().clone();
     let id = agent.id.clone();
-    // The editor waits for other writers, and holds a lock meanwhile.
+    // The editor waits for other writers and holds a lock meanwhile, which blocks the thread.
     let edited = tokio::task::spawn_blocking(move || {
         config::edit(&home, |document| {
             let set = match effort {
@@ -98,7 +100,7 @@ pub async fn change(
     Ok(Answer(shown))
 }
 
-/// Only what this gateway can run.
+/// Refuses a runtime that this gateway does not have or that the agent's settings rule out.
 fn check(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError> {
     let others = gateway.engine.get().map(|engine| engine.runtime_names()).unwrap_or_default();
     if runtime != NATIVE && !others.contains(&runtime) {
@@ -120,7 +122,8 @@ fn check(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError
     Ok(())
 }
 
-/// Whether an agent program can run this agent's turns; `found` says whether it is installed, and what it has.
+/// Checks if an agent program can run this agent's turns. `found` holds what is installed, or the reason why nothing
+/// is.
 fn check_program(
     program: &dyn Program,
     agent: &Agent,
@@ -130,7 +133,7 @@ fn check_program(
     found: Result<Installed, String>,
 ) -> Result<(), ApiError> {
     let title = program.title();
-    // That another program runs there is no choice for this one.
+    // The setting was made for the program that runs there now. It says nothing about another one.
     let on_host = agent.on_host && agent.runtime == program.name();
     if agent.role == Role::Sysadmin && !on_host {
         let text = format!("a sysadmin has no sandbox, so {title} would run on this machine itself");
@@ -156,6 +159,7 @@ fn check_program(
     let Some(model) = model else { return Ok(()) };
     let described = Catalog::new(home.clone()).describe(model, config);
     match asks::way(program, model, config, described, on_host) {
+        // A missing key can be set later, so it does not stop the change.
         Ok(_) | Err(Unable::NoKey(_)) => Ok(()),
         Err(Unable::NoProvider(error)) => {
             let hint = error.hint().unwrap_or_else(|| "flock config validate".to_owned());
@@ -212,7 +216,7 @@ mod tests {
         // As root it would refuse each turn there.
         let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
         assert_eq!(asked("free", model, whole()), on_host);
-        // On the host only the program that this was said of.
+        // The setting for the host counts only for the program that it was made for.
         let codex = cli::named("codex").unwrap();
         let mut admin = config.agent(&"admin".parse().unwrap()).unwrap().clone();
         admin.on_host = true;

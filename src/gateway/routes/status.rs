@@ -1,5 +1,4 @@
-//! `GET /api/status`: what the gateway knows of itself and of what it keeps, without asking anybody for
-//! long.
+//! `GET /api/status`: what the gateway knows about itself and its records, without a slow query.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use crate::gateway::state::Gateway;
 use crate::process::ProcessId;
 use crate::store::ChannelState;
 
-/// The state of everything.
+/// Returns the state of the gateway.
 pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     let config = gateway.config();
     let turns = gateway.driver.list();
@@ -34,8 +33,8 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
     Json(status)
 }
 
-/// The channels by their states, how many of the agents' sessions have something new to read, and which
-/// providers are down.
+/// Returns the number of channels in each state, the number of sessions with unread messages, and the providers that
+/// are down.
 fn team(gateway: &Gateway) -> Value {
     let store = gateway.swarm.store();
     let counted = store.channel_counts().and_then(|counts| Ok((counts, store.all_unseen()?.len())));
@@ -69,9 +68,9 @@ fn team(gateway: &Gateway) -> Value {
     })
 }
 
-/// Memory of this process that is in RAM.
+/// Returns the number of bytes of this process that are in RAM.
 fn resident() -> Option<u64> {
-    // Field 2 of statm counts pages; the kernel's own page size is the one it counts in.
+    // Field 2 of statm is a number of pages, in the page size of the kernel.
     let statm = fs_err::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;

@@ -1,4 +1,4 @@
-//! `/api/tasks`: what was asked of agents and what became of it; a person may stop any of them.
+//! `/api/tasks`: the tasks of agents and their outcomes. A person may stop any of them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::id::AgentId;
 use crate::store::{StoreError, Task, TaskFilter, TaskState};
 use crate::swarm::SwarmError;
 
-/// Which tasks.
+/// The query parameters of the list.
 #[derive(Debug, Default, Deserialize)]
 pub struct Asked {
     agent: Option<String>,
@@ -25,7 +25,7 @@ pub struct Asked {
     limit: Option<u32>,
 }
 
-/// Tasks, the newest first.
+/// Returns tasks, newest first.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -49,7 +49,7 @@ pub async fn list(
         filter.before = page.last().map(|task| task.id.clone());
         let is_last = page.len() < limit as usize;
         found.extend(page.into_iter().filter(|task| covers(&caller, task)));
-        // Tasks that the caller may not see don't take the place of others.
+        // Tasks that the caller may not see take no place in the response, so further pages are read.
         if is_last || found.len() >= limit as usize {
             break;
         }
@@ -58,7 +58,7 @@ pub async fn list(
     Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
 }
 
-/// One task with its texts.
+/// Returns one task with its texts.
 pub async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -78,7 +78,7 @@ pub async fn show(
     Ok(Json(shown))
 }
 
-/// Stops a task and the turn that works on it; answers when that has ended.
+/// Stops a task and the turn that works on it. The response comes when the turn has ended.
 pub async fn cancel(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
@@ -105,7 +105,7 @@ fn unknown() -> ApiError {
     ApiError::not_found("task_not_found", "there is no such task").with_hint("flock tasks")
 }
 
-/// A task for programs, without its texts.
+/// Returns a task in the JSON form of the API, without its texts.
 #[must_use]
 pub fn describe(task: &Task) -> Value {
     json!({

@@ -1,4 +1,4 @@
-//! `/api/tokens`: tokens for clients. Only the owner's token gets here.
+//! `/api/tokens`: tokens for clients. Only the owner's token opens these paths.
 
 use std::sync::Arc;
 
@@ -16,46 +16,44 @@ use crate::id::AgentId;
 use crate::store::{NewToken, Right};
 use crate::swarm::token;
 
-/// A token that a person wants.
+/// A request for a new token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Wanted {
-    /// Its name.
     pub name: String,
-    /// The agents that it is for; all where absent.
+    /// The agents that the token is for. `None` stands for all of them.
     #[serde(default)]
     pub agents: Option<Vec<AgentId>>,
-    /// What it may do.
     pub rights: Vec<Right>,
-    /// Until when, in Unix milliseconds.
+    /// Unix milliseconds at which the token expires. `None` stands for never.
     #[serde(default)]
     pub expires_at: Option<i64>,
-    /// The person's name, for the record.
+    /// Name of the person, for the audit.
     #[serde(default)]
     pub by: Option<String>,
 }
 
 impl Wanted {
-    /// As it is made.
+    /// Converts the request into the token that the store creates.
     #[must_use]
     pub fn token(self) -> NewToken {
         NewToken { name: self.name, agents: self.agents, rights: self.rights, expires_at: self.expires_at }
     }
 }
 
-/// Who revokes a token.
+/// The query parameters of a revocation.
 #[derive(Debug, Deserialize)]
 pub struct Who {
     by: Option<String>,
 }
 
-/// All tokens, without themselves.
+/// Returns what is known of all tokens, but not the tokens themselves.
 pub async fn list(State(gateway): State<Arc<Gateway>>) -> Result<axum::Json<Value>, ApiError> {
     let tokens = gateway.swarm.store().tokens().map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"tokens": tokens})))
 }
 
-/// Makes one and shows it, this once.
+/// Creates a token and returns it. It is never shown again.
 pub async fn add(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -69,7 +67,7 @@ pub async fn add(
     Ok((StatusCode::CREATED, axum::Json(shown)))
 }
 
-/// Revokes one.
+/// Revokes a token.
 pub async fn revoke(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
