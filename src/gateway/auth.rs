@@ -212,7 +212,7 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         )
         .with_hint(format!("use http://127.0.0.1:{port}")));
     }
-    // Programs send no Origin. Only a browser does, and then it must be this gateway's own.
+    // A request without an Origin passes. Browsers send one, and it must be this gateway's own.
     let mut origins = parts.headers.get_all(header::ORIGIN).iter();
     let is_foreign = origins.any(|origin| {
         let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
@@ -269,9 +269,11 @@ pub fn authenticate(
     let Some(token) = bearer(headers) else {
         return Err(unauthorised("no_token", "this needs the header Authorization: Bearer <token>"));
     };
+    // The owner's token needs no look-up, so it comes first.
     if is(token, owner) {
         return Ok(Caller::Owner);
     }
+    // The prefix distinguishes a client's token from the others.
     if token.starts_with(PREFIX.as_bytes()) {
         // The lookup is by hash, so its timing reveals nothing about the token.
         let known = client(token)?.map(|known| Caller::Client(Arc::new(known)));
@@ -298,6 +300,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(header::AUTHORIZATION)?.as_bytes();
     let (scheme, token) = value.split_at_checked(7)?;
     let token = token.trim_ascii();
+    // The scheme ignores case, as HTTP requires.
     (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then_some(token)
 }
 

@@ -37,6 +37,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        // The middleware puts the limits of the path into the request.
         let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
         let bytes = whole(request.into_body(), &limits).await?;
         parsed(&bytes).map(Self)
@@ -145,6 +146,7 @@ impl HttpBody for Unread {
         self.waits = false;
         let Some(body) = self.body.as_mut() else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(body).poll_frame(context));
+        // An error ends the body as well.
         if !matches!(frame, Some(Ok(_))) || self.is_end_stream() {
             self.ended.store(true, Ordering::Release);
         }

@@ -72,7 +72,7 @@ pub struct Retitle {
     /// The new shown name.
     #[serde(default, rename = "name")]
     pub title: Option<String>,
-    /// The new topic.
+    /// The new topic of the channel.
     #[serde(default)]
     pub topic: Option<String>,
     /// Name of the person who asks.
@@ -228,6 +228,7 @@ pub fn show(shelf: &impl Shelf, id: &ChannelId) -> Result<Value, SwarmError> {
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
 pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Value, SwarmError> {
+    // A search has no position, and a page has only one.
     let page = match (reading.after, reading.before, &reading.q) {
         (None, None, _) => Page::Last,
         (Some(after), None, None) => Page::After(after),
@@ -287,6 +288,7 @@ pub async fn say(
     let said = swarm.post_keyed(by, id, say.content, notify, key).await?;
     // The message is posted. A failure from here on must not look as if it were not.
     let notes = if notify { swarm.unheard(&by.party, id, &text).unwrap_or_default() } else { Vec::new() };
+    // The stored spelling of the id is returned if it can be read.
     let id = swarm.channel(id).map_or_else(|_| id.clone(), |channel| channel.id);
     Ok(json!({"channelId": id, "seq": said.seq(), "notes": notes}))
 }
@@ -389,6 +391,7 @@ fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<V
     'pieces: while left > 0 {
         let asked = left.min(PIECE);
         let mut piece = shelf.page(id, next, asked)?;
+        // A piece that is shorter than asked for is the last one.
         let is_last = piece.len() < asked as usize;
         // Backward pages are read newest first, so the ones that do not fit are the oldest.
         if !is_forward {
@@ -409,6 +412,7 @@ fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<V
         left -= asked;
         next = if is_forward { Page::After(edge) } else { Page::Before(edge) };
     }
+    // The response is oldest first in both directions.
     if !is_forward {
         taken.reverse();
     }

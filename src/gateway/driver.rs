@@ -40,7 +40,7 @@ pub enum Refused {
     /// Too many turns wait already.
     #[error(transparent)]
     Full(#[from] Full),
-    /// The gateway is stopping.
+    /// The gateway is stopping and accepts no turn any more.
     #[error("the gateway is stopping")]
     Stopping,
 }
@@ -199,6 +199,7 @@ impl Driver {
         cancel: CancellationToken,
         mut on_event: impl FnMut(TurnEvent) + Send + 'static,
     ) -> Result<Turn, Refused> {
+        // The place is taken before anything else, so the order of requests is the order in the queue.
         let place = self.queues.enter(&request.session, origin == Origin::Task)?;
         let (sender, result) = oneshot::channel();
         let work = Arc::new(AtomicBool::new(false));

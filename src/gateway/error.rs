@@ -257,6 +257,7 @@ impl From<SwarmError> for ApiError {
             SwarmError::Archived(_) => (StatusCode::CONFLICT, "archived"),
             SwarmError::Refused(_) => (StatusCode::CONFLICT, "refused"),
             SwarmError::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused"),
+            // These errors explain themselves, so their own kind decides.
             SwarmError::ChannelExists(_)
             | SwarmError::TokenExists(_)
             | SwarmError::Invalid(_)

@@ -89,6 +89,7 @@ impl Events {
         let (boot, number) = id.rsplit_once('.')?;
         let number: u64 = number.parse().ok()?;
         let ring = self.ring();
+        // A reader that has seen everything before the oldest event has missed nothing.
         (boot == self.boot && number <= ring.last && number + 1 >= ring.oldest()).then_some(number)
     }
 

@@ -42,6 +42,7 @@ impl<T> Places<T> {
         if is_stranger {
             self.known.insert(number);
         }
+        // A second call for a known connection changes nothing.
         is_stranger || self.known.contains(&number)
     }
 

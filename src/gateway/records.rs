@@ -50,6 +50,7 @@ impl Records for HomeRecords {
 
     fn status(&self) -> BoxFuture<'_, Value> {
         Box::pin(async move {
+            // Both queries run at the same time, so a silent engine costs the limit only once.
             let (listed, images) = tokio::join!(self.patient(self.sandboxes.containers()), self.images());
             let probes = self.sandboxes.probes();
             let mut status = match listed {

@@ -23,7 +23,7 @@ pub enum Needed {
     Plugin,
     /// The token of a turn that an agent program runs.
     Turn,
-    /// No credential.
+    /// No credential at all.
     Nothing,
 }
 

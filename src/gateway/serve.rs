@@ -129,6 +129,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let newest = newest.map_err(|error| judged(&home, error.into()))?;
     let limits = gateway.limits;
     let front = Arc::new(Front::new(gateway.clone()));
+    // The sandboxes were created before the gateway, so their requests are connected only now.
     inside.connect(front.clone());
     let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
@@ -158,12 +159,14 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tracing::info!(why, "the gateway stops");
     gateway.stop();
     triage.stop();
+    // Turns and requests share one grace period.
     let ended = async { tokio::join!(gateway.driver.ended(), triage.settled()) };
     if tokio::time::timeout(limits.grace, ended).await.is_err() {
         tracing::warn!(
             "turns or requests did not end in time; they will be marked interrupted at the next start"
         );
     }
+    // The server waits for its open connections, and the sandboxes stop at the same time.
     let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
     // This waits for the rows of the connections that ended with their sandboxes.
     if recorded.await.is_err() {
@@ -406,6 +409,7 @@ async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
             Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
             Err(error) => tracing::error!(error = chain(&error), "a sandbox did not follow its agent"),
         }
+        // The sender is gone when the swarm is.
         if watch.changed().await.is_err() {
             return;
         }
@@ -427,6 +431,7 @@ async fn work(
             tracing::error!(error = chain(&error), "failed to mark interrupted turns");
         }
     }
+    // Nobody knows what a call without an outcome took, so it counts with its whole reservation.
     match engine.store().settle_left_usage().await {
         Ok(0) => {}
         Ok(calls) => {

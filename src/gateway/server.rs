@@ -74,6 +74,7 @@ async fn serve_one<A: Answer>(
     (stop, end): (CancellationToken, CancellationToken),
     place: Place,
 ) {
+    // Without this, small pieces of a stream would wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }

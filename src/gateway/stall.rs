@@ -76,6 +76,7 @@ impl AsyncWrite for Stall {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Flushing a TCP stream never waits.
         Pin::new(&mut self.stream).poll_flush(context)
     }
 

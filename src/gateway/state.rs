@@ -176,6 +176,7 @@ impl Gateway {
     pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         let client = |token: &[u8]| {
             let known = self.swarm.store().token(&token_hash(token)).map_err(ApiError::explained)?;
+            // A revoked or expired token counts as unknown.
             Ok(known.filter(|known| known.is_good(crate::clock::unix_ms())))
         };
         auth::authenticate(headers, &self.config().token, || self.plugin_token(), client)

@@ -30,6 +30,7 @@ impl Tally {
     pub fn add(&mut self, agent: &AgentId, connection: &Connection) {
         let places = self.0.entry(agent.clone()).or_default();
         let mut place = format!("{}:{}", connection.host, connection.port);
+        // A destination that has a row keeps it, even when the list is full.
         if !places.contains_key(&place) && places.len() >= PLACES {
             ELSEWHERE.clone_into(&mut place);
         }

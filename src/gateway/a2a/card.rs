@@ -18,7 +18,6 @@ pub fn show(card: &Card, port: u16) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "provider": {"organization": "flock", "url": home},
         "supportedInterfaces": [interface("1.0"), interface("0.3")],
-        // From here on these are the keys of 0.3 for what `supportedInterfaces` says in 1.0.
         "protocolVersion": "0.3.0",
         "url": url,
         "preferredTransport": "JSONRPC",

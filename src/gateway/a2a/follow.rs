@@ -15,7 +15,7 @@ use crate::store::{StoreError, Task, TaskMessage};
 /// One observation of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The task changed.
+    /// The task has changed since the last look.
     Changed,
     /// The task's turn calls this tool.
     Tool(String),

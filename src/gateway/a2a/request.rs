@@ -49,6 +49,7 @@ pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
         Version::V03 => "user",
         Version::V1 => "ROLE_USER",
     };
+    // A client can send only its own side of the conversation.
     if text(message, "role")? != Some(role) {
         return Err(Fault::params(format!("`message.role` must be {role:?}")));
     }
@@ -82,6 +83,7 @@ pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
 
 fn part(part: &Value) -> Result<String, Fault> {
     let Some(part) = part.as_object() else { return Err(Fault::params("a part must be an object")) };
+    // A part that names a file is refused, even if it has a text as well.
     if ["file", "raw", "url", "filename"].iter().any(|key| is_there(part, key))
         || part.get("kind").and_then(Value::as_str) == Some("file")
     {
@@ -94,6 +96,7 @@ fn part(part: &Value) -> Result<String, Fault> {
             "parts of kind {kind:?} are not taken: send text, or data as JSON"
         )));
     }
+    // The `kind` of 0.3 must match the content.
     if kind.is_some_and(|kind| !part.contains_key(kind)) {
         return Err(Fault::params("a part must hold what its `kind` says"));
     }
@@ -156,6 +159,7 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
     let state = match text(params, "status")? {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
         Some(word) => {
+            // The protocol's names are `TASK_STATE_…` with underscores. flock's own are in lower case with hyphens.
             let plain = word.strip_prefix("TASK_STATE_").unwrap_or_default();
             let plain = plain.to_ascii_lowercase().replace('_', "-");
             Some(

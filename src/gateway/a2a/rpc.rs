@@ -12,9 +12,9 @@ pub enum Method {
     Send,
     /// Send a message and stream the outcome.
     Stream,
-    /// Return a task.
+    /// Return the current state of a task.
     Get,
-    /// Stop a task.
+    /// Stop a task and its turn.
     Cancel,
     /// Stream the changes of an existing task.
     Subscribe,
@@ -26,6 +26,7 @@ pub enum Method {
     ExtendedCard,
 }
 
+// No name occurs in both versions, so the name determines the version.
 const METHODS: &[(&str, Version, Method)] = &[
     ("message/send", Version::V03, Method::Send),
     ("message/stream", Version::V03, Method::Stream),
@@ -176,6 +177,7 @@ fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(Fault::request("`jsonrpc` must be \"2.0\""));
     }
+    // The header is optional, and only its version is checked. The method's name decides which version is spoken.
     if header.is_some_and(|header| !is_spoken(header)) {
         return Err(Fault::version());
     }

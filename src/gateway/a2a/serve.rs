@@ -74,6 +74,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
         Method::Subscribe => {
             let (id, history) = request::task(&call.params)?;
             let task = client.own(&id)?;
+            // A task that waits for its client can still change, so only one that has ended is refused.
             if task.state.is_final() {
                 return Err(Fault::unsupported(format!(
                     "the task is {}: nothing more comes",
@@ -128,8 +129,10 @@ impl Client<'_> {
     /// Returns the idempotency key of a message, which is its id. A client that repeats a message gets the outcome of
     /// the first one.
     fn key(&self, incoming: &Incoming) -> IdempotencyKey {
+        // The digest covers everything that the message says, so another text under the same id is an error.
         let said = json!([incoming.text, incoming.context, incoming.task]);
         IdempotencyKey {
+            // Ids are chosen by clients, so they count for one client and one agent only.
             caller: format!("{}@{}", a2a_requester(self.name), self.agent),
             name: incoming.name.clone(),
             digest: text_digest(&said.to_string()),
@@ -210,6 +213,7 @@ impl Client<'_> {
         };
         let store = self.gateway.swarm.store();
         let total = store.count_tasks(&filter).map_err(|error| failed(&error))?;
+        // The total covers all pages, so the position is added only after the count.
         let page = TaskFilter { before: asked.after.clone(), ..filter };
         // One more task than asked for shows if there is a further page.
         let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| failed(&error))?;

@@ -91,6 +91,7 @@ impl Teller {
             Ok(said) => said,
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to read what was said in a task");
+                // The task itself is known, so the stream begins without its messages.
                 Vec::new()
             }
         };

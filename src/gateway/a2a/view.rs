@@ -96,10 +96,12 @@ fn status(version: Version, task: &Task, note: Option<&str>) -> Value {
     let state = match version {
         Version::V03 => task.state.as_str().to_owned(),
         Version::V1 => {
+            // 1.0 uses the names of the enum in the protocol's buffers.
             format!("TASK_STATE_{}", task.state.as_str().to_ascii_uppercase().replace('-', "_"))
         }
     };
     let mut status = json!({"state": state, "timestamp": moment(task.updated_at)});
+    // A state with words of its own shows those instead of the note.
     let said = match task.state {
         TaskState::InputRequired => task.question.as_deref(),
         TaskState::Failed | TaskState::Rejected | TaskState::Canceled => task.response.as_deref(),
@@ -118,6 +120,7 @@ fn conversation(version: Version, task: &Task, said: &[TaskMessage]) -> Vec<Valu
     }
     let shown = |(at, said): (usize, &TaskMessage)| {
         let mut shown = message(version, task, &format!("message-{at}"), said.is_client, &said.text);
+        // A client's message keeps the id that the client gave it.
         if let Some(name) = &said.name {
             shown["messageId"] = name.as_str().into();
         }

@@ -32,6 +32,7 @@ pub struct ChatRequest {
     web_search_options: Option<Value>,
 }
 
+// OpenAI's API accepts one text or a list of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Stops {
@@ -65,6 +66,7 @@ struct Part {
     image_url: Option<ImageUrl>,
 }
 
+// Both forms are accepted: the object of OpenAI's API, and a plain text.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum ImageUrl {
@@ -106,6 +108,7 @@ impl ChatRequest {
     /// answers, if a message has an unknown role or content, or if the last message is not a user's.
     pub fn into_input(self) -> Result<Input, ApiError> {
         self.refuse_what_no_agent_does()?;
+        // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
         let format = format.map(Format::read).transpose()?.flatten();
         let bound = self.bound()?;
@@ -286,6 +289,7 @@ fn image(url: &str) -> Result<Block, &'static str> {
     if !matches!(media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp") {
         return Err("is none of image/png, image/jpeg, image/gif, image/webp");
     }
+    // The data is decoded only to check it. It is passed on in its encoded form.
     match STANDARD.decode(data) {
         Ok(bytes) if !bytes.is_empty() => Ok(Block::Image { media_type, data: data.to_owned() }),
         _ => Err("is not base64"),

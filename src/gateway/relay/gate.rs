@@ -22,6 +22,7 @@ impl Gate for Relay {
             Way::Relay(wire) => Some(wire),
             Way::OwnLogin => None,
         };
+        // Without a wire format the program asks with its own login, and it gets no token for the relay.
         let Opened { relay, mcp, ticket, close } =
             self.tickets.open(order, wire.as_ref().map(|wire| wire.api));
         let relay = wire.zip(relay).map(|(wire, token)| Relayed {

@@ -85,6 +85,7 @@ pub fn asked(headers: &HeaderMap) -> HeaderMap {
 }
 
 fn is_let(beta: &str) -> bool {
+    // A provider may ignore case, so the names are compared in lower case.
     let beta = beta.to_ascii_lowercase();
     !beta.is_empty() && !BETAS_OUT.iter().any(|out| beta.starts_with(out))
 }

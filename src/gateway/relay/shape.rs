@@ -27,7 +27,7 @@ pub fn asked(path: &str) -> Option<(Api, Want)> {
         (Api::AnthropicMessages, "v1/messages/count_tokens") => Want::Count,
         (Api::GoogleGenerativeAi, rest) => {
             let (model, method) = rest.strip_prefix("v1beta/models/")?.rsplit_once(':')?;
-            // A slash in the model's name could lead to another path of the provider.
+            // Such a path is not one of the methods below.
             if model.is_empty() || model.contains('/') {
                 return None;
             }

@@ -97,6 +97,7 @@ impl Ticket {
     /// Returns `true` if tokens may be counted once more, and counts that use.
     #[must_use]
     pub fn may_count(&self) -> bool {
+        // The counter stops at the limit, so it can't overflow.
         let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
         self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
@@ -136,6 +137,7 @@ pub struct Close {
 
 impl Drop for Close {
     fn drop(&mut self) {
+        // The entry is removed first, so no new request gets in while the running ones end.
         self.tickets.entries().retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
         self.ticket.over.cancel();
     }
@@ -161,6 +163,7 @@ impl Tickets {
             counts: AtomicU32::new(0),
             running: Mutex::default(),
         });
+        // Each service has a token of its own, so that one never opens the other.
         let relay = api.map(|_| token("relay"));
         let mcp = token("mcp");
         let entry = Entry {
@@ -191,6 +194,7 @@ impl Tickets {
         let entries = self.entries();
         let mut found = None;
         for entry in entries.iter() {
+            // The comparison takes constant time, and the loop has no early exit.
             let same = of(entry).map_or(Choice::from(0), |known| known.ct_eq(&shown));
             if bool::from(same) {
                 found = Some(&entry.ticket);

@@ -35,7 +35,7 @@ impl Written {
     /// Returns a text for the author of the program that says what is wrong with the request or why it is not passed
     /// on.
     pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
-        // Some programs send bodies that no provider accepts. Each program module corrects its own.
+        // Some programs write requests that a provider refuses. Their modules correct them before anything is checked.
         let mended = |bytes: Bytes, program: &&dyn Program| program.mended(&bytes, api).unwrap_or(bytes);
         let bytes = PROGRAMS.iter().fold(bytes, mended);
         let found = entries(&bytes);

@@ -20,7 +20,7 @@ use crate::gateway::state::Gateway;
 use crate::store::text_digest;
 use crate::swarm::card::Card;
 
-/// Answers a call.
+/// Answers one JSON-RPC call.
 pub async fn call(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -31,6 +31,7 @@ pub async fn call(
     let agent = gateway.agent(&id)?;
     caller.check_agent(&agent.id)?;
     let name = client_name(&caller)?;
+    // A header that is not text can't name a supported version.
     let version = headers.get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
     Ok(match rpc::call(&body, version) {
         Ok(call) => answer_to(&Client { gateway: &gateway, name, agent: &agent.id }, call).await,

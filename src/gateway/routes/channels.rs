@@ -41,6 +41,7 @@ pub async fn create(
     Json(new): Json<Create>,
 ) -> Made {
     owner(&caller)?;
+    // The size is checked here, so that the error has the status 413.
     if let Some(message) = &new.message {
         check_size(message)?;
     }
@@ -72,7 +73,7 @@ pub async fn read(
     blocking(move || channels::read(&**gateway.swarm.store(), &id, &reading)).await
 }
 
-/// Posts a message.
+/// Posts a message in a channel.
 pub async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
@@ -85,6 +86,7 @@ pub async fn post(
     let id = channel(&id)?;
     let by = caller.speaks(say.name.as_deref())?;
     check(&gateway, &caller, &id)?;
+    // The digest covers the parsed request, so its layout as JSON makes no difference.
     let said = serde_json::to_vec(&say).map_err(ApiError::internal)?;
     let parts: [&[u8]; 3] = [b"post", id.as_str().as_bytes(), &said];
     let key = idempotency::key(&headers, caller.name(), &parts)?;
@@ -98,6 +100,7 @@ pub async fn assign(
     Path(id): Path<String>,
     Json(change): Json<Assign>,
 ) -> Answer {
+    // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
     owner(&caller)?;
     Ok(axum::Json(channels::assign(&gateway.swarm, &channel(&id)?, change).await?))
 }

@@ -70,6 +70,7 @@ pub async fn complete(
     let named = key.as_ref().map_or("", SessionKey::as_str).as_bytes();
     let said: [&[u8]; 4] = [b"chat", agent.as_str().as_bytes(), named, &body];
     let idempotency = idempotency::key(&headers, caller.name(), &said)?;
+    // The response repeats the name that the client used.
     let model = request.model.clone();
     let streams = request.streams();
     let extras = Extras {
@@ -98,6 +99,7 @@ pub async fn complete(
             }
         },
     };
+    // The audit row comes first, so no turn runs unrecorded.
     record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
     let head = Head::new(turn, model);
     let order = TurnRequest {
@@ -158,6 +160,7 @@ fn start(
     cancel: CancellationToken,
     on_event: impl FnMut(TurnEvent) + Send + 'static,
 ) -> Result<Turn, ApiError> {
+    // `order` moves into the first turn. A follow-up needs all of it but the input.
     let again = format.map(|format| (format, TurnRequest { input: Vec::new(), ..order.clone() }));
     let started = gateway.driver.start(order, Origin::Request, cancel.clone(), on_event);
     let mut turn = started.map_err(refusal)?;
@@ -182,13 +185,14 @@ fn checked(
             Ok(text) => return Ok(TurnOutcome { text, ..first }),
             Err(wrong) => wrong,
         };
+        // The follow-up is a second turn of the same session, so the agent sees its first answer.
         let input = vec![Message::text(Role::User, once_more(&wrong))];
         let again = TurnRequest { turn: TurnId::new(), input, ..again };
         let Ok(mut second) = gateway.driver.start(again, Origin::Request, cancel, |_| {}) else {
             return Err(Failure::Form(wrong));
         };
         let mut second = second.end().await?;
-        // The client pays for both attempts, so it is told the sum.
+        // The usage covers both attempts.
         second.usage += first.usage;
         second.steps += first.steps;
         match format.check(&second.text) {
@@ -296,6 +300,7 @@ async fn stream(
     let sink = inlet.clone();
     let turn = start(gateway, order, wishes, cancel, move |event| sink.put(&event))?;
     let mut outlet = Outlet::new(&inlet, turn);
+    // Until the first word the failure of the turn can still become an HTTP status.
     outlet.first(FIRST_WORD).await?;
     Ok(event_stream(Body::new(outlet)))
 }
@@ -304,7 +309,7 @@ async fn stream(
 fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<AgentId, ApiError> {
     let header = text(headers, AGENT)?;
     let name = match (agent_name(model), header) {
-        // With these names for the model, the header chooses the agent. OpenClaw's clients do this.
+        // With one of these names for the model, the header chooses the agent. This is OpenClaw's convention.
         ("openclaw" | "flock", Some(header)) => header,
         (name, Some(header)) if header != name => {
             return Err(ApiError::invalid(
@@ -418,6 +423,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
             RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. } => {
                 (StatusCode::BAD_GATEWAY, "provider_failed")
             }
+            // A budget that can't be read is a fault of the database and not a pause.
             RuntimeError::Paused { why, .. } if Paused::is_unknown(why) => return unavailable(why),
             RuntimeError::Paused { .. } => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
             RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),

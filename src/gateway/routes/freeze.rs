@@ -35,7 +35,7 @@ pub async fn freeze(
     change(gateway, Some(agent), &who, true).await
 }
 
-/// Thaws one agent.
+/// Thaws one agent and its sandbox.
 pub async fn thaw(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
@@ -53,7 +53,7 @@ pub async fn freeze_all(
     change(gateway, None, &who, true).await
 }
 
-/// Thaws all agents.
+/// Thaws all agents and their sandboxes.
 pub async fn thaw_all(
     State(gateway): State<Arc<Gateway>>,
     Query(who): Query<Who>,

@@ -17,7 +17,7 @@ pub async fn show(State(gateway): State<Arc<Gateway>>, headers: HeaderMap) -> (S
     let challenge = headers.get(CHALLENGE).and_then(|value| value.to_str().ok());
     let trouble = gateway.swarm.store().trouble();
     let (code, status) = match &trouble {
-        // A stopping gateway is not unhealthy, or its supervisor could restart it.
+        // A gateway that stops on purpose must not look like a broken one.
         _ if gateway.stop.is_cancelled() => (StatusCode::OK, "stopping"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
         None => (StatusCode::OK, "ok"),

@@ -68,6 +68,7 @@ pub async fn say(
     }
     let agent = chosen(&gateway, agent.as_deref(), session_key.as_deref())?;
     caller.check_agent(&agent.id)?;
+    // A frozen agent is refused before a key is claimed, so the same request may be repeated later.
     refuse_frozen(&gateway, &headers, &agent.id)?;
     let session = session_of(&gateway, &caller, &agent, session_key.as_deref())?;
     caller.check_session(&session)?;

@@ -51,7 +51,6 @@ fn model(gateway: &Gateway, agent: &AgentId) -> Value {
     json!({
         "id": agent,
         "object": "model",
-        // An agent has no time of creation, so this is the start of the gateway.
         "created": gateway.started_ms / 1000,
         "owned_by": "flock",
     })

@@ -37,7 +37,7 @@ const MAX_NAME: usize = 128;
 /// Most bytes of arguments and of results that are kept of a reported call.
 const MAX_TOLD: usize = 20_000;
 
-/// A call of a tool.
+/// A call of one of flock's tools.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {

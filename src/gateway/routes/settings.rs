@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(asked("coder", model, missing), told(424, "runtime_not_installed", true));
         assert_eq!(asked("coder", model, lacking(claude, &["--tools"])), told(424, "runtime_too_old", true));
         assert_eq!(asked("admin", model, whole()), told(400, "no_sandbox", true));
-        // As root it would refuse each turn there.
+        // Claude Code refuses to run there as root.
         let on_host = if host::is_root() { told(400, "no_host", true) } else { None };
         assert_eq!(asked("free", model, whole()), on_host);
         // The setting for the host counts only for the program that it was made for.

@@ -65,6 +65,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let task = find(&gateway, &id).map_err(ApiError::explained)?;
+    // A task that the caller may not see looks like a missing one.
     let task = task.filter(|task| covers(&caller, task)).ok_or_else(unknown)?;
     let mut shown = describe(&task);
     for (key, text) in [
@@ -83,6 +84,7 @@ pub async fn cancel(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
+    // A missing task is 404, and one that has ended is 409.
     find(&gateway, &id).map_err(ApiError::explained)?.ok_or_else(unknown)?;
     match gateway.stop_task("owner", &id).await {
         Ok(task) => Ok(Json(describe(&task))),

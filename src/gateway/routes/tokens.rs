@@ -63,11 +63,12 @@ pub async fn add(
     let config = gateway.config();
     let (token, known) = token::add(gateway.swarm.store(), &config, &by, wanted.token()).await?;
     let mut shown = json!(known);
+    // Only a digest of the token is stored, so this response is the only place where it appears.
     shown["token"] = token.into();
     Ok((StatusCode::CREATED, axum::Json(shown)))
 }
 
-/// Revokes a token.
+/// Revokes a client's token.
 pub async fn revoke(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,

@@ -10,7 +10,7 @@ use crate::id::TurnId;
 /// The work that the database lists as under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UnderWay {
-    /// Turns that run.
+    /// Turns that are running.
     pub(super) turns: BTreeSet<TurnId>,
     /// Turns that were given messages or waiting items and have not concluded them.
     pub(super) given: BTreeSet<TurnId>,

@@ -10,7 +10,7 @@ pub(super) enum Place {
     Type,
     /// The media type of the data: `image/png`.
     Kind,
-    /// The data.
+    /// The encoded data itself.
     Data,
     /// The data after its media type: `data:image/png;base64,…`.
     Address,
@@ -20,7 +20,7 @@ pub(super) enum Place {
 #[derive(Default)]
 pub(super) struct Media {
     holder: Holder,
-    /// How often each entry was given. If one is given twice, nobody knows which of them counts.
+    /// Number of times that each entry was given. If one is given twice, nobody knows which of them counts.
     types: u32,
     kinds: u32,
     datas: u32,
@@ -31,7 +31,7 @@ pub(super) struct Media {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holder {
-    /// Any other entry.
+    /// An entry without media.
     #[default]
     Other,
     /// Anthropic's `source`.

@@ -65,11 +65,13 @@ const ANTHROPIC: Wire = Wire {
         ("context_management", Data),
         ("cache_control", Data),
         ("diagnostics", Data),
+        // Both of these set the price.
         ("service_tier", TIER),
         ("speed", TIER),
     ],
     is_loose: false,
     within: &[
+        // Arguments and schemas of the program's tools are data, whatever names occur in them.
         ("input", Data),
         ("input_schema", Data),
         ("input_examples", Data),
@@ -77,6 +79,7 @@ const ANTHROPIC: Wire = Wire {
         ("definition", Tool),
     ],
     out: &[&[
+        // These names are folded: `file_id` and `fileId` are the same.
         "fileid",
         "fileids",
         "container",
@@ -132,6 +135,7 @@ const RESPONSES: Wire = Wire {
         ("prompt_cache_key", Data),
         ("prompt_cache_retention", Data),
         ("prompt_cache_options", Data),
+        // With these, something would stay or run at the provider after the turn.
         ("store", OFF),
         ("background", OFF),
         ("service_tier", TIER),
@@ -245,6 +249,7 @@ const GOOGLE: Wire = Wire {
         ("tools", Tools),
         ("toolConfig", Data),
         ("safetySettings", Data),
+        // This is content and not data, because it can choose another model: see `out`.
         ("generationConfig", Content),
         ("labels", Data),
         ("store", OFF),
