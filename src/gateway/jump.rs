@@ -24,7 +24,7 @@ pub struct Note {
 pub struct Jump {
     /// Time by this clock when the jump was found, in Unix milliseconds.
     pub found_at: i64,
-    /// The latest time that was expected at most, in Unix milliseconds.
+    /// The newest time that was known before the jump, in Unix milliseconds.
     pub from: i64,
 }
 

@@ -27,7 +27,7 @@ impl<T> Places<T> {
         let gone = if self.strangers.len() + self.known.len() < self.limit {
             None
         } else {
-            // Numbers only grow, so the first entry of the map is the oldest stranger.
+            // Numbers only grow, so the first entry of the map is the oldest connection.
             Some(self.strangers.pop_first()?.1)
         };
         let number = self.next;

@@ -52,6 +52,7 @@ pub fn needed(method: &Method, path: &str) -> Needed {
     let is_get = *method == Method::GET || *method == Method::HEAD;
     let is_post = *method == Method::POST;
     match parts.as_slice() {
+        // This answers everybody on the machine, see `routes::health`.
         ["health"] => Needed::Nothing,
         ["mcp"] | ["relay", ..] => Needed::Turn,
         ["api", "plugin", ..] => Needed::Plugin,
@@ -67,6 +68,7 @@ pub fn needed(method: &Method, path: &str) -> Needed {
         {
             Needed::AnyOf(&[Right::Read])
         }
+        // These show all agents at once, so a token for some agents can't open them.
         ["api", "status" | "usage" | "audit"] if is_get => Needed::ForAll(Right::Read),
         [".well-known", "agent-card.json"]
         | ["flock", ".well-known", "agent-card.json"]
@@ -137,7 +139,7 @@ pub fn peer(token: &ClientToken) -> String {
 #[must_use]
 pub fn is_own(token: &ClientToken, session: &SessionKey) -> bool {
     let own = peer(token);
-    // Keys differ by case only in their spelling, so the comparison ignores it.
+    // Keys that differ only in case name the same session, so the comparison ignores case.
     let is_own = session.peer().split_at_checked(own.len()).is_some_and(|(begin, rest)| {
         begin.eq_ignore_ascii_case(&own) && (rest.is_empty() || rest.starts_with(':'))
     });

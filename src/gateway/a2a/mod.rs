@@ -17,6 +17,6 @@ pub mod view;
 pub enum Version {
     /// Version 0.3: parts and results have a `kind`, and methods look like paths.
     V03,
-    /// Version 1.0: the protocol's buffers in their JSON form.
+    /// Version 1.0: the messages are protocol buffers in their JSON form.
     V1,
 }

@@ -201,8 +201,8 @@ fn history(object: &Object) -> Result<Option<usize>, Fault> {
     }
 }
 
-/// Returns the value with this name, or with the name in the protocol's buffers. Readers of their JSON form must accept
-/// both.
+/// Returns the value with this name, or with the snake-case form of it that protocol buffers have. Readers of their
+/// JSON form must accept both.
 fn field<'a>(of: &'a Object, key: &str) -> Option<&'a Value> {
     of.get(key).or_else(|| of.get(&snake_case(key)))
 }

@@ -96,7 +96,7 @@ fn status(version: Version, task: &Task, note: Option<&str>) -> Value {
     let state = match version {
         Version::V03 => task.state.as_str().to_owned(),
         Version::V1 => {
-            // 1.0 uses the names of the enum in the protocol's buffers.
+            // 1.0 uses the names of the enum in its protocol buffers.
             format!("TASK_STATE_{}", task.state.as_str().to_ascii_uppercase().replace('-', "_"))
         }
     };

@@ -51,6 +51,7 @@ impl Relay {
         while let Some(model) = line.pop_front() {
             let resolved = match self.catalog.resolve(&model, &config) {
                 Ok(resolved) if shape::is_same(resolved.route.api, question.api) => resolved,
+                // A fallback model with another wire format can't read this request.
                 Ok(_) => continue,
                 Err(error) => {
                     last.get_or_insert_with(|| error.into());

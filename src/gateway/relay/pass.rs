@@ -46,6 +46,7 @@ impl Relay {
         let (parts, body) = request.into_parts();
         // The model in the path is not read. The ticket says which model answers.
         let asked = shape::asked(parts.uri.path()).filter(|_| parts.method == Method::POST);
+        // Two wire formats may share a path, so the path decides and not the exact format.
         let own = |api| ticket.api.is_some_and(|own| shape::is_same(own, api));
         let Some((api, want)) = asked.filter(|(api, _)| own(*api)) else {
             return Err(finally(StatusCode::NOT_FOUND, "this is not passed on to the agent's model"));
@@ -80,9 +81,11 @@ impl Relay {
         };
         match self.ask(&question).await {
             Ok((answer, toll)) => {
+                // A call was answered, so an earlier final error no longer holds.
                 ticket.last_word.take_back();
                 Ok(passing::response(answer, toll, ticket, place))
             }
+            // The refusal is final for this turn, so the program gets the same answer if it asks again.
             Err(No::Forbidden(forbidden)) => {
                 let why = forbidden.to_string();
                 tracing::info!(agent = %ticket.agent, turn = %ticket.turn, why, "a model call is not let through");

@@ -94,6 +94,7 @@ fn cached(headers: &HeaderMap, value: &Value) -> Response<Body> {
     let is_known = known
         .flat_map(|tags| tags.split(','))
         .map(str::trim)
+        // A cache on the way may have marked the tag as weak.
         .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag);
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()

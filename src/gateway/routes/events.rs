@@ -56,7 +56,7 @@ struct Reader {
 
 impl Reader {
     /// Returns `true` if the caller may see an event. A client with a token for some agents sees only events that name
-    /// nothing else.
+    /// nothing but these agents.
     fn is_shown(&self, event: &Event) -> bool {
         let Some(token) = self.caller.client() else { return true };
         scope::shows(token, &event.data(), |channel| {

@@ -46,8 +46,8 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     Ok(())
 }
 
-/// Returns a sentence like `1 position that pointed past what is there was set back; the transcript lacks the last turn
-/// of x`.
+/// Returns the losses as one sentence, such as `the transcript lacks the last turn of x`. At most [`NAMED`] sessions
+/// are named.
 fn describe(positions: usize, transcripts: &[String], database: &[String]) -> String {
     let mut parts = Vec::new();
     match positions {

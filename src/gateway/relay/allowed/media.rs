@@ -94,7 +94,7 @@ impl Media {
 
     /// Counts the object at its end if it was a piece of media.
     pub(super) fn count(&self, seen: &mut Seen) {
-        // An object that is only almost a piece of media is charged as text, which costs more.
+        // An object that does not match its wire format exactly is charged as text.
         let is_media = self.datas == 1
             && match self.holder {
                 Holder::Source => self.types == 1 && self.is_base64 && self.kinds == 1,
