@@ -64,7 +64,7 @@ impl Disk {
         let counted = tokio::task::spawn_blocking(move || usage::size(&path, u64::MAX)).await;
         let held = match counted {
             Ok(Ok(held)) => held,
-            // The workspace does not exist yet, or no longer.
+            // Any error is taken for a workspace that does not exist yet, or no longer.
             _ => 0,
         };
         // A large workspace takes long to count, so it is counted less often.
