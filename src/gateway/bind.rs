@@ -27,9 +27,7 @@ pub enum BindError {
     },
     /// Another program has the port.
     #[error("another program listens at {address}")]
-    Taken {
-        address: SocketAddr,
-    },
+    Taken { address: SocketAddr },
     /// The port could not be bound for another reason.
     #[error("failed to listen at {address}")]
     Refused {
