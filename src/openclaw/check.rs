@@ -1,5 +1,5 @@
-//! What the installed program itself says of a configuration. Newer versions have a command for it; older ones say it
-//! when they are asked for any setting.
+//! Asks an installed OpenClaw whether it accepts a configuration. Newer versions have a command for that. Older ones
+//! report a bad configuration when they are asked for any setting.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,16 +23,15 @@ use crate::process::ProcessId;
 /// An installed OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The Node that runs it.
     pub node: PathBuf,
-    /// Its entry, `openclaw.mjs`.
+    /// The entry script, `openclaw.mjs`.
     pub entry: PathBuf,
-    /// Its version, as in `2026.2.9`.
+    /// For example `2026.2.9`.
     pub version: String,
 }
 
 impl Program {
-    /// Which build it is: the name of its folder. Two commits may have the same version.
+    /// Returns the name of the version's folder, which identifies the build. Two commits may have the same version.
     #[must_use]
     pub fn build(&self) -> String {
         let folder = self.entry.parent().and_then(Path::file_name);
@@ -40,23 +39,27 @@ impl Program {
     }
 }
 
-/// How long it may take: a version that was just installed compiles itself first.
+/// Time limit for one check. A version that was just installed compiles itself first.
 const LIMIT: Duration = Duration::from_secs(180);
-/// The most problems that are told.
+/// Maximum number of problems that are reported.
 const MOST: usize = 5;
-/// The most that is read of each of its two outputs, in bytes.
+/// Maximum number of bytes that are kept of each of stdout and stderr.
 const MOST_SAID: u64 = 1 << 20;
-/// How long what left its group may keep its outputs open.
+/// Time to wait for the outputs to close after the group was killed. A process that left the group may still hold them.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Whether the program takes the configuration in `file`. Its state is a folder that is new and gone afterwards.
+/// Checks that the program accepts the configuration in `file`. It runs on a new, empty state folder that is removed
+/// afterwards.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::Invalid`] with what it says, [`OpenClawError::Unchecked`] if it can't be asked.
+/// Returns [`OpenClawError::Invalid`] with the reported problems if the program rejects the configuration. Returns
+/// [`OpenClawError::Unchecked`] if it can't be started, does not finish within 180 seconds, or fails without naming a
+/// problem.
 pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), OpenClawError> {
     let unchecked = |reason: String| OpenClawError::Unchecked { version: program.version.clone(), reason };
     let folder = file.parent().unwrap_or(Path::new("/"));
+    // A check that was killed could not remove its own files.
     sweep(folder);
     let state = tempfile::Builder::new()
         .prefix(&name(STATE))
@@ -66,6 +69,7 @@ pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), O
     let args: &[&str] =
         if validates { &["config", "validate", "--json"] } else { &["config", "get", "gateway.mode"] };
     let args = [program.entry.clone().into()].into_iter().chain(args.iter().map(OsString::from));
+    // The wrapper kills the whole process group when its stdin closes, so nothing outlives flock.
     let (shell, args) = step::watched(program.node.clone(), args.collect());
     let mut command = Command::new(shell);
     command
@@ -92,8 +96,8 @@ pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), O
     Err(OpenClawError::Invalid { version: program.version.clone(), problems })
 }
 
-/// Runs it to its end; what it said on both of its outputs. All that it started ends with it, and with the future, and
-/// with flock.
+/// Runs the command to its end and returns its status and what it wrote, stdout before stderr. Every process that it
+/// started is killed when it ends, when the future is dropped, or when flock ends.
 async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn()?;
@@ -106,12 +110,13 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
         let mut heard = pin!(async { tokio::join!(hear(out, &mut said), hear(err, &mut complained)) });
         let mut silent = false;
         let status = loop {
+            // Reading goes on while the program runs: a full pipe would block it.
             tokio::select! {
                 status = child.wait() => break status?,
                 _ = &mut heard, if !silent => silent = true,
             }
         };
-        // What it left holds its outputs.
+        // Kill the group before waiting for the outputs: processes that the program left behind keep them open.
         drop(group);
         if !silent {
             let _ = tokio::time::timeout(LAST_WORDS, heard).await;
@@ -122,14 +127,16 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     Ok((status, said))
 }
 
-/// Reads to the end, and keeps the beginning.
+/// Reads to the end of the stream and keeps the first [`MOST_SAID`] bytes.
 async fn hear(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut from) = from else { return };
     let _ = (&mut from).take(MOST_SAID).read_to_end(into).await;
+    // The rest is read and dropped, so that the writer never blocks on a full pipe.
     let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
 }
 
-/// A process group, by its leader. Its watcher is in it until it is killed, so that the number is nobody else's.
+/// A process group, named by its leader's id and killed on drop. The watcher stays in the group until the group is
+/// killed, so the number can't be reused for another group.
 struct Group(Option<i32>);
 
 impl Drop for Group {
@@ -140,19 +147,20 @@ impl Drop for Group {
     }
 }
 
-/// What the names of the files begin with that a program is asked about.
+/// Prefix of the files that hold a configuration to be checked.
 pub const CANDIDATE: &str = "candidate-";
-/// What the names of the folders begin with that it has for its state.
+/// Prefix of the temporary state folders.
 const STATE: &str = ".asked-";
 
-/// The beginning of a name that says who asks, so that a sweep knows what nobody needs any more.
+/// Returns a name prefix that contains the current process's id and start time, so that a sweep can tell which files
+/// belong to a dead process.
 #[must_use]
 pub fn name(kind: &str) -> String {
     let ProcessId { pid, started } = ProcessId::current();
     format!("{kind}{pid}.{started}-")
 }
 
-/// Removes what killed askers left in a folder.
+/// Removes the files and folders that killed checks left in `folder`.
 fn sweep(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -163,13 +171,14 @@ fn sweep(folder: &Path) {
             continue;
         }
         let path = entry.path();
-        // What stays is looked at the next time.
+        // Best effort: what can't be removed now is tried again at the next check.
         let _ =
             if name.starts_with(STATE) { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
     }
 }
 
-/// What it says is wrong, each with its place, in whichever of its ways.
+/// Extracts the problems, each with its place, from the program's output. They come as a JSON report or as lines that
+/// begin with "- ".
 fn problems(said: &str) -> Vec<String> {
     #[derive(Deserialize)]
     struct Report {
@@ -184,6 +193,7 @@ fn problems(said: &str) -> Vec<String> {
         message: String,
     }
     let report = said.find('{').and_then(|start| {
+        // Text before and after the report is allowed: the program also prints warnings and hints.
         let mut values = serde_json::Deserializer::from_str(&said[start..]).into_iter::<Report>();
         values.next()?.ok()
     });
@@ -192,8 +202,9 @@ fn problems(said: &str) -> Vec<String> {
         None => Vec::new(),
     };
     if found.is_empty() {
+        // Older versions print the message as an escaped string, and the same problem once more as plain lines.
         let lines = said.replace("\\n", "\n");
-        // It frames some of its lines.
+        // Some lines are framed with box characters.
         let lines = lines.lines().map(|line| line.trim_matches(|c: char| c.is_whitespace() || c == '│'));
         for problem in lines.filter_map(|line| line.strip_prefix("- ")) {
             if problem.contains(": ") && !found.iter().any(|known| known == problem) {

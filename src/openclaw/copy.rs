@@ -1,4 +1,5 @@
-//! Copying a state: all of it, to be put back later, or for a trial, in which nothing may be a key or lead out of it.
+//! Copies OpenClaw's state folder, either completely, to be put back later, or for a trial, without keys and without
+//! links that leave the state.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -10,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::state::{failed, make, remove};
 use crate::home::HomeError;
 
-/// Somebody who waits for a copy. Without them it is given up.
+/// A handle of the caller that waits for a copy. Dropping it cancels the copy.
 #[derive(Debug, Default)]
 pub struct Waiting(Arc<AtomicBool>);
 
 impl Waiting {
-    /// What the copy looks at, on whatever thread it is made.
+    /// Returns the token by which the copying thread sees the cancellation.
     #[must_use]
     pub fn patience(&self) -> Patience {
         Patience(Arc::clone(&self.0))
@@ -28,12 +29,12 @@ impl Drop for Waiting {
     }
 }
 
-/// Whether somebody still waits for a copy.
+/// The copying thread's view of a [`Waiting`] handle. The default one is never cancelled.
 #[derive(Clone, Debug, Default)]
 pub struct Patience(Arc<AtomicBool>);
 
 impl Patience {
-    /// Goes on only where somebody waits.
+    /// Returns an error of kind `Interrupted` if the caller no longer waits.
     pub(super) fn check(&self) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
@@ -42,27 +43,28 @@ impl Patience {
     }
 }
 
-/// What of a state is copied.
+/// The part of a state that is copied.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent<'a> {
-    /// All of it, with its links as they are.
+    /// Everything, with symbolic links kept as they are.
     Whole,
-    /// Without keys and without what leads out of it.
+    /// Everything except key files and links that lead out of the state.
     Alone {
-        /// Where the state is that is run on: what the copy says of its own files is said with this path.
+        /// Path of the state in use. References to it inside the copy are rewritten to point into the copy.
         live: &'a Path,
     },
 }
 
-/// Copies a state. Locks and sockets belong to who runs on it and are left out.
+/// Copies a state folder. Locks and sockets belong to the running process and are left out.
 ///
 /// # Errors
 ///
-/// What could not be copied, or that nobody waits for it any more. What was copied of it stays, to be removed by the
-/// caller.
+/// Returns [`HomeError`] if something can't be read or written, or if the caller no longer waits. The partial copy
+/// stays, and the caller removes it.
 pub fn copy(from: &Path, to: &Path, extent: Extent<'_>, patience: &Patience) -> Result<(), HomeError> {
     remove(to)?;
     let mut open = vec![PathBuf::new()];
+    // An explicit stack instead of recursion, so that a deep tree can't overflow the thread's stack.
     while let Some(inner) = open.pop() {
         let (source, target) = (from.join(&inner), to.join(&inner));
         make(&target)?;
@@ -85,7 +87,7 @@ pub fn copy(from: &Path, to: &Path, extent: Extent<'_>, patience: &Patience) -> 
             } else if kind.is_file() {
                 match copy_file(&entry.path(), &to.join(&place), patience) {
                     Ok(()) => extent.turn_inwards(&to.join(&place), to)?,
-                    // A temporary file of a version that runs.
+                    // Temporary files of a running version may vanish between the listing and the copy.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(failed("copy", entry.path())(error)),
                 }
@@ -100,20 +102,23 @@ impl Extent<'_> {
         matches!(self, Self::Alone { .. }) && KEYS.iter().any(|key| name == *key)
     }
 
-    /// Whether a link is copied: alone, only one that leads from the state into the state wherever it is.
+    /// Returns `true` if a symbolic link is copied. A trial's copy takes only relative links that resolve to a place
+    /// inside the state.
     fn has(self, root: &Path, link: &Path, points: &Path) -> bool {
         let Self::Alone { .. } = self else { return true };
         let inside = || Some(link.canonicalize().ok()?.starts_with(root.canonicalize().ok()?));
         points.is_relative() && inside().unwrap_or(false)
     }
 
-    /// Has an index of conversations name the files beside it, where it names those of the state that is run on: a
-    /// version that moves them into another form must move its own.
+    /// Rewrites an index of conversations so that it names the files of the copy instead of those of the state in use.
+    /// A version that migrates conversations during a trial must migrate only the copy's.
     fn turn_inwards(self, file: &Path, root: &Path) -> Result<(), HomeError> {
         let Self::Alone { live } = self else { return Ok(()) };
         if file.file_name() != Some(OsStr::new(INDEX)) {
             return Ok(());
         }
+        // The JSON escaped form of the path, with its opening quote, so that only whole paths at the start of a string
+        // match.
         let within = |folder: &Path| {
             let text = serde_json::to_string(&format!("{}/", folder.display())).unwrap_or_default();
             text.trim_end_matches('"').to_owned()
@@ -127,6 +132,7 @@ impl Extent<'_> {
 fn copy_file(from: &Path, to: &Path, patience: &Patience) -> io::Result<()> {
     let source = std::fs::File::open(from)?;
     let mode = source.metadata()?.permissions();
+    // The mode is set at the end: a file that is not writable by its owner could otherwise not be filled.
     let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     loop {
         patience.check()?;
@@ -136,17 +142,18 @@ fn copy_file(from: &Path, to: &Path, patience: &Patience) -> io::Result<()> {
     }
 }
 
-/// A lock by its name, as in `gateway.lock` and `gateway.103ffb93.lock.sqlite`.
+/// Returns `true` for the name of a lock file, for example `gateway.lock` or `gateway.103ffb93.lock.sqlite`.
 fn is_lock(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.ends_with(".lock") || name.contains(".lock.")
 }
 
-/// Where versions keep keys of providers; older ones write those that they were given into the first.
+/// Files in which the known versions keep provider keys. Older versions write keys from the environment into
+/// `models.json`.
 const KEYS: [&str; 5] = ["models.json", "auth-profiles.json", "auth-state.json", "auth.json", "oauth.json"];
-/// Where older versions say in which files conversations are.
+/// Index in which older versions record the paths of conversation files.
 const INDEX: &str = "sessions.json";
-/// So many bytes are copied before it is looked again whether somebody waits.
+/// Number of bytes that are copied between two checks for cancellation.
 const PIECE: u64 = 16 << 20;
 
 #[cfg(test)]
@@ -212,7 +219,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs_err::create_dir_all(&from).unwrap();
-        // Sparse: larger than one piece and no work for the disk.
+        // A sparse file is larger than one piece but costs the disk nothing.
         fs_err::File::create(from.join("large")).unwrap().set_len(3 * PIECE + 1).unwrap();
         let waiting = Waiting::default();
         let patience = waiting.patience();

@@ -1,6 +1,6 @@
-//! What the configuration of an OpenClaw version may hold. It reads strictly: one key that it does not know, and it
-//! does not start. For each known change of its schema there is a file in `known/` with the keys of it that flock hands
-//! over or sets: an object lists what may be inside, `*` stands for any name, lists are looked through, `true` takes
+//! The configuration schemas of the known OpenClaw versions. OpenClaw validates strictly: with one unknown key it does
+//! not start. For each known change of the schema, a file in `known/` lists the keys that flock sets or passes on. In
+//! it, an object lists the allowed keys, `*` stands for any name, lists are checked item by item, and `true` accepts
 //! any value.
 
 use std::sync::LazyLock;
@@ -12,16 +12,17 @@ use crate::config::Api;
 /// The schema of a range of versions.
 #[derive(Debug)]
 pub struct Dialect {
-    /// The first version that has it.
+    /// The first version with this schema, as year, month and number.
     pub since: [u32; 3],
     text: &'static str,
-    /// Whether the agents are `agents.entries` by their ids, or the list `agents.list`.
+    /// `true` if the agents are an object, `agents.entries`, with their ids as keys. `false` if they are the list
+    /// `agents.list`.
     pub entries: bool,
-    /// Whether a bind's source may be a volume; if not, it is an absolute path.
+    /// `true` if a bind may name a volume as its source. Otherwise the source must be an absolute path.
     pub volumes: bool,
-    /// Whether it has a command that only looks at a configuration.
+    /// `true` if the version has the command `config validate`.
     pub validates: bool,
-    /// What it calls the wire format that Codex speaks, if it speaks it.
+    /// The version's name for Codex's wire format, or `None` if it does not support that format.
     chatgpt: Option<&'static str>,
 }
 
@@ -61,13 +62,13 @@ static DIALECTS: [Dialect; 4] = [
 ];
 
 static KNOWN: LazyLock<[Value; 4]> = LazyLock::new(|| {
-    // A test holds that they can be read.
+    // A test checks that every file parses, so the default is never used.
     std::array::from_fn(|at| serde_json::from_str(DIALECTS[at].text).unwrap_or_default())
 });
 
 impl Dialect {
-    /// The schema of a version, as in `2026.2.9`. A version that is newer than all known ones, or that can't be read, is
-    /// taken for the newest; one between two known changes for the older.
+    /// Returns the schema of a version, for example `2026.2.9`. A version between two known changes gets the older
+    /// schema. A version that is newer than all known ones, or that can't be parsed, gets the newest.
     #[must_use]
     pub fn of(version: &str) -> &'static Self {
         let newest = &DIALECTS[DIALECTS.len() - 1];
@@ -75,7 +76,7 @@ impl Dialect {
         DIALECTS.iter().rev().find(|dialect| dialect.since <= version).unwrap_or(&DIALECTS[0])
     }
 
-    /// What may be at the root of the document.
+    /// Returns the keys that are allowed at the root of the document.
     #[must_use]
     pub fn known(&self) -> &'static Value {
         let at =
@@ -83,7 +84,7 @@ impl Dialect {
         &KNOWN[at]
     }
 
-    /// What it calls a wire format; `None` where it does not speak it.
+    /// Returns the version's name for a wire format, or `None` if it does not support the format.
     #[must_use]
     pub const fn api(&self, api: Api) -> Option<&'static str> {
         match api {
@@ -98,7 +99,7 @@ impl Dialect {
     }
 }
 
-/// What may be inside an entry of this name, if it may be there.
+/// Returns the keys that are allowed inside the entry `name`, or `None` if the entry itself is not allowed.
 #[must_use]
 pub fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
     match known {
@@ -107,7 +108,7 @@ pub fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
     }
 }
 
-/// Takes out of a value what is not known, and calls `dropped` with the place of each.
+/// Removes every unknown key from a value and calls `dropped` with the place of each.
 pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMut(String)) {
     if known == &Value::Bool(true) {
         return;
@@ -120,6 +121,7 @@ pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMu
                 match (inside(known, &name), object.get_mut(&name)) {
                     (Some(known), Some(value)) => prune(value, known, &place, dropped),
                     _ => {
+                        // `shift_remove` keeps the order of the remaining keys, so the derived document is stable.
                         object.shift_remove(&name);
                         dropped(place);
                     }
@@ -127,6 +129,7 @@ pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMu
             }
         }
         Value::Array(items) => {
+            // Items have no index in `at`: the same key in many items is reported as one place.
             for item in items {
                 prune(item, known, at, dropped);
             }
@@ -135,7 +138,7 @@ pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMu
     }
 }
 
-/// Year, month and number of a version; what follows a `-` is a build of the same.
+/// Parses year, month and number of a version. A suffix after `-` or `+` marks another build of the same version.
 fn numbers(version: &str) -> Option<[u32; 3]> {
     let version = version.trim().trim_start_matches('v');
     let version = version.split(['-', '+']).next()?;

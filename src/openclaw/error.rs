@@ -1,85 +1,80 @@
-//! Why OpenClaw is not given a configuration.
+//! Errors that keep OpenClaw from being given a configuration or from being put in use.
 
 use crate::config::ConfigError;
 use crate::error::{Explain, Kind};
 use crate::home::HomeError;
 
-/// What of the configuration OpenClaw is not given, and so nothing else of it either.
+/// A setting of the home's configuration that OpenClaw must not be given. One such setting rejects the whole
+/// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at} {why}")]
 pub struct Refusal {
-    /// The key, as in `agents.list[coder].sandbox`.
+    /// The place of the setting, for example `agents.list[coder].sandbox`.
     pub at: String,
-    /// As in `may not have the network "host"`.
+    /// The rest of the sentence, for example `may not have the network "host"`.
     pub why: String,
-    /// The command that mends it.
+    /// The command that fixes it.
     pub mend: String,
 }
 
-/// Whose fault it is that a version does not work.
+/// The likely cause when a version does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// Its own.
+    /// The version itself.
     Version,
-    /// Its own or that of a machine that was too busy or too small for it.
+    /// The version, or a machine that was too busy or too small for it.
     Either,
-    /// The machine's.
+    /// The machine.
     Machine,
 }
 
-/// What keeps OpenClaw from being given a configuration.
+/// A failure to prepare, check or try OpenClaw.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenClawError {
-    /// The configuration asks for what it is not given.
+    /// The configuration contains settings that OpenClaw must not be given.
     #[error("OpenClaw can't be given this configuration: {}", all(.0))]
     Refused(Vec<Refusal>),
-    /// The installed version does not take what was derived for it.
+    /// The installed version rejects the configuration that was derived for it.
     #[error("OpenClaw {version} does not take the configuration that was made for it: {}", problems.join("; "))]
     Invalid {
-        /// The version.
         version: String,
-        /// What it says is wrong, each with its place.
+        /// The reported problems, each with its place in the configuration.
         problems: Vec<String>,
     },
-    /// The installed version could not be asked.
+    /// The installed version could not be asked about its configuration.
     #[error("OpenClaw {version} can't say whether it takes its configuration: {reason}")]
     Unchecked {
-        /// The version.
         version: String,
-        /// Why.
         reason: String,
     },
-    /// A version that was tried does not work.
+    /// A version failed its trial.
     #[error("{reason}; all it wrote is in {}", log.display())]
     Untried {
-        /// As in `it ended with exit code 1: no such module`.
+        /// For example `it ended with exit code 1: no such module`.
         reason: String,
-        /// Where its output is.
+        /// The file with the version's output.
         log: std::path::PathBuf,
-        /// Whose fault it is.
         blame: Blame,
     },
-    /// A provider wants a key and there is none.
+    /// A provider requires a key and none is configured.
     #[error("OpenClaw can't ask the provider {provider}: {reason}")]
     NoKey {
-        /// The provider.
         provider: String,
-        /// As in `it has no key`.
+        /// For example `it has no key`.
         reason: String,
     },
-    /// There is no OpenClaw here.
+    /// No OpenClaw is installed in this home.
     #[error("OpenClaw is not installed in this home")]
     NotInstalled,
-    /// There is no port for its gateway.
+    /// No port is free for OpenClaw's gateway.
     #[error("no port is free for OpenClaw's gateway")]
     NoPort,
-    /// What it works on can't be made ready.
+    /// Workspaces or users of OpenClaw's agents can't be prepared.
     #[error("OpenClaw's agents can't be made ready: {0}")]
     Unready(String),
     /// The home's configuration can't be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The home failed.
     #[error(transparent)]
     Home(#[from] HomeError),
 }

@@ -1,12 +1,12 @@
-//! Which settings of a person's keep their meaning for OpenClaw. Everything else of the document is flock's to say, or
-//! is not handed over: channels and bridges, for one, are flock's own.
+//! The list of a user's settings that are passed on to OpenClaw unchanged. flock sets the rest itself or drops it:
+//! channels and bridges, for example, are handled by flock.
 
 use serde_json::{Map, Value};
 
 use super::super::Refusal;
 use crate::config::Config;
 
-/// Of `agents.defaults`.
+/// Allowed keys of `agents.defaults`.
 const DEFAULTS: [&str; 24] = [
     "bootstrapMaxChars",
     "bootstrapTotalMaxChars",
@@ -33,7 +33,7 @@ const DEFAULTS: [&str; 24] = [
     "maxConcurrent",
     "subagents",
 ];
-/// Of an entry of `agents.list`.
+/// Allowed keys of an entry of `agents.list`.
 pub(super) const AGENT: [&str; 11] = [
     "name",
     "description",
@@ -47,25 +47,25 @@ pub(super) const AGENT: [&str; 11] = [
     "contextLimits",
     "bootstrapMaxChars",
 ];
-/// Of `models.providers.<name>`, beside what flock itself reads there.
+/// Allowed keys of `models.providers.<name>`, besides those that flock itself reads there.
 pub(super) const PROVIDER: [&str; 3] = ["headers", "authHeader", "timeoutSeconds"];
-/// Of `logging`; `level` is that of a file.
+/// Allowed keys of `logging`. `level` is missing because it applies to a log file.
 const LOGGING: [&str; 4] = ["consoleLevel", "consoleStyle", "redactSensitive", "redactPatterns"];
-/// Of `tools`, and of an agent's own `tools`.
+/// Allowed keys of `tools`, global or of one agent.
 const TOOLS: [&str; 1] = ["loopDetection"];
-/// Of `tools.exec`.
+/// Allowed keys of `tools.exec`.
 const EXEC: [&str; 5] = ["timeoutSec", "timeoutSeconds", "backgroundMs", "cleanupMs", "notifyOnExit"];
 
-/// What flock reads and hands over in its own words.
+/// Keys that flock interprets and passes on in its own form. They are not reported as dropped.
 const READ_ROOT: [&str; 7] = ["agents", "gateway", "models", "plugins", "tools", "logging", "session"];
 const READ_DEFAULTS: [&str; 2] = ["model", "sandbox"];
 const READ_AGENT: [&str; 6] = ["id", "model", "workspace", "tools", "sandbox", "default"];
 const READ_GATEWAY: [&str; 6] = ["port", "mode", "bind", "auth", "http", "tailscale"];
 const READ_TOOLS: [&str; 6] = ["allow", "alsoAllow", "deny", "profile", "sandbox", "exec"];
-/// Written by programs, for themselves.
+/// Keys that programs write for themselves. They are ignored without a report.
 const NOTES: [&str; 3] = ["$schema", "meta", "wizard"];
 
-/// The settings of a person's that open what is to stay closed.
+/// Collects the user's settings that would open what has to stay closed.
 pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
     let mut refuse = |at: &str, why: &str| {
         refusals.push(Refusal {
@@ -79,6 +79,7 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
         refuse("gateway.tailscale", "would open OpenClaw's gateway to other machines");
     }
     let outside = |tools: &Value| {
+        // `auto` is fine: the derived document sets `sandbox` for every agent, and `auto` then means the sandbox.
         tools["exec"]["host"].as_str().is_some_and(|host| !matches!(host, "sandbox" | "auto"))
     };
     if outside(&document["tools"]) {
@@ -93,13 +94,14 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
     }
 }
 
-/// The place of a setting as it can be typed into any shell: some take brackets for a pattern.
+/// Quotes the place of a setting for any shell. Some shells treat brackets as a pattern.
 pub fn quoted(at: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     if at.chars().all(is_plain) { at.to_owned() } else { format!("'{}'", at.replace('\'', r"'\''")) }
 }
 
-/// The settings that are taken over as they are, without those of agents and providers.
+/// Returns the settings that are passed on unchanged, except those of agents and providers. The others are added to
+/// `dropped`.
 pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>) -> Value {
     let mut whole = Map::new();
     let mut agents_part = Map::new();
@@ -110,6 +112,7 @@ pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>
     whole.insert("tools".to_owned(), of_tools(&document["tools"], "tools", dropped));
     whole.insert("logging".to_owned(), pick(&document["logging"], &LOGGING, &[], "logging", dropped));
     whole.insert("session".to_owned(), pick(&document["session"], &["reset"], &[], "session", dropped));
+    // These calls take nothing: they only report the keys that are dropped.
     pick(&document["gateway"], &[], &READ_GATEWAY, "gateway", dropped);
     let endpoints = &document["gateway"]["http"]["endpoints"];
     pick(endpoints, &[], &["chatCompletions"], "gateway.http.endpoints", dropped);
@@ -117,7 +120,7 @@ pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>
     pick(&document["plugins"]["entries"], &[], &["flock"], "plugins.entries", dropped);
     pick(&document["models"], &[], &["providers", "mode"], "models", dropped);
     pick(document, &[], &[&READ_ROOT[..], &NOTES].concat(), "", dropped);
-    // An agent that only OpenClaw's list has is nobody's here.
+    // An agent that is only in OpenClaw's list is unknown to flock and gets no entry.
     for entry in document["agents"]["list"].as_array().into_iter().flatten() {
         let id = entry["id"].as_str().unwrap_or_default();
         if !config.agents.iter().any(|agent| agent.id.as_str() == id) {
@@ -127,12 +130,12 @@ pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>
     Value::Object(whole)
 }
 
-/// What is taken over of an agent's entry in `agents.list`.
+/// Returns the settings of an agent's entry in `agents.list` that are passed on.
 pub(super) fn of_agent(listing: &Value, at: &str, dropped: &mut Vec<String>) -> Value {
     pick(listing, &AGENT, &READ_AGENT, at, dropped)
 }
 
-/// What is taken over of `tools`, an agent's or the global one.
+/// Returns the settings of `tools`, global or of one agent, that are passed on.
 pub(super) fn of_tools(tools: &Value, at: &str, dropped: &mut Vec<String>) -> Value {
     let mut found = pick(tools, &TOOLS, &READ_TOOLS, at, dropped);
     let exec = pick(&tools["exec"], &EXEC, &["host"], &format!("{at}.exec"), dropped);
@@ -142,7 +145,8 @@ pub(super) fn of_tools(tools: &Value, at: &str, dropped: &mut Vec<String>) -> Va
     found
 }
 
-/// The entries of an object with one of these names. One that is neither among them nor read elsewhere is dropped.
+/// Returns the entries of an object that are in `names`. An entry that is neither in `names` nor in `read` is added to
+/// `dropped`.
 pub(super) fn pick(
     value: &Value,
     names: &[&str],
@@ -152,6 +156,7 @@ pub(super) fn pick(
 ) -> Value {
     let mut found = Map::new();
     for (name, entry) in value.as_object().into_iter().flatten() {
+        // A null value means the same as a missing key.
         if entry.is_null() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! An agent as OpenClaw has it: its model, its workspace, its sandbox and its tools.
+//! Derives an agent's entry for OpenClaw: its model, workspace, sandbox and tools.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::home::Home;
 use crate::sandbox::spec::{self, MountSpec, Source};
 use crate::sandbox::{binds, names};
 
-/// What all agents are made from.
+/// The inputs that are shared by all agents.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'g> {
     pub home: &'g Home,
@@ -23,7 +23,7 @@ pub(super) struct Given<'g> {
     pub facts: &'g Facts,
 }
 
-/// The entry of one agent, without its id where the version has it as a name.
+/// Builds the entry of one agent. It has no `id` in versions that use the id as the entry's key.
 pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) -> Result<Value, Refusal> {
     let Given { home, document, config, dialect, facts } = given;
     let id = agent.id.as_str();
@@ -39,7 +39,7 @@ pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) 
     if !dialect.entries {
         whole.insert("id".to_owned(), id.into());
     }
-    // The versions that have entries by name have `ownership` instead, and refuse both.
+    // Versions with `agents.entries` have `ownership` instead of `default` and refuse a document with both.
     if !dialect.entries && first.is_some_and(|first| first.id == agent.id) {
         whole.insert("default".to_owned(), true.into());
     }
@@ -50,6 +50,7 @@ pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) 
     if let Some(effort) = agent.effort {
         own["thinkingDefault"] = effort.as_str().into();
     }
+    // Pruned before the merge, so that only the user's settings are reported as dropped and never flock's own.
     known(&mut own, dialect, &at, dropped);
     merge(&mut whole, own);
 
@@ -71,7 +72,7 @@ pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) 
     Ok(whole)
 }
 
-/// Takes out what this version does not know of a person's settings.
+/// Removes the user's settings that this version's schema does not know.
 fn known(own: &mut Value, dialect: &Dialect, at: &str, dropped: &mut Vec<String>) {
     let agents = &dialect.known()["agents"];
     let known = if dialect.entries { inside(&agents["entries"], "") } else { agents.get("list") };
@@ -93,10 +94,12 @@ fn model(agent: &Agent) -> Result<Value, Refusal> {
     Ok(json!({"primary": primary, "fallbacks": fallbacks}))
 }
 
-/// The sandbox of an agent. It is held to what flock's own sandboxes are held to.
+/// Builds the sandbox settings of an agent, or returns why they are refused. The rules are those of flock's own
+/// sandboxes.
 fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Result<Value, String> {
     let socket = facts.engine_socket.as_deref();
     let more = spec::allowed(home, agent, socket)?;
+    // flock's own sandboxes reach allowed hosts through the gateway's proxy, which a container of OpenClaw can't reach.
     if agent.network != Network::None {
         let network = agent.network.as_str();
         return Err(format!("the network {network:?}: what OpenClaw runs has no way to the gateway's proxy"));
@@ -104,6 +107,7 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
     if let Some(runtime) = &agent.docker.runtime {
         return Err(format!("the runtime {runtime:?}: OpenClaw has no setting for it"));
     }
+    // Resolved first, so that a symbolic link can't lead the workspace to a forbidden place.
     let workspace = fs_err::canonicalize(&agent.workspace).unwrap_or_else(|_| agent.workspace.clone());
     spec::check_workspace(home, agent, &workspace, socket).map_err(|error| error.to_string())?;
     let mut binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
@@ -112,6 +116,7 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
         let approved = mounts.decide(home, socket, binds::resolve)?;
         binds.extend(approved.iter().map(|(source, target)| format!("{}:{target}:ro", source.display())));
     }
+    // OpenClaw splits a bind at its colons and has no way to escape one.
     if let Some(odd) = binds.iter().find(|bind| bind.split(':').count() != 3) {
         return Err(format!("the bind {odd:?}: OpenClaw takes no path with a colon in it"));
     }
@@ -129,7 +134,8 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
     Ok(whole_sandbox(&docker))
 }
 
-/// The sandbox of an agent that only OpenClaw knows: nothing of the host but a folder of its own.
+/// Builds the sandbox settings for an agent id that only OpenClaw knows. Such a sandbox sees no folder of the host
+/// except its own, and has low limits.
 pub(super) fn sandbox_of_unknown(home: &Home, dialect: &Dialect, facts: &Facts) -> Value {
     let binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
     let limits = (256 << 20, 64 << 20, 500);
@@ -141,7 +147,7 @@ fn whole_sandbox(docker: &Value) -> Value {
     json!({"mode": "all", "backend": "docker", "scope": "agent", "workspaceAccess": "rw", "docker": docker})
 }
 
-/// What flock's own containers are made with, as far as OpenClaw can be told.
+/// Builds the container settings of flock's own sandboxes, as far as OpenClaw has settings for them.
 fn docker(
     home: &Home,
     facts: &Facts,
@@ -164,19 +170,21 @@ fn docker(
         "env": env,
         "pidsLimit": spec::PIDS,
         "memory": memory.to_string(),
+        // The same value as `memory`, so that a container has no swap.
         "memorySwap": memory.to_string(),
         "cpus": cpus,
         "ulimits": {"nofile": limit(spec::OPEN_FILES), "core": limit(0)},
         "binds": binds,
     });
     if binds.iter().any(|bind| bind.starts_with('/')) {
-        // Each of them was decided about here, by flock's own rules.
+        // OpenClaw would refuse any bind from outside of the workspace. Each bind here was already checked by flock's
+        // own rules.
         docker["dangerouslyAllowExternalBindSources"] = true.into();
     }
     docker
 }
 
-/// The package store, as this version can mount it.
+/// Returns the bind of the package store in the form that this version accepts.
 fn store(home: &Home, dialect: &Dialect, facts: &Facts) -> Option<String> {
     let source = if dialect.volumes {
         names::store_volume(home)

@@ -1,8 +1,8 @@
-//! The configuration that OpenClaw is started on, made from the home's own for the schema of the installed version.
+//! Derives OpenClaw's configuration from the home's own, for the schema of the installed version.
 //!
-//! It is an allow-list: what flock itself says, and of a person's settings those that are named in `adopt`, as far
-//! as the version knows them. What a sandbox may not have is refused by the same rules as for flock's own
-//! sandboxes. No secret is in it: OpenClaw puts in `${NAME}` from its environment.
+//! The derived document is an allow-list: it holds flock's own settings, and those settings of the user that `adopt`
+//! names and the version knows. Sandboxes are held to the same rules as flock's own. The document holds no secret:
+//! OpenClaw replaces `${NAME}` from its environment.
 
 mod adopt;
 mod agent;
@@ -26,55 +26,52 @@ use crate::sandbox::spec::User;
 pub use adopt::quoted;
 pub use models::Key;
 
-/// The variable that OpenClaw has the token of its own gateway from.
+/// The environment variable with the token of OpenClaw's own gateway.
 pub const TOKEN_VARIABLE: &str = "FLOCK_OPENCLAW_TOKEN";
-/// The hook that tells OpenClaw who an agent is.
+/// The name of the hook that tells OpenClaw who an agent is.
 pub const IDENTITY_HOOK: &str = "flock-identity";
 
-/// What the machine knows beyond the configuration.
+/// Facts about the machine that the configuration does not contain.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The port of OpenClaw's gateway.
     pub port: u16,
-    /// The image of agents that have none of their own.
+    /// The container image of agents that configure none.
     pub image: String,
-    /// Who the sandboxes of agents run as that only OpenClaw knows.
+    /// The user that runs the sandboxes of agents that only OpenClaw knows.
     pub user: User,
-    /// Who those of flock's agents run as.
+    /// The users that run the sandboxes of flock's agents.
     pub users: BTreeMap<AgentId, User>,
-    /// Processor cores there are.
     pub cores: u64,
-    /// The engine's socket, which no bind may reach.
+    /// The container engine's socket, which no bind may reach.
     pub engine_socket: Option<PathBuf>,
-    /// Where on the host the volume of the package store is, for versions that mount no volumes.
+    /// Host path of the package store's volume, for versions that can't mount volumes. `None` if there is no engine.
     pub store: Option<PathBuf>,
-    /// The folder of flock's plugin.
+    /// The folder of flock's OpenClaw plugin.
     pub plugin: PathBuf,
-    /// The plugin's own configuration.
+    /// The value of the plugin's own configuration.
     pub plugin_settings: Value,
-    /// The folder that has the hook's folder.
+    /// The folder that contains the hook's folder.
     pub hooks: PathBuf,
-    /// What of the host was approved for the agents.
+    /// The host paths that were approved for each agent.
     pub mounts: BTreeMap<AgentId, Mounts>,
 }
 
 /// A derived configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
-    /// The document.
     pub document: Value,
-    /// The keys of providers that its process must have in its environment.
+    /// The provider keys that OpenClaw's process needs in its environment.
     pub keys: Vec<Key>,
-    /// Settings of the person's that it does not have, by their places.
+    /// Places of the user's settings that were left out, sorted.
     pub dropped: Vec<String>,
 }
 
-/// Derives OpenClaw's configuration from a home's document and what flock reads in it. The same arguments give the
-/// same document, but for links that workspaces and binds lead through.
+/// Derives OpenClaw's configuration from a home's document and the settings that flock read from it. The result depends
+/// only on the arguments, except where symbolic links in workspaces and binds are resolved.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::Refused`] with everything that OpenClaw is not given.
+/// Returns [`OpenClawError::Refused`] with every setting that OpenClaw must not be given.
 pub fn derive(
     home: &Home,
     document: &Value,
@@ -106,26 +103,29 @@ pub fn derive(
             Err(refusal) => refusals.push(refusal),
         }
     }
+    // All refusals are collected first, so that the user sees every problem at once.
     if !refusals.is_empty() {
         return Err(OpenClawError::Refused(refusals));
     }
 
     let mut whole = fixed(home, config, dialect, facts);
+    // flock's settings first, then the user's: `adopt` passes only settings that may override them.
     merge(&mut whole, taken);
     if dialect.entries {
         whole["agents"]["entries"] = Value::Object(entries);
     } else {
         whole["agents"]["list"] = entries.into_iter().map(|(_, entry)| entry).collect();
     }
-    // Else some versions ask others for prices and models, at each start and every few hours.
+    // Without this, some versions fetch prices and model lists from the network at each start and every few hours.
     let off = json!({"enabled": false});
     whole["models"] =
         json!({"mode": "replace", "pricing": off, "catalogRefresh": off, "providers": providers});
     let known = dialect.known();
-    // What flock itself says beyond a version's schema is said by that version in no other way.
+    // flock's own settings cover all versions. A key that this version does not know has no other name in it and can be
+    // removed silently.
     prune(&mut whole, known, "", &mut |_| {});
     escape(&mut whole);
-    // Only these two kinds of references are meant as such.
+    // These two kinds of references are added after escaping, because only they are meant to be replaced.
     whole["gateway"]["auth"]["token"] = format!("${{{TOKEN_VARIABLE}}}").into();
     for key in &keys {
         whole["models"]["providers"][&key.provider]["apiKey"] = format!("${{{}}}", key.variable).into();
@@ -135,7 +135,7 @@ pub fn derive(
     Ok(Derived { document: whole, keys, dropped })
 }
 
-/// What does not depend on a person's settings, for the schema of all versions.
+/// Returns the settings that do not depend on the user, written for the schemas of all versions.
 fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Value {
     let first = agents(config)
         .find(|agent| agent.role == Role::Orchestrator)
@@ -156,9 +156,9 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
             "defaults": {
                 "skipBootstrap": true,
                 "systemAgent": {"agentId": first},
-                // Nothing runs unless there is something to do.
+                // flock starts every turn itself, so an idle OpenClaw does nothing.
                 "heartbeat": {"every": "0m"},
-                // Some versions make an agent of any id they are asked for: it has this.
+                // Some versions create an agent for any id in a request. Such an agent gets this sandbox.
                 "sandbox": agent::sandbox_of_unknown(home, dialect, facts),
             },
         },
@@ -172,7 +172,7 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
             "agentToAgent": {"enabled": false},
             "sandbox": {"tools": {"allow": ["session_status"]}},
         },
-        // A conversation lasts until flock ends it; by itself OpenClaw begins a new one each day.
+        // A conversation lasts until flock ends it. By default, OpenClaw begins a new one each day.
         "session": {"reset": {"mode": "idle", "idleMinutes": 5_256_000}},
         "hooks": {"internal": {
             "enabled": true,
@@ -190,7 +190,8 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
                 "hooks": {"allowConversationAccess": true},
             }},
         },
-        // What it writes to its output is in flock's log, which has a cap; a file of its own has none in older versions.
+        // OpenClaw's stdout goes to flock's log, which has a size cap. Its own log file has no cap in older versions
+        // and stays silent.
         "logging": {
             "file": home.openclaw_state().join("openclaw.log"),
             "level": "silent",
@@ -205,7 +206,8 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
     })
 }
 
-/// flock's hook runs; those that come with OpenClaw don't: one of them runs what a workspace says at each start.
+/// Enables flock's hook and disables those that come with OpenClaw. One of them, `boot-md`, runs what a workspace says
+/// at each start.
 fn hook_entries() -> Value {
     let mut entries = json!({IDENTITY_HOOK: {"enabled": true}});
     for bundled in ["boot-md", "bootstrap-extra-files", "command-logger", "session-memory", "soul-evil"] {
@@ -214,7 +216,7 @@ fn hook_entries() -> Value {
     entries
 }
 
-/// Puts one document over another.
+/// Merges `over` into `under`. Objects are merged key by key, any other value is replaced.
 fn merge(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -231,7 +233,8 @@ fn merge(under: &mut Value, over: Value) {
     }
 }
 
-/// Writes `$${NAME}` for `${NAME}` in every text: a person's text is a text, and not a reference to the environment.
+/// Replaces `${NAME}` with `$${NAME}` in every string. A user's text is plain text and never a reference to the
+/// environment.
 fn escape(value: &mut Value) {
     match value {
         Value::String(text) if text.contains("${") => *text = escaped(text),

@@ -1,5 +1,5 @@
-//! The providers of the models that OpenClaw's agents use. flock knows where they answer and in which format; OpenClaw
-//! is told, instead of finding models of its own.
+//! Derives the model providers for OpenClaw's agents. flock knows their addresses and wire formats and passes them on,
+//! so that OpenClaw does not look for models itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,18 +14,17 @@ use crate::id::ModelRef;
 use crate::provider::catalog::{self, Wire};
 use crate::provider::price;
 
-/// The key of a provider, and the variable that OpenClaw has it from.
+/// A provider's API key, named by the environment variable that passes it to OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The provider.
     pub provider: String,
-    /// As in `FLOCK_PROVIDER_KEY_ANTHROPIC`.
+    /// For example `FLOCK_PROVIDER_KEY_ANTHROPIC`.
     pub variable: String,
     /// Whether the provider refuses requests without one.
     pub needed: bool,
 }
 
-/// `models.providers`, and the keys that belong to it.
+/// Returns `models.providers` and the keys that it refers to.
 pub(super) fn providers(
     document: &Value,
     config: &Config,
@@ -43,6 +42,7 @@ pub(super) fn providers(
     }
     let mut found: BTreeMap<String, Provider> = BTreeMap::new();
     for (agent, model) in used {
+        // A provider's address and format come from its last model; the catalog gives the same ones for all of them.
         match described(agent, model, config, dialect) {
             Ok(described) => {
                 let provider = found.entry(model.provider().to_owned()).or_default();
@@ -67,7 +67,7 @@ pub(super) fn providers(
         whole["baseUrl"] = provider.base_url.into();
         whole["api"] = provider.api.into();
         if provider.is_aws {
-            // Signed by what AWS's own variables say; there is no key in the file.
+            // The AWS SDK signs with credentials from AWS's own environment variables, so the document has no key.
             whole["auth"] = "aws-sdk".into();
         } else {
             let variable = variable(&name, &mut taken);
@@ -79,7 +79,7 @@ pub(super) fn providers(
     (Value::Object(all), keys)
 }
 
-/// A provider as far as its models say.
+/// A provider, put together from the agents' models that it serves.
 #[derive(Default)]
 struct Provider {
     needs_key: bool,
@@ -89,7 +89,7 @@ struct Provider {
     models: Vec<Value>,
 }
 
-/// How a model is asked, in this version's words.
+/// A model with its connection data and this version's name for its wire format.
 struct Described {
     wire: Wire,
     api: &'static str,
@@ -118,7 +118,8 @@ fn described(
     Ok(Described { wire, api })
 }
 
-/// Where OpenClaw expects a format's address to end.
+/// Returns the base URL in the form that OpenClaw expects, which differs from flock's in the version suffix for two
+/// formats.
 fn base_url(wire: &Wire) -> String {
     let url = wire.base_url.as_str();
     match wire.api {
@@ -146,13 +147,14 @@ fn entry(described: &Described, document: &Value, model: &ModelRef, config: &Con
     });
     let listed = &document["models"]["providers"][model.provider()]["models"];
     let own = listed.as_array().into_iter().flatten().find(|own| own["id"] == model.model());
+    // `compat` holds OpenClaw's own switches for the quirks of a provider. flock has no equivalent and passes it on.
     if let Some(compat) = own.map(|own| &own["compat"]).filter(|compat| compat.is_object()) {
         entry["compat"] = compat.clone();
     }
     entry
 }
 
-/// Dollars for a million tokens.
+/// Converts a price to dollars per million tokens.
 fn dollars(cost: ModelCost) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "prices are far below 2^53 millionths")]
     let dollars = |micros: u64| micros as f64 / 1e6;
@@ -164,7 +166,7 @@ fn dollars(cost: ModelCost) -> Value {
     })
 }
 
-/// Takes out headers that refer to a variable: OpenClaw's process does not have it.
+/// Removes headers that refer to an environment variable, because OpenClaw's process does not have that variable.
 fn references(provider: &mut Value, at: &str, dropped: &mut Vec<String>) {
     let Some(headers) = provider.get_mut("headers").and_then(Value::as_object_mut) else { return };
     headers.retain(|name, value| {
@@ -176,7 +178,8 @@ fn references(provider: &mut Value, at: &str, dropped: &mut Vec<String>) {
     });
 }
 
-/// The variable of a provider's key. Two names that differ in other characters than letters and digits get two.
+/// Returns a unique environment variable name for a provider's key. A `_` is appended if two providers map to the same
+/// name, which happens when they differ only in characters that are not letters or digits.
 fn variable(provider: &str, taken: &mut BTreeSet<String>) -> String {
     let plain: String = provider
         .chars()

@@ -29,7 +29,7 @@ fn facts() -> Facts {
     }
 }
 
-/// A team of flock's own two agents and, on OpenClaw, a boss, a coder and the sysadmin.
+/// A home with two agents on flock's own runtime, and a boss, a coder and the sysadmin on OpenClaw.
 fn document() -> Value {
     let model = "anthropic/claude-opus-4-5".parse().unwrap();
     let mut document = starter::document(&home(), Some(&model), "owners-token", 4000);
@@ -46,7 +46,7 @@ fn document() -> Value {
     document
 }
 
-/// The entry of an agent in the document's list.
+/// Returns the entry of an agent in the document's list.
 fn listing<'d>(document: &'d mut Value, id: &str) -> &'d mut Value {
     let list = document["agents"]["list"].as_array_mut().unwrap();
     list.iter_mut().find(|entry| entry["id"] == id).unwrap()
@@ -72,18 +72,18 @@ fn ok(document: &Value, version: &str) -> Derived {
     made(document, version).unwrap()
 }
 
-/// The one thing that is refused, by both versions.
+/// Returns the single refusal, which must be the same for both versions.
 fn refused(document: &Value) -> Refusal {
     let refusals = made(document, NEW).unwrap_err();
     assert_eq!(made(document, OLD).unwrap_err(), refusals);
     assert_eq!(refusals.len(), 1, "{refusals:?}");
     assert!(refusals[0].mend.starts_with("flock "), "{refusals:?}");
-    // It can be typed into any shell: some take brackets for a pattern.
+    // The command must be safe to type into any shell, and some shells treat brackets as a pattern.
     assert!(!refusals[0].mend.split('\'').step_by(2).any(|plain| plain.contains('[')), "{refusals:?}");
     refusals[0].clone()
 }
 
-/// An agent of the derived document, whichever way the version lists them.
+/// Returns an agent of the derived document, for either form of the agent list.
 fn agent<'d>(derived: &'d Derived, id: &str) -> &'d Value {
     let agents = &derived.document["agents"];
     match agents["list"].as_array() {
@@ -183,7 +183,7 @@ fn what_a_sandbox_may_not_have_is_refused_by_flocks_own_rules() {
         let refusal = refused(&one);
         assert_eq!(refusal.at, "agents.list[coder].sandbox", "{key} {value}");
         assert!(refusal.why.starts_with("may not have "), "{refusal}");
-        // For all agents it is as bad.
+        // A global setting is refused like that of one agent.
         let mut all = document();
         all["agents"]["defaults"]["sandbox"]["docker"][key] = value;
         assert_eq!(made(&all, NEW).unwrap_err().len(), 3, "{key}");
@@ -258,7 +258,7 @@ fn models_that_openclaw_cannot_ask_are_refused() {
         assert_eq!(refusal.at, "agents.list[coder].model");
         assert!(refusal.why.contains(model), "{refusal}");
     }
-    // One that only later versions speak.
+    // This wire format exists only in later versions.
     let codex = with("lab/x", json!({"api": "openai-codex-responses", "baseUrl": "http://127.0.0.1:1"}));
     assert_eq!(made(&codex, OLD).unwrap_err().len(), 1);
     for (version, api) in [("2026.2.26", "openai-codex-responses"), (NEW, "openai-chatgpt-responses")] {
@@ -427,7 +427,7 @@ fn the_sysadmin_has_a_sandbox_unless_the_owner_says_otherwise() {
         let admin = agent(&derived, "admin");
         assert_eq!((&admin["sandbox"]["mode"], admin["tools"].get("exec")), (&json!("all"), None));
         assert_eq!(admin["sandbox"]["docker"]["network"], "none");
-        // Some versions make an agent of any id that they are asked for.
+        // Some versions create an agent for any id in a request.
         let unknown = &derived.document["agents"]["defaults"]["sandbox"];
         assert_eq!((&unknown["mode"], &unknown["docker"]["network"]), (&json!("all"), &json!("none")));
         let allowed = admin["tools"]["sandbox"]["tools"]["allow"].as_array().unwrap();
@@ -506,7 +506,7 @@ fn ids_that_openclaw_could_not_tell_apart_never_get_there() {
     let agents = own(&mut upper)["gatewayAgents"].as_array_mut().unwrap();
     agents.push(json!({"id": "Coder", "runtime": "openclaw"}));
     assert!(parse::config(&upper, &home()).is_err());
-    // In the list that only OpenClaw reads they do no harm.
+    // The same entries do no harm in the list that only OpenClaw reads.
     let mut listed = document();
     let list = listed["agents"]["list"].as_array_mut().unwrap();
     list.push(json!({"id": "Coder", "workspace": "/evil"}));

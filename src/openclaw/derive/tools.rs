@@ -1,16 +1,16 @@
-//! Which tools an agent has in OpenClaw: what flock's own policy gives it, in OpenClaw's words.
+//! Translates an agent's tool policy into OpenClaw's tool lists.
 
 use serde_json::{Value, json};
 
 use crate::config::{Agent, Role, SandboxMode};
 use crate::sandbox::policy::{self, Decision, FLOCK_TOOLS};
 
-/// Tools of OpenClaw's that work on the host or reach beyond it, whatever sandbox the agent has; one of them changes
-/// OpenClaw's own configuration.
+/// OpenClaw tools that work on the host or reach beyond it, even for an agent with a sandbox. One of them, `gateway`,
+/// changes OpenClaw's own configuration.
 pub(super) const HOST: [&str; 8] =
     ["gateway", "cron", "nodes", "browser", "canvas", "message", "web_search", "web_fetch"];
 
-/// OpenClaw's own tools that flock has a word for.
+/// OpenClaw's built-in tools for which flock's policy has a rule.
 const BUILT_IN: [&str; 12] = [
     "exec",
     "process",
@@ -26,19 +26,19 @@ const BUILT_IN: [&str; 12] = [
     "session_status",
 ];
 
-/// What an agent is given.
+/// The tool lists of one agent.
 pub(super) struct Tools {
-    /// By name; `flock_*` stands for flock's own, of which its plugin offers each agent those of its role.
+    /// Tool names. `flock_*` stands for flock's own tools: the plugin offers each agent those of its role.
     pub allow: Vec<String>,
-    /// By name or pattern.
+    /// Tool names or patterns.
     pub deny: Vec<String>,
 }
 
-/// What flock's policy gives this agent, with its commands in a sandbox or on the host.
+/// Returns the tools that flock's policy gives an agent whose commands run in a sandbox or on the host.
 pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>) -> Tools {
     let agent = &Agent { sandbox, ..agent.clone() };
     let may = |tool: &str| !matches!(policy::decide(agent, tool, &json!({})), Decision::Deny(_));
-    // OpenClaw can't be told these limits: what they are about is not there then.
+    // OpenClaw can't enforce limits on a tool's arguments. A tool with such limits is denied entirely.
     let own = "plugins.entries.flock.config.policy";
     let limited = |tool: &str| policy::is_limited(agent, tool);
     if BUILT_IN.iter().any(|tool| limited(tool) && may(tool)) {
@@ -50,7 +50,7 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
         let list = if may(tool) && !limited(tool) { &mut allow } else { &mut deny };
         list.push(tool.to_owned());
     }
-    // A job can only be looked after by who may start one.
+    // `process` only manages background jobs, and only `exec` can start one.
     if !allow.iter().any(|tool| tool == "exec") {
         allow.retain(|tool| tool != "process");
     }
@@ -61,6 +61,7 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
         allow.push("triage_decision".to_owned());
     }
     for pattern in &agent.allow {
+        // The other names were handled above: built-in tools by the policy, flock's own by the plugin.
         let named = is_name(pattern) && !BUILT_IN.contains(&pattern.as_str()) && !is_flocks(pattern);
         if named && HOST.contains(&pattern.as_str()) {
             dropped.push(format!("tools.sandbox.tools.allow: {pattern} (it works outside of the sandbox)"));
@@ -68,13 +69,14 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
             allow.push(pattern.clone());
         }
     }
-    // What the patterns mean for tools that flock knows is said above; there are more.
+    // The loop above already expanded the deny patterns for the tools that flock knows. OpenClaw has more tools, so the
+    // patterns are passed on too.
     let patterns = agent.deny.iter().filter(|text| !text.starts_with("group:") && !deny.contains(text));
     deny.extend(patterns.cloned().collect::<Vec<_>>());
     Tools { allow, deny }
 }
 
-/// `tools` of an agent whose commands run in a sandbox.
+/// Returns the value of `tools` for an agent whose commands run in a sandbox.
 pub(super) fn sandboxed(tools: &Tools) -> Value {
     json!({
         "alsoAllow": ["group:plugins"],
@@ -83,7 +85,7 @@ pub(super) fn sandboxed(tools: &Tools) -> Value {
     })
 }
 
-/// `tools` of one whose commands run on the host.
+/// Returns the value of `tools` for an agent whose commands run on the host.
 pub(super) fn on_host(tools: &Tools) -> Value {
     json!({
         "allow": tools.allow,
