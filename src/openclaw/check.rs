@@ -101,7 +101,7 @@ pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), O
 async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.kill_on_drop(true).spawn()?;
-    // The watcher in the group holds the other end.
+    // The watcher in the group reads the other end and kills the group when this end closes.
     let _tether = child.stdin.take();
     let group = Group(child.id().and_then(|pid| i32::try_from(pid).ok()));
     let (out, err) = (child.stdout.take(), child.stderr.take());
@@ -202,7 +202,7 @@ fn problems(said: &str) -> Vec<String> {
         None => Vec::new(),
     };
     if found.is_empty() {
-        // Older versions print the message as an escaped string, and the same problem once more as plain lines.
+        // Some versions print the message once as an escaped string, and the same problems again as plain lines.
         let lines = said.replace("\\n", "\n");
         // Some lines are framed with box characters.
         let lines = lines.lines().map(|line| line.trim_matches(|c: char| c.is_whitespace() || c == '│'));

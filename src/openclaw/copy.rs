@@ -64,7 +64,6 @@ pub enum Extent<'a> {
 pub fn copy(from: &Path, to: &Path, extent: Extent<'_>, patience: &Patience) -> Result<(), HomeError> {
     remove(to)?;
     let mut open = vec![PathBuf::new()];
-    // An explicit stack instead of recursion, so that a deep tree can't overflow the thread's stack.
     while let Some(inner) = open.pop() {
         let (source, target) = (from.join(&inner), to.join(&inner));
         make(&target)?;
@@ -132,7 +131,7 @@ impl Extent<'_> {
 fn copy_file(from: &Path, to: &Path, patience: &Patience) -> io::Result<()> {
     let source = std::fs::File::open(from)?;
     let mode = source.metadata()?.permissions();
-    // The mode is set at the end: a file that is not writable by its owner could otherwise not be filled.
+    // Private while it is incomplete. The source's mode is set at the end.
     let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     loop {
         patience.check()?;
@@ -148,7 +147,7 @@ fn is_lock(name: &OsStr) -> bool {
     name.ends_with(".lock") || name.contains(".lock.")
 }
 
-/// Files in which the known versions keep provider keys. Older versions write keys from the environment into
+/// Files in which the known versions keep provider keys. Older versions write the keys that they were given into
 /// `models.json`.
 const KEYS: [&str; 5] = ["models.json", "auth-profiles.json", "auth-state.json", "auth.json", "oauth.json"];
 /// Index in which older versions record the paths of conversation files.

@@ -1,4 +1,5 @@
-//! What [`mod@derive`](super::derive) is told of the machine, and all steps from a home to a configuration in place.
+//! Collects the facts about the machine that [`mod@derive`](super::derive) needs, and runs all steps from a home to a
+//! configuration that is in place.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,20 +21,17 @@ use crate::sandbox::mount::{ApprovedMounts, Mounts};
 use crate::sandbox::spec::User;
 use crate::sandbox::{names, workspace};
 
-/// OpenClaw's configuration, in place.
+/// OpenClaw's configuration after it was put in place.
 #[derive(Debug)]
 pub struct Ready {
-    /// What it was derived to.
     pub derived: Derived,
-    /// What became of it.
+    /// The effect on the configuration file.
     pub put: Put,
-    /// The version it was derived for.
+    /// The version for which it was derived.
     pub version: Version,
-    /// The port of its gateway.
     pub port: u16,
-    /// The token of its gateway.
     pub token: String,
-    /// The secrets that its process must have in its environment, by their variables.
+    /// The secrets that OpenClaw's process needs in its environment, as variable and value.
     pub environment: Vec<(String, String)>,
 }
 
@@ -43,12 +41,13 @@ impl From<&Version> for Program {
     }
 }
 
-/// Derives OpenClaw's configuration from the home's as it is now, and puts it in place for this version. Workspaces
-/// belong to whom its sandboxes run as then.
+/// Derives OpenClaw's configuration from the home's current one and puts it in place for this version. Also gives each
+/// agent's workspace to the user that runs the agent's sandbox.
 ///
 /// # Errors
 ///
-/// Why it can't; what was in place before is as it was.
+/// Returns [`OpenClawError`] if the configuration can't be read or derived, a workspace can't be prepared, or the
+/// program rejects the result. The configuration that was in place before stays unchanged then.
 pub async fn ready(
     home: &Home,
     engine: &Engine,
@@ -56,7 +55,8 @@ pub async fn ready(
     version: Version,
 ) -> Result<Ready, OpenClawError> {
     let program = &Program::from(&version);
-    // From the read to the write by one alone: else who read first could write last, and bring back what was changed.
+    // One caller at a time, from reading to writing. Otherwise the caller that read first could write last and bring
+    // back settings that were changed meanwhile.
     let _one = alone(home, program).await?;
     let (_, document) = file::read_document(home)?;
     let config = file::read(home)?;
@@ -65,6 +65,7 @@ pub async fn ready(
     let folders =
         agents(&config).filter_map(|agent| Some((agent.workspace.clone(), *facts.users.get(&agent.id)?)));
     let folders: Vec<(PathBuf, User)> = folders.collect();
+    // Changing the owner of a large workspace blocks, so it runs on a blocking thread.
     let owned =
         tokio::task::spawn_blocking(move || folders.iter().try_for_each(|(folder, user)| own(folder, *user)));
     owned.await.map_err(|error| OpenClawError::Unready(error.to_string()))??;
@@ -72,7 +73,7 @@ pub async fn ready(
     Ok(Ready { derived, put, version, port: facts.port, token: place::token(home)?, environment })
 }
 
-/// Waits until nobody else makes OpenClaw's configuration ready.
+/// Waits for the lock that admits one caller at a time, up to [`PATIENCE`].
 async fn alone(home: &Home, program: &Program) -> Result<Lock, OpenClawError> {
     let path = home.openclaw_versions().join("ready.lock");
     place::make_folders(home)?;
@@ -92,14 +93,16 @@ async fn alone(home: &Home, program: &Program) -> Result<Lock, OpenClawError> {
     }
 }
 
-/// How long somebody else may ask: a slow machine's first answer.
+/// Time limit for another caller that holds the lock. On a slow machine, a version's first answer takes minutes.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// What a document would be derived to for this program. Nothing is written but which users agents' sandboxes have.
+/// Returns the configuration that would be derived for this program, with the facts that went into it. Writes nothing
+/// except which user each agent's sandbox has.
 ///
 /// # Errors
 ///
-/// As [`derive()`] says.
+/// Returns [`OpenClawError::NoPort`] if no port is free, [`OpenClawError::Unready`] if an agent's sandbox user can't be
+/// determined, and [`OpenClawError::Refused`] if [`derive()`] refuses a setting.
 pub async fn derived(
     home: &Home,
     document: &Value,
@@ -134,7 +137,8 @@ pub async fn derived(
     Ok((facts, derived))
 }
 
-/// Where on this machine the volume of the package store is. Without an engine there are no sandboxes either.
+/// Returns the host path of the package store's volume. `None` without an engine, because there are no sandboxes then
+/// either.
 async fn store(home: &Home, engine: &Engine) -> Option<PathBuf> {
     let client = engine.client().ok()?;
     let name = names::store_volume(home);

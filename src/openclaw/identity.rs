@@ -1,6 +1,6 @@
-//! Who an agent is, told to OpenClaw. By itself it reads that from the workspace, whose files are the agent's; a hook of
-//! flock's puts the owner's files in their place. It is a folder of its own and no part of the plugin, because some
-//! versions forget what plugins register before they look for hooks.
+//! Installs the hook that tells OpenClaw who an agent is. By default, OpenClaw reads that from the workspace, whose
+//! files the agent can change. The hook puts the owner's files in their place. It is in a separate folder and not part
+//! of the plugin, because some versions forget what plugins registered before they look for hooks.
 
 use std::path::PathBuf;
 
@@ -10,25 +10,26 @@ use crate::id::AgentId;
 
 const FILES: [(&str, &str); 2] =
     [("HOOK.md", include_str!("hook/HOOK.md")), ("handler.js", include_str!("hook/handler.js"))];
-/// No file of it is longer, in bytes.
+/// Maximum size of a file of the hook, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// The folder in which OpenClaw finds the hook's folder.
+/// Returns the folder in which OpenClaw looks for the hook's folder.
 #[must_use]
 pub fn hooks(home: &Home) -> PathBuf {
     home.extension("hooks")
 }
 
-/// Writes the hook, as far as what is there differs.
+/// Writes the files of the hook that differ from this binary's.
 ///
 /// # Errors
 ///
-/// As [`HomeError`] says.
+/// Returns [`HomeError`] if a folder or file can't be written.
 pub fn install(home: &Home) -> Result<(), HomeError> {
     let folder = hooks(home).join(IDENTITY_HOOK);
     make(&folder)?;
     for (name, text) in FILES {
         let path = folder.join(name);
+        // A file that can't be read is replaced like one that is missing.
         if atomic::read(&path, LARGEST).ok().flatten().as_deref() != Some(text.as_bytes()) {
             atomic::write(&path, text.as_bytes(), 0o600)?;
         }
@@ -36,11 +37,11 @@ pub fn install(home: &Home) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Writes what an agent's role says, which comes before what its owner wrote. The hook reads it anew for each turn.
+/// Writes an agent's role text, which the hook puts before the owner's text. The hook reads it anew for each turn.
 ///
 /// # Errors
 ///
-/// As [`HomeError`] says.
+/// Returns [`HomeError`] if the folder or file can't be written.
 pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
     let path = role(home, agent);
     make(path.parent().unwrap_or(&path))?;
@@ -50,11 +51,11 @@ pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeErro
     atomic::write(&path, text.as_bytes(), 0o600)
 }
 
-/// Forgets who an agent was.
+/// Removes an agent's role text, if there is one.
 ///
 /// # Errors
 ///
-/// If its file can't be removed.
+/// Returns [`HomeError`] if the file exists and can't be removed.
 pub fn forget_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     let path = role(home, agent);
     match fs_err::remove_file(&path) {

@@ -1,7 +1,7 @@
-//! What flock knows of OpenClaw, the Node.js gateway that it can run beside its own.
+//! Support for OpenClaw, the Node.js gateway that flock can run beside its own.
 //!
-//! The home's configuration stays the one that a person edits. OpenClaw reads a file that [`mod@derive`] makes of it for
-//! the schema of the installed version ([`dialect`]), and that [`place`] puts where OpenClaw finds it.
+//! Users edit only the home's configuration. [`mod@derive`] makes OpenClaw's configuration from it for the schema of
+//! the installed version ([`dialect`]), and [`place`] puts it where OpenClaw reads it.
 
 pub mod check;
 pub mod copy;
@@ -27,20 +27,21 @@ pub use plugin::RUNTIME;
 use crate::config::{Agent, Config};
 use crate::home::Home;
 
-/// Whether OpenClaw runs this agent's turns.
+/// Returns `true` if OpenClaw runs this agent's turns.
 #[must_use]
 pub fn runs(agent: &Agent) -> bool {
     agent.runtime == RUNTIME
 }
 
-/// The agents whose turns OpenClaw runs.
+/// Returns the agents whose turns OpenClaw runs.
 pub fn agents(config: &Config) -> impl Iterator<Item = &Agent> {
     config.agents.iter().filter(|agent| runs(agent))
 }
 
-/// What the names of the containers begin with that OpenClaw makes for this home. Every home has one of its own, the
-/// one at the default path too: by itself OpenClaw names them by the agent alone, and two homes would share one. It is short because newer versions cut
-/// it where the whole name has more than 63 characters, and theirs has 42.
+/// Returns the name prefix of the containers that OpenClaw makes for this home. Every home has its own prefix,
+/// including the one at the default path: OpenClaw itself names containers by agent alone, and two homes would share
+/// one. The prefix is short because newer versions cut the prefix if the whole name has more than 63 characters, and
+/// their part of the name has 42.
 #[must_use]
 pub fn container_prefix(home: &Home) -> String {
     format!("flock-oc-{}-", home.digest())

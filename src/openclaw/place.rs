@@ -1,5 +1,5 @@
-//! Puts a derived configuration in place: only what the installed program itself takes replaces what is there, in one
-//! step, and so a gateway that runs goes on with the last good one whatever happens.
+//! Puts a derived configuration in place. Only a configuration that the installed program accepts replaces the file, in
+//! one atomic step, so a running gateway always has the last good one.
 
 use std::collections::BTreeMap;
 
@@ -19,48 +19,50 @@ use crate::provider::key;
 use crate::supervise::pid;
 use crate::supervise::unit::OPENCLAW;
 
-/// The secret that is the token of OpenClaw's own gateway.
+/// Name of the secret that holds the token of OpenClaw's own gateway.
 pub const TOKEN: &str = "openclaw-token";
 
-/// What was put in place last, and for which build it was found good.
+/// A record of the configuration that was put in place last and of the build that accepted it.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 struct Placed {
     #[serde(default)]
     build: String,
     sha256: String,
-    /// The variables that it refers to.
+    /// The environment variables to which the configuration refers.
     variables: Vec<String>,
-    /// The digest of each agent's sandbox.
+    /// Digest of each agent's sandbox settings.
     #[serde(default)]
     sandboxes: BTreeMap<String, String>,
-    /// Whether containers may be left that were made for another sandbox.
+    /// `true` while containers may exist that were made for other sandbox settings.
     #[serde(default)]
     uncleared: bool,
 }
 
-/// What became of a configuration.
+/// The effect of [`put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
-    /// It was in place already.
+    /// The same configuration was already in place.
     Same,
-    /// It is in place of another one.
+    /// It replaced another configuration.
     Changed,
-    /// It is in place, and says other things of a sandbox that may be there than that was made for: see [`cleared`].
+    /// It is in place, and containers may exist that were made for other sandbox settings. The caller removes them and
+    /// calls [`cleared`].
     Sandboxes,
-    /// It is good, and waits for the next start: it refers to a key that the process that runs does not have, or is for
-    /// another version than runs, and to some versions a file like that is as good as none.
+    /// It was accepted but waits for the next start. It refers to a key that the running process does not have, or it
+    /// is for another version than the running one. Some versions treat a file with such a reference as missing.
     AtNextStart,
 }
 
 const LARGEST: u64 = 16 << 20;
 
-/// Puts a derived configuration in place for this program. The program is asked only where it was not asked about the same
-/// before.
+/// Puts a derived configuration in place for this program. The program is asked only if it was not asked about the same
+/// configuration before.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`], and the file is as it was; or that it can't be written.
+/// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, with the file
+/// unchanged, or [`OpenClawError::Home`] if a file can't be read or written.
 pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
     let path = home.openclaw_config();
     let text = text(derived);
@@ -82,17 +84,19 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     if is_known && there.as_deref() == Some(&text) {
         return Ok(if uncleared { Put::Sandboxes } else { Put::Same });
     }
+    // A trial may have asked the program about exactly this text already.
     if !is_known && !has_taken(home, program, &placed.sha256) {
         ask(home, &text, derived, program).await?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
     let is_others = known.as_ref().is_some_and(|known| known.build != placed.build);
+    // A running process can't get new environment variables, so the new file has to wait for its next start.
     if (is_others || !placed.variables.iter().all(has)) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
         return Ok(Put::AtNextStart);
     }
     atomic::write(&path, &text, 0o600)?;
     record(home, &placed)?;
-    // It may rewrite its file in its own words; that is no other configuration.
+    // OpenClaw may rewrite its file in its own formatting. Restoring it is not a change of the configuration.
     let same = known.is_some_and(|known| known.sha256 == placed.sha256);
     Ok(match (uncleared, same) {
         (true, _) => Put::Sandboxes,
@@ -101,11 +105,12 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     })
 }
 
-/// Remembers that no container is left that was made for another sandbox. Until then [`put`] says that there may be.
+/// Records that no container is left that was made for other sandbox settings. Until then, [`put`] returns
+/// [`Put::Sandboxes`].
 ///
 /// # Errors
 ///
-/// If that can't be noted.
+/// Returns [`HomeError`] if the record can't be read or written.
 pub fn cleared(home: &Home) -> Result<(), HomeError> {
     match placed_last(home)? {
         Some(placed) if placed.uncleared => record(home, &Placed { uncleared: false, ..placed }),
@@ -125,7 +130,7 @@ fn record(home: &Home, placed: &Placed) -> Result<(), HomeError> {
 
 const PLACED: &str = "placed.json";
 
-/// A digest of each agent's sandbox; that of all of them is under the empty name.
+/// Returns the digest of each agent's sandbox settings. The defaults for all agents are under the empty name.
 fn sandboxes(document: &Value) -> BTreeMap<String, String> {
     let agents = &document["agents"];
     let digest = |one: &Value| hex(&Sha256::digest(one["sandbox"].to_string()));
@@ -137,12 +142,13 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
     all.map(|(id, one)| (id.to_owned(), digest(one))).collect()
 }
 
-/// Whether a program that is not in use yet takes what was derived for it. Nothing is put in place; when it is, it
-/// need not be asked again, while nothing serves.
+/// Checks whether a program that is not in use yet accepts the configuration derived for it, without putting it in
+/// place. A positive answer is recorded, so that [`put`] need not ask again.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`].
+/// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, or
+/// [`OpenClawError::Home`] if the record can't be written.
 pub async fn try_on(home: &Home, derived: &Derived, program: &Program) -> Result<(), OpenClawError> {
     make_folders(home)?;
     let text = text(derived);
@@ -152,7 +158,7 @@ pub async fn try_on(home: &Home, derived: &Derived, program: &Program) -> Result
     Ok(atomic::write(&home.openclaw_versions().join(TAKEN), &record, 0o600)?)
 }
 
-/// What a program took that was not in use yet.
+/// A record of the configuration that a program accepted before it was put in use.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 struct Taken {
     entry: std::path::PathBuf,
@@ -174,7 +180,8 @@ async fn ask(home: &Home, text: &[u8], derived: &Derived, program: &Program) -> 
         move |source| HomeError::Io { verb, path, source }
     };
     let folder = home.openclaw_versions();
-    // A name of its own: a command and the supervisor may ask at the same time. Only its owner can read it.
+    // A unique name, because a command and the supervisor may ask at the same time. The file is readable only by its
+    // owner.
     let candidate =
         tempfile::Builder::new().prefix(&check::name(check::CANDIDATE)).suffix(".json").tempfile_in(&folder);
     let candidate = candidate.map_err(io("make a file in", &folder))?;
@@ -188,20 +195,20 @@ fn text(derived: &Derived) -> Vec<u8> {
     text
 }
 
-/// The token of OpenClaw's own gateway, made at its first use.
+/// Returns the token of OpenClaw's own gateway. It is created at first use.
 ///
 /// # Errors
 ///
-/// If it can be neither read nor made.
+/// Returns [`HomeError`] if it can be neither read nor created.
 pub fn token(home: &Home) -> Result<String, HomeError> {
     made(home, TOKEN)
 }
 
-/// A secret of this name, made of 32 random bytes where there is none.
+/// Returns the secret with this name. If it does not exist, it is made of 32 random bytes in hexadecimal.
 ///
 /// # Errors
 ///
-/// If it can be neither read nor made.
+/// Returns [`HomeError`] if it can be neither read nor created.
 pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
     if let Some(token) = secret::get(home, name)? {
         return Ok(token);
@@ -211,19 +218,20 @@ pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
     if atomic::write_new(&path, token.as_bytes(), 0o600)? {
         return Ok(token);
     }
-    // Another process was faster, or what is there is empty.
+    // Another process was faster, or the existing file is empty.
     match secret::get(home, name)? {
         Some(token) => Ok(token),
         None => secret::set(home, name, &token).map(|()| token),
     }
 }
 
-/// The secrets that the process must have in its environment for this configuration, by their variables. The token is
-/// made where there is none.
+/// Returns the secrets that OpenClaw's process needs in its environment, as variable and value. The gateway's token is
+/// created if there is none.
 ///
 /// # Errors
 ///
-/// As [`provider_keys`], or that the token can't be made.
+/// Returns [`OpenClawError::NoKey`] if a required provider key is missing, and [`OpenClawError::Home`] if the token
+/// can't be read or created.
 pub fn environment(
     home: &Home,
     config: &Config,
@@ -234,11 +242,11 @@ pub fn environment(
     Ok(found)
 }
 
-/// The keys of the providers of its agents' models, by their variables.
+/// Returns the keys of the providers that OpenClaw's agents use, as variable and value.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::NoKey`] where a provider wants a key and there is none.
+/// Returns [`OpenClawError::NoKey`] if a provider requires a key and none is configured, or if a key can't be read.
 pub fn provider_keys(
     home: &Home,
     config: &Config,
@@ -252,7 +260,7 @@ pub fn provider_keys(
         let value = match key {
             Some(key) => key.expose().to_owned(),
             None if one.needed => return Err(failed("it has no key".to_owned())),
-            // OpenClaw wants one to be there even where nobody looks at it.
+            // OpenClaw wants every key to have a value, even if the provider ignores it.
             None => "none".to_owned(),
         };
         found.push((one.variable.clone(), value));
@@ -265,13 +273,14 @@ pub fn provider_keys(
     Ok(found)
 }
 
-/// What AWS's own signing reads: the bearer token or the pair, and the region.
+/// Returns the variables that AWS request signing reads: a bearer token or an access key pair, and the region.
 fn aws(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawError> {
     const PROVIDER: &str = "amazon-bedrock";
     let settings = config.providers.get(PROVIDER);
     let failed = |reason| OpenClawError::NoKey { provider: PROVIDER.to_owned(), reason };
     let key = key::find(home, PROVIDER, settings, catalog::known(PROVIDER)).map_err(failed)?;
     let mut found: Vec<(String, String)> = Vec::new();
+    // flock stores AWS credentials as one secret: a bearer token, or `id:secret[:session]`.
     let variables = match &key {
         Some(key) => {
             let parts: Vec<&str> = key.expose().splitn(3, ':').collect();

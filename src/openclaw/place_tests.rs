@@ -10,7 +10,7 @@ use crate::config::agents::{NewAgent, add};
 use crate::config::{Role, parse, starter};
 use crate::sandbox::spec::User;
 
-/// A home with an agent on OpenClaw, and a program that says of a configuration what a file says.
+/// A home with an agent on OpenClaw, and a fake program that answers as a script file says.
 struct Bench {
     _dir: tempfile::TempDir,
     home: Home,
@@ -29,7 +29,7 @@ impl Bench {
         bench
     }
 
-    /// What the program does; it notes each time that it is asked.
+    /// Sets the program's script. The program records each time that it is asked.
     fn says(&self, script: &str) {
         let asked = self.asked_file();
         let text = format!(
@@ -39,7 +39,7 @@ impl Bench {
         std::fs::write(&self.program.entry, text).unwrap();
     }
 
-    /// Another build of the same version, which does what the first does now.
+    /// Makes another build of the same version that runs the first one's current script.
     fn another(&self, name: &str) -> Program {
         let entry = self.program.entry.with_file_name(name).join("openclaw.mjs");
         std::fs::create_dir(entry.parent().unwrap()).unwrap();
@@ -93,7 +93,7 @@ impl Bench {
     }
 }
 
-/// Puts it in place, and clears what that asks to be cleared.
+/// Puts a configuration in place and confirms the cleanup that it asks for.
 async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
     let put = super::put(home, derived, program).await?;
     if put == Put::Sandboxes {
@@ -125,12 +125,12 @@ async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
     assert_eq!(bench.asked(), ["config validate --json not-the-token not-the-key"]);
-    // What the program wrote over it is put right again, and is no other configuration.
+    // A file that the program overwrote is restored, and that is no change of the configuration.
     std::fs::write(bench.home.openclaw_config(), "{}").unwrap();
     assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
     assert!(bench.there().contains("\"coder\""));
     assert_eq!(bench.asked().len(), 1);
-    // Another build is asked anew, also of the same version.
+    // Another build is asked again, even if it has the same version.
     let newer = bench.another("newer");
     assert_eq!(put(&bench.home, &one, &newer).await.unwrap(), Put::Same);
     assert_eq!(bench.asked().len(), 2);
@@ -166,7 +166,7 @@ async fn what_it_refuses_never_replaces_what_it_took() {
         std::fs::read_dir(bench.home.openclaw_versions()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with("candidate-")));
     assert!(bench.asked()[0].starts_with("config get gateway.mode "));
-    // Once it is mended, the same is asked about again.
+    // After the fix, the same configuration is asked about again.
     bench.says("echo local");
     assert_eq!(put(&bench.home, &two, &bench.program).await.unwrap(), Put::Changed);
     assert_ne!(bench.there(), good);
@@ -183,7 +183,7 @@ async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have()
     more.keys.push(Key { provider: "new".into(), variable: "FLOCK_PROVIDER_KEY_NEW".into(), needed: true });
     assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::AtNextStart);
     assert_eq!(bench.there(), before);
-    // Without another key it takes it up as it runs.
+    // Without a new key, a configuration is taken up while the program runs.
     let mut other = bench.derived(&["coder", "tester"]);
     assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Changed, "one more agent");
     other.document["agents"]["list"][0]["sandbox"]["docker"]["network"] = json!("none-of-before");
@@ -212,7 +212,7 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
     std::fs::remove_file(&pid_file).unwrap();
     assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::Changed);
     assert_eq!(bench.asked().len(), 2, "it took it already");
-    // Another build, and another configuration, are asked about.
+    // Another build and another configuration are both asked about.
     let elsewhere = bench.another("elsewhere");
     put(&bench.home, &two, &elsewhere).await.unwrap();
     put(&bench.home, &one, &newer).await.unwrap();

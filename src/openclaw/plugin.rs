@@ -1,7 +1,9 @@
-//! flock's plugin for OpenClaw: a folder with its code, its manifest and what its tools are, all out of this binary.
+//! flock's plugin for OpenClaw: a folder with its code, its manifest and its tool descriptions, all written from this
+//! binary.
 //!
-//! The code is a file of its own and the same everywhere. What it offers is generated from flock's own tools, so
-//! that the two can't differ; whom it offers them, and where flock is, comes with its configuration.
+//! The code is one file that is the same for every home. The tool descriptions are generated from flock's own tools, so
+//! that the two can't differ. The plugin's configuration says which agent gets which tools and where flock's gateway
+//! is.
 
 use std::path::PathBuf;
 
@@ -12,29 +14,29 @@ use crate::home::{Home, HomeError, atomic};
 use crate::provider::ToolSpec;
 use crate::sandbox::policy::{self, FLOCK_TOOLS};
 
-/// The plugin's id; its folder has the same name, because OpenClaw wants that.
+/// The plugin's id. Its folder has the same name, because OpenClaw requires that.
 pub const ID: &str = "flock";
-/// The name of the secret that the plugin shows flock's gateway.
+/// Name of the secret with which the plugin authenticates to flock's gateway.
 pub const SECRET: &str = "openclaw-plugin";
-/// What an agent's runtime is called whose turns OpenClaw runs.
+/// The runtime name of agents whose turns OpenClaw runs.
 pub const RUNTIME: &str = "openclaw";
 
 const CODE: &str = include_str!("plugin/index.js");
-/// No file of it is longer, in bytes.
+/// Maximum size of a file of the plugin, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Where the plugin is in this home.
+/// Returns the plugin's folder in this home.
 #[must_use]
 pub fn folder(home: &Home) -> PathBuf {
     home.extension(ID)
 }
 
-/// Writes the plugin with these tools, as far as what is there differs; says whether anything did. Each file is
-/// replaced in one step, and the manifest, which makes a plugin of the folder, comes last.
+/// Writes the plugin's files that differ, with these tools, and returns `true` if any file changed. Each file is
+/// replaced atomically. The manifest, which turns the folder into a plugin, comes last.
 ///
 /// # Errors
 ///
-/// As [`HomeError`] says.
+/// Returns [`HomeError`] if the folder or a file can't be written.
 pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     let folder = folder(home);
     let made = fs_err::create_dir_all(&folder);
@@ -47,7 +49,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
         ("openclaw.plugin.json", format!("{:#}\n", manifest(&ours))),
     ] {
         let path = folder.join(name);
-        // What can't be read is as good as missing.
+        // A file that can't be read is replaced like one that is missing.
         if atomic::read(&path, LARGEST).ok().flatten().as_deref() != Some(text.as_bytes()) {
             atomic::write(&path, text.as_bytes(), 0o644)?;
             changed = true;
@@ -56,8 +58,8 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     Ok(changed)
 }
 
-/// The plugin's configuration (`plugins.entries.flock.config` of OpenClaw's own file): where this home's gateway is,
-/// where the token is that it takes, and the tools that each of OpenClaw's agents is offered.
+/// Returns the plugin's configuration (`plugins.entries.flock.config` in OpenClaw's own file): the address of this
+/// home's gateway, the file with the token, and the tools that each of OpenClaw's agents is offered.
 #[must_use]
 pub fn settings(home: &Home, config: &Config) -> Value {
     let agents = config.agents.iter().filter(|agent| agent.runtime == RUNTIME);

@@ -1,4 +1,4 @@
-//! The port of OpenClaw's gateway: `gateway.port` of the configuration, chosen once.
+//! Chooses the port of OpenClaw's gateway. It is chosen once and then kept as `gateway.port` of the configuration.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 
-/// Where the search begins.
+/// The port at which the search begins.
 const FIRST: u16 = 3790;
-/// Some versions listen on others right after it, too.
+/// Number of consecutive ports that must be free. Some versions also listen on the ports right after the first.
 const WIDTH: u16 = 4;
 
-/// The port that OpenClaw's gateway has or, where it has none yet, a free one.
+/// Returns the configured port of OpenClaw's gateway or, if none is configured, a free one.
 #[must_use]
 pub fn choose(config: &Config) -> Option<u16> {
     config.openclaw.port.or_else(|| free(config.port, is_free))
 }
 
-/// Puts a port into the document, if it has none.
+/// Sets the document's port unless it already has one.
 pub fn set(document: &mut Value, port: u16) {
     let gateway = document.get_mut("gateway").and_then(Value::as_object_mut);
     if let Some(gateway) = gateway
@@ -27,7 +27,8 @@ pub fn set(document: &mut Value, port: u16) {
     }
 }
 
-/// A port for a gateway that is only tried: anywhere, so that two homes that try at the same time don't meet.
+/// Returns a free port for a trial. The search begins at a random port, so that two homes that run a trial at the same
+/// time do not collide.
 #[must_use]
 pub fn for_trial(own: u16) -> Option<u16> {
     let first = rand::random_range(20_000..30_000);

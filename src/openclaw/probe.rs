@@ -1,8 +1,8 @@
-//! Whether OpenClaw is ready: an answer that only this home's gateway can give.
+//! Checks that OpenClaw is ready, by an answer that only this home's gateway can give.
 //!
-//! Not every version has a path that tells its health, and some answer every GET with a page. So what is looked at is
-//! who listens on the port, and whether it knows the token: the chat endpoint refuses a request without it, and says of
-//! an empty request with it that the message is missing, before any model is asked.
+//! Not every version has a health path, and some answer every GET with a page. So the probe checks which process
+//! listens on the port, and whether that process knows the token. The chat endpoint must refuse a request without the
+//! token. With the token, it must say that an empty request has no message, which it does before it asks any model.
 
 use std::time::Duration;
 
@@ -11,55 +11,53 @@ use crate::process::ProcessId;
 use crate::supervise::loopback::{Answer, Call, Client, LoopbackError};
 use crate::supervise::port;
 
-/// What does not prove itself.
+/// A failed probe.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// It can't be asked, or does not answer.
+    /// The connection failed, or no answer came in time.
     #[error(transparent)]
     Loopback(#[from] LoopbackError),
-    /// It says of itself that it is not ready.
+    /// OpenClaw says itself that it is not ready.
     #[error("it says that it is not ready (HTTP {status})")]
     Starting {
-        /// What it answered.
+        /// HTTP status of the answer.
         status: u16,
     },
-    /// Another process listens on its port.
+    /// Another process listens on the port.
     #[error("another process listens on its port {port}: {holder}")]
     Foreign {
-        /// The port.
         port: u16,
-        /// As in `node (pid 7)`.
+        /// For example `node (pid 7)`.
         holder: String,
     },
-    /// It answers without the token, or not with it.
+    /// It answers without the token, or not correctly with it.
     #[error(
         "what answers on port {port} is not this home's OpenClaw: it answers {answered} where {wanted} is due"
     )]
     Impostor {
-        /// The port.
         port: u16,
-        /// As in `HTTP 200 without the token`.
+        /// For example `HTTP 200 without the token`.
         answered: String,
-        /// The status that is due.
+        /// The expected HTTP status.
         wanted: u16,
     },
 }
 
-/// How thoroughly it is asked.
+/// The depth of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Also whether it refuses who has no token: once, after it was started.
+    /// A full probe, which also checks that a request without the token is refused. Made once after each start.
     Proof,
-    /// Whether it still answers.
+    /// A probe that only checks for an answer.
     Sign,
 }
 
-/// Asks what listens on `port`, which has to be this process or one that it started.
+/// Probes the process that listens on `port`. It must be `process` or one that `process` started.
 ///
 /// # Errors
 ///
-/// What is wrong with it. It is sent the token only after it was found to be the right process, where the system tells who
-/// listens.
+/// Returns [`ProbeError`] with the first check that failed. In a full probe the token is sent only after the listener
+/// was found to be the right process, on systems that tell who listens.
 pub async fn ask(
     port: u16,
     token: &str,
@@ -68,7 +66,7 @@ pub async fn ask(
     limit: Duration,
 ) -> Result<(), ProbeError> {
     let stranger = Client::new(port);
-    // Connecting comes first: a look at who listens reads what all processes have open.
+    // Connect first: finding the listener reads the open files of all processes, which is expensive.
     let ready = stranger.send(Call::get("/readyz"), limit).await?;
     if ready.status() == 503 {
         return Err(ProbeError::Starting { status: ready.status() });
@@ -82,7 +80,7 @@ pub async fn ask(
     expect(port, &empty(&friend, limit).await?, 400, "with the token")
 }
 
-/// A request for a chat without any message.
+/// Sends a chat request without any message.
 async fn empty(client: &Client, limit: Duration) -> Result<Answer, LoopbackError> {
     client.send(Call::post("/v1/chat/completions").json(&serde_json::json!({}))?, limit).await
 }
@@ -96,7 +94,7 @@ fn expect(port: u16, answer: &Answer, wanted: u16, how: &str) -> Result<(), Prob
 }
 
 impl ProbeError {
-    /// In words, with all causes.
+    /// Returns the error with all its causes as text.
     #[must_use]
     pub fn text(&self) -> String {
         chain(self)

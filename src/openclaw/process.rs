@@ -1,4 +1,4 @@
-//! How OpenClaw's gateway is started: its command line, and all of the environment that it gets.
+//! Defines how OpenClaw's gateway is started: its command line and its complete environment.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,17 +13,18 @@ use crate::supervise::ending::Endings;
 use crate::supervise::restart::Limits;
 use crate::supervise::state::Exit;
 
-/// Where it is told to read and write.
+/// The files and folders that OpenClaw is told to use.
 #[derive(Clone, Copy, Debug)]
 pub struct Folders<'a> {
-    /// Its configuration.
+    /// The configuration file.
     pub config: &'a Path,
-    /// Its state; its home folder too, so that it finds no settings or keys of the user's.
+    /// The state folder. It is also `HOME`, so that OpenClaw finds no settings or keys of the user.
     pub state: &'a Path,
 }
 
-/// What is run. `secrets` are the variables that its configuration refers to; it gets no other key, and of flock's own
-/// environment what is named in [`PASSED`].
+/// Returns the command that starts the gateway. `secrets` are the variables to which its configuration refers. It gets
+/// no other key. Of flock's own environment it gets only the variables in [`PASSED`], those for network access, and
+/// `LC_*`.
 #[must_use]
 pub fn program(program: &Program, folders: Folders<'_>, secrets: &[(String, String)]) -> child::Program {
     let env = environment(env::inherited(), program, folders, secrets);
@@ -34,8 +35,8 @@ pub fn program(program: &Program, folders: Folders<'_>, secrets: &[(String, Stri
     }
 }
 
-/// What it gets of flock's own environment: how to reach the engine, model APIs through a proxy and with which
-/// certificates, language and time zone.
+/// Variables that are passed on from flock's own environment. They say how to reach the engine and which language and
+/// time zone to use.
 pub const PASSED: [&str; 8] =
     ["USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "DOCKER_HOST", "XDG_RUNTIME_DIR", "NODE_OPTIONS"];
 
@@ -56,7 +57,7 @@ fn environment(
     env
 }
 
-/// What it gets whatever it is started for.
+/// Returns the variables that OpenClaw gets in every start, check or trial.
 pub(super) fn own(program: &Program, folders: Folders<'_>) -> [(OsString, OsString); 6] {
     let node = program.node.parent().unwrap_or(Path::new("/")).display();
     [
@@ -64,20 +65,21 @@ pub(super) fn own(program: &Program, folders: Folders<'_>) -> [(OsString, OsStri
         ("PATH".into(), format!("{node}:{STANDARD_PATH}").into()),
         ("OPENCLAW_CONFIG_PATH".into(), folders.config.into()),
         ("OPENCLAW_STATE_DIR".into(), folders.state.into()),
-        // Else some versions start themselves again in a process of their own, which outlives the first.
+        // Without this, some versions restart themselves in a separate process, which outlives the first.
         ("OPENCLAW_NO_RESPAWN".into(), "1".into()),
         ("NO_COLOR".into(), "1".into()),
     ]
 }
 
-/// Where no model is asked each key only has to have a value: the variables of a configuration with this token and no key.
+/// Returns the variables of a configuration with this token and placeholder keys. Without a model request, a key only
+/// has to have a value.
 pub(super) fn without_keys(token: &str, keys: &[Key]) -> Vec<(String, String)> {
     let keys = keys.iter().map(|key| (key.variable.clone(), "not-the-key".to_owned()));
     std::iter::once((TOKEN_VARIABLE.to_owned(), token.to_owned())).chain(keys).collect()
 }
 
-/// How its ends are read. Newer versions end with 78 (`EX_CONFIG`) where a new start would end the same way, older ones
-/// with 1 whatever it was; some take most of a minute to say that their port is taken.
+/// Reads OpenClaw's exit codes and output. Newer versions exit with 78 (`EX_CONFIG`) if a new start would fail the same
+/// way. Older ones exit with 1 in every case. Some take most of a minute to report that their port is taken.
 pub static ENDINGS: Endings = Endings { tells, lasting, passing: |_| None };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
@@ -87,6 +89,7 @@ fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     if has(&HELD) {
         return Some(Kind::Conflict);
     }
+    // Exit code 1 may be any error, so it counts as lasting only if the output names the configuration.
     (exit == Exit::Code(78) || has(&CONFIG)).then_some(Kind::Usage)
 }
 
@@ -94,10 +97,10 @@ fn tells(line: &str) -> bool {
     HELD.iter().chain(&CONFIG).any(|word| line.contains(word)) || line.contains("Error:")
 }
 
-/// What it says where another process has its port or its state.
+/// Texts that OpenClaw prints if another process holds its port or state.
 const HELD: [&str; 5] =
     ["already in use", "EADDRINUSE", "already running", "gateway lock", "another gateway instance"];
-/// What it says of its configuration.
+/// Texts that OpenClaw prints if its configuration is wrong.
 const CONFIG: [&str; 6] = [
     "Invalid config",
     "Config invalid",
@@ -107,14 +110,15 @@ const CONFIG: [&str; 6] = [
     "Refusing to bind",
 ];
 
-/// Asking it whether it takes its configuration compiles a version that never ran, on a machine that may be slow; then
-/// its state may be copied.
+/// Time limit for the preparation of a start. The configuration check compiles a version that never ran, possibly on a
+/// slow machine, and afterwards the state may be copied.
 pub const READY: Duration = Duration::from_mins(10);
 
-/// From its start to its first answer: the first start of a version compiles it, which takes 70 seconds on a slow machine.
+/// Time limit from the start to the first answer. The first start of a version compiles it, which takes 70 seconds on a
+/// slow machine.
 pub const START: Duration = Duration::from_secs(180);
 
-/// Its limits: its first start takes long, and it lets turns end before it does.
+/// Returns OpenClaw's restart limits. Its first start takes long.
 #[must_use]
 pub fn limits(common: &Limits) -> Limits {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);

@@ -1,5 +1,6 @@
-//! All that OpenClaw has of a home's files, to be removed with it: its versions and what their making left, the link to
-//! the one in use, flock's plugin and hook, its tokens. Its own state is apart from that: agents' conversations are in it.
+//! Lists OpenClaw's files in a home, which are removed when OpenClaw is uninstalled: its versions and what their builds
+//! left, the link to the version in use, flock's plugin and hook, and its tokens. OpenClaw's own state is listed
+//! separately, because it holds agents' conversations.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,9 @@ use crate::home::Home;
 use crate::install;
 use crate::supervise::unit::OPENCLAW;
 
-/// What there is, as paths below the home, in the order in which it goes: the link first, so that nobody starts a version
-/// that is half gone. A link in the place of a folder counts itself, and what it leads to does not.
+/// Returns the existing files and folders, as paths below the home, in the order in which they are removed. The link
+/// comes first, so that nobody starts a version that is partly removed. If a symbolic link is in the place of a folder,
+/// the link itself is listed and its target is not.
 #[must_use]
 pub fn found(home: &Home) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -27,6 +29,7 @@ pub fn found(home: &Home) -> Vec<PathBuf> {
         home.breaker(OPENCLAW),
     ];
     for path in rest {
+        // Nothing behind a symbolic link is listed: it may lead out of the home.
         let leads_away = path.parent().is_some_and(|above| first_link(home, above).is_some());
         if path.symlink_metadata().is_ok() && !leads_away {
             found.push(path);
@@ -40,15 +43,15 @@ pub fn found(home: &Home) -> Vec<PathBuf> {
         let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         let kept = kept(home);
         entries.retain(|path| *path != home.openclaw_state() && !kept.contains(path));
-        // Versions last: where nothing else is left of a home they prove that it is one.
+        // Versions come last: if nothing else is left of a home, they prove that it is one.
         entries.sort_by_key(|path| (install::versions::read(path).is_some(), path.clone()));
         found.extend(entries);
     }
     below(home, found)
 }
 
-/// OpenClaw's own state, what other versions left of it, and whose it is, as paths below the home; none where there is no
-/// more of it than an empty folder.
+/// Returns OpenClaw's state, the copies that other versions left, and the note about their owner, as paths below the
+/// home. Empty if the state is missing or an empty folder.
 #[must_use]
 pub fn state(home: &Home) -> Vec<PathBuf> {
     below(home, kept(home))
@@ -61,7 +64,7 @@ fn kept(home: &Home) -> Vec<PathBuf> {
     let is_full = |path: &PathBuf| std::fs::read_dir(path).is_ok_and(|mut inner| inner.next().is_some());
     let mut found: Vec<PathBuf> = state::all(home).into_iter().filter(is_full).collect();
     let note = state::note(home);
-    // Alone it says nothing.
+    // The note has no meaning without a state.
     if !found.is_empty() && note.is_file() {
         found.push(note);
     }
@@ -69,7 +72,7 @@ fn kept(home: &Home) -> Vec<PathBuf> {
     found
 }
 
-/// The first part of a path below the home that is a link.
+/// Returns the first component of a path below the home that is a symbolic link.
 fn first_link(home: &Home, path: &Path) -> Option<PathBuf> {
     let mut at = home.root().to_owned();
     path.strip_prefix(home.root()).ok()?.components().find_map(|part| {
@@ -82,7 +85,7 @@ fn below(home: &Home, paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().filter_map(|path| path.strip_prefix(home.root()).ok().map(Path::to_owned)).collect()
 }
 
-/// What the link is called before it is in its place.
+/// Temporary name of the version link before it is moved into place.
 const DRAFT: &str = ".new-openclaw";
 
 #[cfg(test)]
@@ -127,7 +130,7 @@ mod tests {
         assert_eq!(text(&state(&home)), ["gateways/openclaw/state"]);
         std::fs::write(versions.join("state-owner.json"), "{}").unwrap();
         assert_eq!(text(&state(&home)), ["gateways/openclaw/state", "gateways/openclaw/state-owner.json"]);
-        // What was said on a version before is nowhere else.
+        // What was said with the previous version exists only in this copy.
         std::fs::create_dir_all(versions.join("state-of-2026.9.6-aa/agents")).unwrap();
         let kept = ["state", "state-of-2026.9.6-aa", "state-owner.json"];
         assert_eq!(text(&state(&home)), kept.map(|name| format!("gateways/openclaw/{name}")));
@@ -142,7 +145,7 @@ mod tests {
         std::fs::create_dir_all(elsewhere.join("openclaw/2026.2.9-0123456789ab")).unwrap();
         std::fs::create_dir(home.root()).unwrap();
         symlink(&elsewhere, home.root().join("gateways")).unwrap();
-        // A folder of that name is not flock's link.
+        // A folder with this name is not flock's link.
         std::fs::create_dir(home.openclaw()).unwrap();
         assert_eq!(text(&found(&home)), ["gateways"]);
         assert!(state(&home).is_empty());

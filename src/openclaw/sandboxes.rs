@@ -1,5 +1,6 @@
-//! The containers of OpenClaw's sandboxes. It lets them run when it ends, and some versions give them to whoever has an
-//! agent of the same name; every home has a prefix of its own, and by that they are found.
+//! Finds and removes the containers of OpenClaw's sandboxes. OpenClaw leaves them running when it ends, and some
+//! versions reuse a container for any agent with the same name. Every home has its own name prefix, by which its
+//! containers are found.
 
 use std::collections::HashMap;
 
@@ -11,19 +12,20 @@ use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::{SandboxError, owned};
 
-/// The label that OpenClaw puts on them.
+/// The label that OpenClaw puts on its containers.
 const LABEL: &str = "openclaw.sandbox=1";
 
-/// The names of this home's, running or not.
+/// Returns the names of this home's containers, running or not.
 ///
 /// # Errors
 ///
-/// If there is no engine, or it does not answer.
+/// Returns [`SandboxError`] if there is no engine, or if it does not answer.
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let prefix = container_prefix(home);
     let filters = HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+    // The engine returns names with a leading slash.
     let found = engine.call("list containers", engine::GLANCE, client.list_containers(Some(options))).await?;
     let names = found.into_iter().filter_map(|one| one.names?.into_iter().next());
     let mut names: Vec<String> = names.map(|name| name.trim_start_matches('/').to_owned()).collect();
@@ -32,11 +34,12 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     Ok(names)
 }
 
-/// Removes this home's, with what runs in them; gives back their names.
+/// Removes this home's containers with everything that runs in them, and returns their names.
 ///
 /// # Errors
 ///
-/// As [`list`], and the first that can't be removed; the others are removed all the same.
+/// Returns [`SandboxError`] if [`list`] fails or a container can't be removed. The other containers are removed in any
+/// case.
 pub async fn remove_all(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let names = list(engine, home).await?;
     let removed = future::join_all(names.iter().map(|name| owned::remove(engine, name))).await;

@@ -1,9 +1,10 @@
-//! OpenClaw's own state when its version changes. A newer version may bring it into a form that the older one does
-//! not know: 2026.9.6 moves conversations from files into a database, and 2026.2.9 then starts well and has none of
-//! them. So what a version leaves is copied before another one starts on it, and put back where that is needed.
+//! Keeps OpenClaw's state across a change of its version. A newer version may migrate the state to a form that the
+//! older one does not know: 2026.9.6 moves conversations from files into a database, and 2026.2.9 then starts well but
+//! finds none of them. So the state that a version left is copied before another version starts on it, and is put back
+//! if needed.
 //!
-//! [`ready`] does both. It is called before each start, when nothing runs on the state; killed at any point, it does
-//! the rest at the next one.
+//! [`ready`] does both. It is called before each start, when nothing runs on the state. If it is killed at any point,
+//! the next call finishes the work.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,42 +17,43 @@ use crate::home::{Home, HomeError, atomic};
 use crate::id::AgentId;
 use crate::install::Version;
 
-/// Larger ones are not copied: a start must not wait for minutes, nor the disk be filled.
+/// Maximum size of a state that is copied, in bytes. A start must not take minutes, and the disk must not be filled.
 pub const LARGEST: u64 = 2 << 30;
 
-/// Who the state belongs to.
+/// A record of the versions that use the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Note {
-    /// The folder's name of the version that was started on it last.
+    /// Folder name of the version that was started last.
     last: Option<String>,
-    /// The folder's name of the version that gets its copy back when it is started next.
+    /// Folder name of the version that gets its copy back at its next start.
     put_back: Option<String>,
-    /// Whether the one that was started last has been healthy on it.
+    /// `true` if the version that was started last was healthy on this state.
     healthy: bool,
 }
 
-/// What became of the state before a start.
+/// The result of [`ready`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readied {
-    /// The same version runs on it as before, or there was none yet.
+    /// The same version ran on the state before, or there was no state.
     Same,
-    /// What another version left has been copied.
+    /// The state that another version left was copied.
     Copied,
-    /// It is too large for a copy.
+    /// The state is too large for a copy, or the disk has too little free space.
     TooLarge,
-    /// The version has what it left itself; what the other one left is aside.
+    /// The version got back the state that it left itself. The other version's state was set aside.
     PutBack,
 }
 
-/// Makes the state ready for a version that is about to be started on it.
+/// Prepares the state for a version that is about to start.
 ///
 /// # Errors
 ///
-/// If it can't be copied or put back, or nobody waits for it any more. What is there is whole all the same.
+/// Returns [`HomeError`] if the state can't be copied or put back, or if the caller no longer waits. The existing state
+/// is complete in any case.
 pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Readied, HomeError> {
     make(&home.openclaw_versions())?;
-    // A start that was given up may still be at it.
+    // A start that was cancelled may still be copying.
     let _one = alone(home, patience)?;
     let name = version.name();
     let note = read(home);
@@ -62,11 +64,11 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
     let wanted = note.put_back.as_deref() == Some(&name);
     let aside = last.as_ref().map(|last| copy_of(home, last));
     if wanted && !own.is_dir() && state.is_dir() && aside.as_ref().is_some_and(|aside| aside.is_dir()) {
-        // Put back already, by a call that did not come to its end.
+        // An earlier call put it back and was killed before it wrote the note.
         readied = Readied::PutBack;
     } else if wanted && own.is_dir() {
         if state.is_dir() {
-            // Where it was this version itself that ran last, what it has is aside under another name than its copy.
+            // If this same version ran last, its current state needs another name, because its copy has the usual one.
             let aside = aside.unwrap_or_else(|| copy_of(home, &format!("{name}{SINCE}")));
             remove(&aside)?;
             rename(&state, &aside)?;
@@ -76,12 +78,13 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
     } else if let Some(last) = &last
         && state.is_dir()
     {
+        // Only one copy is kept: that of the version before this one.
         for old in copies(home) {
             remove(&old)?;
         }
         readied = if is_copyable(home, &state) {
             let draft = home.openclaw_versions().join(DRAFT);
-            // Half a copy only takes room.
+            // A partial copy has no use and takes space.
             copy(&state, &draft, Extent::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
             rename(&draft, &copy_of(home, last))?;
             Readied::Copied
@@ -89,6 +92,7 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
             Readied::TooLarge
         };
     }
+    // A version has to prove itself again on a state that was changed or that another version used.
     let healthy = note.healthy && readied == Readied::Same && last.is_none();
     let after = Note { last: Some(name), put_back: None, healthy };
     if after != note {
@@ -97,7 +101,7 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
     Ok(readied)
 }
 
-/// Waits until nobody else makes the state ready.
+/// Waits for the lock that admits one caller at a time, up to [`LONGEST`] or until the caller no longer waits.
 fn alone(home: &Home, patience: &Patience) -> Result<Lock, HomeError> {
     let path = home.openclaw_versions().join("state-owner.lock");
     let end = Instant::now() + LONGEST;
@@ -111,11 +115,11 @@ fn alone(home: &Home, patience: &Patience) -> Result<Lock, HomeError> {
     }
 }
 
-/// Remembers that this version, which was started last, is healthy.
+/// Records that the version that was started last is healthy. Does nothing for any other version.
 ///
 /// # Errors
 ///
-/// If that can't be noted.
+/// Returns [`HomeError`] if the record can't be written.
 pub fn was_seen_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
     let note = read(home);
     if note.healthy || note.last.as_deref() != Some(version) {
@@ -124,36 +128,37 @@ pub fn was_seen_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
     write(home, &Note { healthy: true, ..note })
 }
 
-/// Whether this version is the one that was started last and has been healthy since it came into use: what was said
-/// since is in the state that it has.
+/// Returns `true` if this version was started last and has been healthy since. What was said since then is in its
+/// current state.
 #[must_use]
 pub fn has_been_healthy(home: &Home, version: &Version) -> bool {
     let note = read(home);
     note.healthy && note.last.as_deref() == Some(&version.name())
 }
 
-/// Has a version get back what it left, when it is started next; nothing happens where there is no copy.
+/// Requests that a version gets back the state that it left, at its next start. Has no effect if there is no copy.
 ///
 /// # Errors
 ///
-/// If that can't be noted.
+/// Returns [`HomeError`] if the request can't be recorded.
 pub fn put_back_at_start(home: &Home, version: &Version) -> Result<(), HomeError> {
     let note = Note { put_back: Some(version.name()), ..read(home) };
     write(home, &note)
 }
 
-/// Whether a version gets back what it left, when it is started next: it does not do with what is there.
+/// Returns `true` if a version gets back the state that it left, at its next start. It can't work with the current
+/// state.
 #[must_use]
 pub fn is_to_be_put_back(home: &Home, version: &Version) -> bool {
     let name = version.name();
     read(home).put_back.as_deref() == Some(&name) && copy_of(home, &name).is_dir()
 }
 
-/// Has nothing put back at the next start.
+/// Withdraws a request to put a state back.
 ///
 /// # Errors
 ///
-/// If that can't be noted.
+/// Returns [`HomeError`] if that can't be recorded.
 pub fn leave_as_it_is(home: &Home) -> Result<(), HomeError> {
     let note = read(home);
     if note.put_back.is_none() {
@@ -162,14 +167,14 @@ pub fn leave_as_it_is(home: &Home) -> Result<(), HomeError> {
     write(home, &Note { put_back: None, ..note })
 }
 
-/// The copy of what a version left, if there is one.
+/// Returns the path of the copy of the state that a version left, if there is one.
 #[must_use]
 pub fn left_by(home: &Home, version: &Version) -> Option<PathBuf> {
     Some(copy_of(home, &version.name())).filter(|copy| copy.is_dir())
 }
 
-/// Whether conversations that are in `before` have another form or place in `after`: a version that wrote the first
-/// will not find them in the second.
+/// Returns `true` if conversations in `before` have another form or place in `after`. A version that wrote `before`
+/// will not find them in `after`.
 #[must_use]
 pub fn is_migrated(before: &Path, after: &Path) -> bool {
     let Ok(agents) = std::fs::read_dir(before.join("agents")) else { return false };
@@ -181,11 +186,11 @@ pub fn is_migrated(before: &Path, after: &Path) -> bool {
     })
 }
 
-/// In which files the known versions keep which conversations an agent has.
+/// Files in which the known versions keep the index of an agent's conversations.
 const INDEXES: [&str; 2] = ["sessions/sessions.json", "agent/openclaw-agent.sqlite"];
 
-/// The bytes of all files of a folder; `None` where that can't be found out, and as soon as they are more than is ever
-/// copied.
+/// Returns the total size of a folder's files in bytes. Returns `None` if it can't be determined or exceeds
+/// [`LARGEST`].
 #[must_use]
 pub fn size(folder: &Path) -> Option<u64> {
     let mut sum = 0_u64;
@@ -196,6 +201,7 @@ pub fn size(folder: &Path) -> Option<u64> {
             match entry.metadata() {
                 Ok(meta) if meta.is_dir() => open.push(entry.path()),
                 Ok(meta) => sum = sum.saturating_add(meta.len()),
+                // A running version may remove files while they are counted.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(_) => return None,
             }
@@ -207,13 +213,13 @@ pub fn size(folder: &Path) -> Option<u64> {
     Some(sum)
 }
 
-/// Whether a copy of a state is not too large and leaves as much free again.
+/// Returns `true` if a state is small enough to be copied and the copy leaves at least its own size free.
 #[must_use]
 pub fn is_copyable(home: &Home, state: &Path) -> bool {
     size(state).is_some_and(|bytes| bytes <= LARGEST && fits(home, bytes))
 }
 
-/// Whether a copy of so many bytes leaves as much free again.
+/// Returns `true` if a copy of this size leaves the same amount of space free.
 fn fits(home: &Home, bytes: u64) -> bool {
     let Ok(found) = nix::sys::statvfs::statvfs(&home.openclaw_versions()) else { return false };
     let free = found.blocks_available().saturating_mul(found.fragment_size());
@@ -233,7 +239,7 @@ fn copies(home: &Home) -> Vec<PathBuf> {
     ours.map(|entry| entry.path()).collect()
 }
 
-/// The state and every copy of it.
+/// Returns the paths of the state and of every copy of it.
 #[must_use]
 pub fn all(home: &Home) -> Vec<PathBuf> {
     let mut all = copies(home);
@@ -251,7 +257,8 @@ fn write(home: &Home, what: &Note) -> Result<(), HomeError> {
     atomic::write(&note(home), &serde_json::to_vec(what).unwrap_or_default(), 0o600)
 }
 
-/// Where an agent's conversations are, in the state and in its copies: one that is put back must not bring them back.
+/// Returns an agent's conversation folders in the state and in its copies. When an agent is removed, its conversations
+/// must go from the copies too, so that putting one back does not restore them.
 #[must_use]
 pub fn of_agent(home: &Home, id: &AgentId) -> Vec<PathBuf> {
     let folders = all(home).into_iter().filter(|folder| !folder.is_symlink());
@@ -259,13 +266,13 @@ pub fn of_agent(home: &Home, id: &AgentId) -> Vec<PathBuf> {
     agents.map(|agents| agents.join(id.as_str())).filter(|own| own.symlink_metadata().is_ok()).collect()
 }
 
-/// The file that says whose the state is.
+/// Returns the path of the record of the state's owner.
 #[must_use]
 pub fn note(home: &Home) -> PathBuf {
     home.openclaw_versions().join("state-owner.json")
 }
 
-/// Makes a folder that only its owner can look into, with those above it.
+/// Creates a folder with its parents, accessible only to its owner.
 pub(super) fn make(folder: &Path) -> Result<(), HomeError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let mut builder = std::fs::DirBuilder::new();
@@ -276,7 +283,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), HomeError> {
     fs_err::rename(from, to).map_err(failed("move", from))
 }
 
-/// Removes a folder with all in it; that it is not there is fine.
+/// Removes a folder with its contents. A missing folder is no error.
 pub(super) fn remove(folder: &Path) -> Result<(), HomeError> {
     match fs_err::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", folder)(error)),
@@ -292,13 +299,13 @@ pub(super) fn failed(
     move |source| HomeError::Io { verb, path, source }
 }
 
-/// What the name of a copy begins with; the rest is the version's.
+/// Name prefix of a copy. The version's name follows.
 const COPY: &str = "state-of-";
-/// What the name of a state that was set aside for an older copy of the same version's ends with.
+/// Name suffix of a state that was set aside to put back an older copy of the same version.
 const SINCE: &str = "-since";
-/// How long another one may be at the same.
+/// Time limit for another caller that holds the lock.
 const LONGEST: Duration = Duration::from_secs(120);
-/// After how long it is looked whether somebody still waits.
+/// Time between two checks of whether the caller still waits.
 const PAUSE: Duration = Duration::from_millis(100);
 const DRAFT: &str = ".state-copy";
 const MOST_NOTE: u64 = 64 << 10;

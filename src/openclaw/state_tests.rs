@@ -73,7 +73,7 @@ fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
     bench.say("two");
     assert_eq!(bench.ready(&new), Readied::Same);
     assert_eq!(std::fs::read_to_string(copy.join("agents/coder/sessions/sessions.json")).unwrap(), "one");
-    // Back without a word: the conversations stay, and the newer one's are copied in turn.
+    // Going back needs no request: the conversations are still there, and the newer version's state is copied in turn.
     assert_eq!(bench.ready(&old), Readied::Copied);
     assert_eq!((bench.said(), bench.kept()), ("two".to_owned(), vec![format!("state-of-{}", new.name())]));
 }
@@ -92,7 +92,7 @@ fn it_is_put_back_where_that_was_asked_for_and_the_other_one_is_kept_aside() {
     assert_eq!(bench.ready(&old), Readied::PutBack);
     assert_eq!((bench.said(), bench.kept()), ("one".to_owned(), vec![format!("state-of-{}", new.name())]));
     assert_eq!(bench.ready(&old), Readied::Same, "once");
-    // Nothing to put back: the state goes on as it is.
+    // There is nothing to put back, so the state stays as it is.
     put_back_at_start(&bench.home, &new).unwrap();
     leave_as_it_is(&bench.home).unwrap();
     assert_eq!(bench.ready(&new), Readied::Copied);
@@ -108,7 +108,7 @@ fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed()
     bench.ready(&old);
     bench.say("one");
     bench.ready(&new);
-    // Killed after the copy, before it was noted who runs now.
+    // The process was killed after the copy and before the new owner was recorded.
     write(&bench.home, &Note { last: Some(old.name()), put_back: Some(old.name()), healthy: false }).unwrap();
     bench.say("two");
     assert_eq!((bench.ready(&old), bench.said()), (Readied::PutBack, "one".to_owned()));
@@ -149,17 +149,17 @@ fn interrupted_anywhere_it_is_ended_at_the_next_start() {
         put_back_at_start(&bench.home, &old).unwrap();
         bench
     };
-    // The newer one's is aside, and nothing is in its place.
+    // The newer version's state was set aside, and nothing is in its place yet.
     let half = bench();
     rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
     assert_eq!((half.ready(&old), half.said()), (Readied::PutBack, "one".to_owned()));
-    // All is in its place, and that is not noted.
+    // Everything is in its place, but that is not recorded.
     let half = bench();
     rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
     rename(&copy_of(&half.home, &old.name()), &half.home.openclaw_state()).unwrap();
     assert_eq!((half.ready(&old), half.said()), (Readied::PutBack, "one".to_owned()));
     assert_eq!(half.kept(), [format!("state-of-{}", new.name())]);
-    // Half a copy is none.
+    // A partial copy does not count as a copy.
     let half = Bench::new();
     half.ready(&old);
     half.say("one");
@@ -178,7 +178,7 @@ fn a_copy_that_nobody_waits_for_leaves_all_as_it_was() {
     let patience = waiting.patience();
     let held = Lock::try_acquire(&bench.home.openclaw_versions().join("state-owner.lock")).unwrap();
     std::thread::scope(|scope| {
-        // It waits for another one that is at it.
+        // The call waits for another one that holds the lock.
         let asked = scope.spawn(|| ready(&bench.home, &new, &patience));
         drop(waiting);
         asked.join().unwrap().unwrap_err();

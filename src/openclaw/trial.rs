@@ -1,6 +1,6 @@
-//! Trying a version before it is put in use: it is started on another port, on a copy of its configuration and of
-//! the state, and has to answer. It gets no key, no engine, and no way to flock's gateway, so that nothing it does
-//! there has an effect; and it ends with flock, whatever ends flock.
+//! Tries a version before it is put in use. It is started on another port, with a copy of its configuration and of the
+//! state, and has to answer. It gets no key, no engine, and no access to flock's gateway, so that nothing it does has
+//! an effect outside of the trial. It ends with flock, however flock ends.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,30 +28,29 @@ use crate::supervise::pid;
 use crate::supervise::state::Exit;
 use crate::supervise::unit::OPENCLAW;
 
-/// What is tried.
+/// The inputs of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    /// The version.
     pub version: &'a Version,
-    /// What it is to be started on.
+    /// The configuration to start it with.
     pub derived: &'a Derived,
-    /// The state of which it gets a copy; an empty one for none, for one that OpenClaw runs on, and for one that is too
-    /// large.
+    /// The state that it gets a copy of. It starts on an empty state instead if this is `None`, in use by a running
+    /// OpenClaw, or too large.
     pub state: Option<&'a Path>,
-    /// The port of flock's own gateway, which it must not take.
+    /// The port of flock's own gateway, which the trial must not take.
     pub gateway: u16,
-    /// From its start to its first answer.
+    /// Time limit from the start to the first answer.
     pub limit: Duration,
 }
 
-/// Starts it, asks until it answers, and ends it. Nothing of it is left.
+/// Starts the version, asks until it answers, and ends it. Removes everything that the trial made.
 ///
 /// # Errors
 ///
-/// [`OpenClawError::Untried`] if it ends or does not answer in time, with whose fault that may be; other errors are no
-/// fault of the version.
+/// Returns [`OpenClawError::Untried`] with the likely cause if the version ends or does not answer in time. Other
+/// errors are not the version's fault.
 pub async fn run(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
-    // What an interrupted trial left ended with the flock that began it, but for what left its group.
+    // An interrupted trial ended with the flock that started it, except for processes that left its group.
     clear(home).await?;
     let tried = start(home, trial).await;
     clear(home).await?;
@@ -80,7 +79,7 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
             Err(wrong) => wrong,
         };
         tries -= 1;
-        // Somebody took the port since it was looked at.
+        // Another program took the port after it was found to be free.
         if tries == 0 || !wrong.is_taken {
             let Wrong { reason, blame, .. } = wrong;
             return Err(OpenClawError::Untried { reason, log: home.log(LOG), blame });
@@ -88,33 +87,33 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     }
 }
 
-/// Whether there is a state that nobody runs on. What runs has its databases open: a copy of them need not be whole, and
-/// newer versions note in them who has them open, and refuse to start.
+/// Returns `true` if the state exists and no OpenClaw runs on it. A running one has its databases open, so a copy could
+/// be inconsistent. Newer versions also record in the databases who has them open, and refuse to start on a copy.
 fn is_at_rest(home: &Home, state: &Path) -> bool {
     let is_used = state == home.openclaw_state() && pid::read(&home.pid_file(OPENCLAW)).is_some();
     state.is_dir() && !is_used
 }
 
-/// Why it does not work.
+/// The reason why a version failed a trial.
 struct Wrong {
     reason: String,
     blame: Blame,
-    /// Whether another program has what it needs.
+    /// `true` if another program holds a resource that it needs.
     is_taken: bool,
 }
 
 impl Wrong {
-    /// The machine does not do it.
+    /// Creates a failure that is the machine's fault.
     const fn machine(reason: String) -> Self {
         Self { reason, blame: Blame::Machine, is_taken: false }
     }
 
-    /// It has ended before it answered.
+    /// Creates the failure of a version that ended before it answered.
     fn ended(exit: Exit, said: Option<&str>) -> Self {
         let is_taken = (process::ENDINGS.lasting)(exit, said) == Some(Kind::Conflict);
         let blame = match exit {
             _ if is_taken => Blame::Machine,
-            // As a kernel does that has no memory left.
+            // The kernel kills with this signal when memory runs out.
             Exit::Signal(libc::SIGKILL) => Blame::Either,
             _ => Blame::Version,
         };
@@ -127,7 +126,7 @@ async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -
     let token = hex(&rand::random::<[u8; 32]>());
     let program = program(trial, folders, &token);
     let mut log = Log::new(home.log(LOG), Cap::default());
-    // A log that can't be written is no reason against a version.
+    // Not being able to write the log is no reason to reject a version.
     let _ = log.append(format!("$ node openclaw.mjs gateway run (a trial, port {port})\n").as_bytes());
     let mut child = Child::spawn(&program, &mark(home), log)
         .map_err(|error| Wrong::machine(format!("it can't be started: {error}")))?;
@@ -139,7 +138,7 @@ async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -
     asked
 }
 
-/// Asks until it answers, has ended, or the time is over.
+/// Asks until the version answers, ends, or exceeds the time limit.
 async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), Wrong> {
     let end = Instant::now() + limit;
     loop {
@@ -147,11 +146,12 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
             let said = child.last_words(process::ENDINGS.tells).await;
             return Err(Wrong::ended(exit, said.as_deref()));
         }
+        // Even the last question gets at least a second, so that a slow answer is not cut off at once.
         let left = end.saturating_duration_since(Instant::now()).clamp(LAST_ANSWER, ONE_ANSWER);
         let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
         if Instant::now() >= end {
             let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text());
-            // One that proves to be something else is not slow.
+            // A wrong answer is not a matter of speed, so it is the version's fault alone.
             let blame =
                 if matches!(error, ProbeError::Impostor { .. }) { Blame::Version } else { Blame::Either };
             return Err(Wrong { reason, blame, is_taken: false });
@@ -160,13 +160,14 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
     }
 }
 
-/// Its program, with no key and no engine, in a group that ends with flock.
+/// Returns the command of the trial, without keys and engine, in a process group that ends with flock.
 fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::Program {
     let secrets = process::without_keys(token, &trial.derived.keys);
     let program = process::program(&Program::from(trial.version), folders, &secrets);
     let mut env = program.env;
     env.retain(|(name, _)| name != "DOCKER_HOST" && name != "XDG_RUNTIME_DIR");
-    // The copy of the state may name containers of the gateway that runs.
+    // The copied state may name containers of the running gateway. An address that leads nowhere keeps the trial away
+    // from them.
     env.push(("DOCKER_HOST".into(), format!("unix://{}", folders.state.join("no-engine").display()).into()));
     let (file, args) = step::watched(program.file, program.args);
     child::Program { file, args, env }
@@ -185,8 +186,8 @@ fn mark(home: &Home) -> Mark {
     Mark::new(home, "openclaw-trial")
 }
 
-/// A configuration with a port of its own whose plugin reaches nobody and which writes into the trial's folder alone,
-/// with the workspaces that it names there.
+/// Returns a copy of the configuration for the trial, and the workspace folders in it. It has another port, its plugin
+/// can't reach flock's gateway, and it writes only into the trial's folder.
 fn harmless(document: &Value, port: u16, root: &Path) -> (Value, Vec<PathBuf>) {
     let mut document = document.clone();
     document["gateway"]["port"] = port.into();
@@ -213,13 +214,13 @@ fn harmless(document: &Value, port: u16, root: &Path) -> (Value, Vec<PathBuf>) {
     (document, folders)
 }
 
-/// How many ports are tried.
+/// Number of ports that are tried.
 const PORTS: u32 = 3;
-/// Between two questions.
+/// Time between two questions.
 const PAUSE: Duration = Duration::from_millis(200);
-/// For the last answer at least.
+/// Minimum time for an answer.
 const LAST_ANSWER: Duration = Duration::from_secs(1);
-/// For one answer: a version that starts does much on one thread.
+/// Maximum time for an answer. A starting version does much work on one thread.
 const ONE_ANSWER: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! OpenClaw as a supervisor runs it: beside the native gateway, as long as a version is installed and agents run on it.
+//! OpenClaw as a unit of the supervisor. It runs beside the native gateway as long as a version is installed and at
+//! least one agent runs on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,14 +29,14 @@ use crate::supervise::port;
 use crate::supervise::restart::Limits;
 use crate::supervise::unit::{OPENCLAW, Refresh, Unit, Unready};
 
-/// Makes everything ready that OpenClaw is started on: the command line's, since flock's tools and who its agents are
-/// come from higher layers.
+/// Prepares everything that OpenClaw needs for a start. The command line provides it, because flock's tools and the
+/// agents' role texts come from higher layers.
 pub type Prepare = Arc<dyn Fn() -> BoxFuture<'static, Result<Ready, Unready>> + Send + Sync>;
 
-/// What of the home, beside its configuration, OpenClaw is started on: a digest that changes with it. It may block.
+/// Returns a digest of everything in the home, beside its configuration, that a start depends on. It may block.
 pub type Basis = Arc<dyn Fn() -> u64 + Send + Sync>;
 
-/// The OpenClaw of a home.
+/// The OpenClaw of one home.
 pub struct OpenClaw {
     live: Arc<Live>,
     instance: String,
@@ -44,35 +45,35 @@ pub struct OpenClaw {
     started: Arc<Mutex<Started>>,
 }
 
-/// What it was started on.
+/// The inputs and results of the last start.
 #[derive(Default)]
 struct Started {
-    /// The configuration and the digest of everything else.
+    /// The configuration, and the digest of everything else.
     basis: Option<(Arc<Config>, u64)>,
     build: Option<String>,
     version: String,
     port: Option<u16>,
     token: String,
     environment: Vec<(String, String)>,
-    /// When to try again to bring it up to date, in milliseconds since the epoch.
+    /// Time of the next attempt to bring it up to date, in Unix milliseconds.
     retry_at: Option<i64>,
-    /// The process that has proved itself.
+    /// The process that passed the full probe.
     proved: Option<ProcessId>,
 }
 
 impl OpenClaw {
-    /// The OpenClaw of this home.
+    /// Creates the unit for a home.
     ///
     /// # Errors
     ///
-    /// If the home's configuration or instance id can't be read.
+    /// Returns [`ConfigError`] if the home's configuration or instance id can't be read.
     pub fn new(home: Home, prepare: Prepare, basis: Basis) -> Result<Self, ConfigError> {
         let instance = instance::read(&home)?;
         Ok(Self { live: Arc::new(Live::open(home)?), instance, prepare, basis, started: Arc::default() })
     }
 
-    /// What the home says now. It is read on another thread: the supervisor's has others to wait on, and a database
-    /// may keep who asks waiting for seconds. `None` if it can't be known.
+    /// Returns the home's current configuration and digest, or `None` if they can't be determined. They are read on
+    /// another thread: the supervisor's thread has other work, and a database may block for seconds.
     fn now(&self) -> impl Future<Output = Option<(Arc<Config>, u64)>> + Send + use<> {
         let (live, basis) = (Arc::clone(&self.live), Arc::clone(&self.basis));
         async move { tokio::task::spawn_blocking(move || (live.current(), basis())).await.ok() }
@@ -104,7 +105,7 @@ impl Unit for OpenClaw {
             (self.live.home().clone(), Arc::clone(&self.prepare), Arc::clone(&self.started));
         Box::pin(async move {
             clear(&home).await;
-            // Before anything of it is read: what changes meanwhile is taken up by the next look.
+            // Recorded before anything is read. A change that happens meanwhile is then seen by the next check.
             let now = now.await;
             locked(&started).basis = now;
             let ready = prepare().await?;
@@ -136,6 +137,7 @@ impl Unit for OpenClaw {
         let (started, instance) = (Arc::clone(&self.started), self.instance.clone());
         let home = self.live.home().clone();
         Box::pin(async move {
+            // The lock is released before the probe: a guard must not be held across an await.
             let (port, token, version, proved) = {
                 let started = locked(&started);
                 (started.port, started.token.clone(), started.version.clone(), started.proved)
@@ -151,7 +153,8 @@ impl Unit for OpenClaw {
                     started.proved = Some(process);
                     started.build.clone().unwrap_or_default()
                 };
-                // What can't be noted only has an update that is interrupted now be proved again.
+                // Best effort. Without the record, an update that is interrupted now only has to prove the version
+                // again.
                 let noted = move || state::was_seen_healthy(&home, &build);
                 let _ = tokio::task::spawn_blocking(noted).await;
             }
@@ -193,6 +196,7 @@ impl Unit for OpenClaw {
             let now = now.await;
             let started = locked(&started);
             let is_due = started.retry_at.is_some_and(|at| clock::unix_ms() >= at);
+            // Compared by pointer: a configuration that was read again is a new one.
             let same = |(old, was): &(Arc<Config>, u64)| {
                 now.as_ref().is_none_or(|(config, digest)| Arc::ptr_eq(old, config) && was == digest)
             };
@@ -213,14 +217,16 @@ impl Unit for OpenClaw {
             };
             if versions::current(&home).map(|version| version.name()) != build {
                 if home.openclaw_underway().exists() {
-                    // An update restarts it, with what is new here too; if it was killed, the next look comes back to it.
+                    // The running update restarts OpenClaw and takes up these changes too. Forgetting the basis makes
+                    // the next check come back here in case the update was killed.
                     locked(&started).basis = None;
                     return Ok(Refresh::Done);
                 }
                 return Ok(Refresh::Restart("another version is installed".to_owned()));
             }
             let ready = prepare().await.inspect_err(|unready| {
-                // A machine that was too busy, an engine that did not answer.
+                // The cause may pass, for example a busy machine or an engine that did not answer, so it is tried again
+                // later.
                 if unready.lasting.is_none() {
                     locked(&started).retry_at = Some(clock::unix_ms() + AGAIN);
                 }
@@ -245,12 +251,12 @@ impl Unit for OpenClaw {
     }
 }
 
-/// Makes the state ready for this version. Without a copy of what another one left it is started all the same, but not on
-/// a state that it does not do with.
+/// Prepares the state for this version. If the previous version's state can't be copied, the start goes on without a
+/// copy. If this version needs its own state back and can't get it, the start fails.
 async fn ready_state(home: &Home, version: &Version) -> Result<(), Unready> {
     let is_needed = state::is_to_be_put_back(home, version);
     let (own, version) = (home.clone(), version.clone());
-    // A start that is given up must not have who stops it wait for a copy.
+    // Cancels the copy if this start is cancelled. Otherwise a stop would have to wait for the copy.
     let waiting = Waiting::default();
     let patience = waiting.patience();
     let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version, &patience)).await;
@@ -271,18 +277,18 @@ async fn ready_state(home: &Home, version: &Version) -> Result<(), Unready> {
     Ok(())
 }
 
-/// Removes the containers of its sandboxes. Where there is no engine there are none; what an engine that does not
-/// answer keeps, the next start or stop removes.
+/// Removes the containers of OpenClaw's sandboxes. Without an engine there are none. If an engine does not answer in
+/// time, the next start or stop removes them.
 async fn clear(home: &Home) {
     let engine = Engine::from_env();
     let _ = tokio::time::timeout(CLEAR, sandboxes::remove_all(&engine, home)).await;
 }
 
-/// After how long it is tried again to bring it up to date, in milliseconds.
+/// Milliseconds until the next attempt to bring it up to date.
 const AGAIN: i64 = 30_000;
-/// How long it may take to say that it is there: it does much on one thread.
+/// Time limit for a health answer. OpenClaw does much work on one thread.
 const CHECK: Duration = Duration::from_secs(15);
-/// How long removing its containers may take.
+/// Time limit for the removal of its containers.
 const CLEAR: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -296,7 +302,7 @@ mod tests {
         let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
         home.make_folders().unwrap();
         fs_err::create_dir_all(home.openclaw_versions()).unwrap();
-        // As long as another one is at it, it would wait for two minutes.
+        // While another caller holds the lock, the copy would wait for two minutes.
         let held = Lock::try_acquire(&home.openclaw_versions().join("state-owner.lock")).unwrap();
         let version: Version = serde_json::from_value(serde_json::json!({
             "version": "2026.9.6", "commit": "0".repeat(40), "reference": "main", "follows": true, "origin": "/o",
@@ -310,7 +316,7 @@ mod tests {
             let ready = runtime.block_on(async {
                 tokio::time::timeout(start, ready_state(&home, &version)).await.map(|readied| readied.is_ok())
             });
-            // What blocks is waited for here.
+            // Dropping the runtime waits for blocking tasks.
             drop(runtime);
             ended.send(ready.is_err()).unwrap();
         });

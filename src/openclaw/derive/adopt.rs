@@ -79,7 +79,7 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
         refuse("gateway.tailscale", "would open OpenClaw's gateway to other machines");
     }
     let outside = |tools: &Value| {
-        // `auto` is fine: the derived document sets `sandbox` for every agent, and `auto` then means the sandbox.
+        // `auto` is harmless: the user's value is not passed on, and the derived document always says `sandbox`.
         tools["exec"]["host"].as_str().is_some_and(|host| !matches!(host, "sandbox" | "auto"))
     };
     if outside(&document["tools"]) {

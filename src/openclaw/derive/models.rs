@@ -20,7 +20,7 @@ pub struct Key {
     pub provider: String,
     /// For example `FLOCK_PROVIDER_KEY_ANTHROPIC`.
     pub variable: String,
-    /// Whether the provider refuses requests without one.
+    /// `true` if the provider refuses requests without a key.
     pub needed: bool,
 }
 
@@ -42,7 +42,6 @@ pub(super) fn providers(
     }
     let mut found: BTreeMap<String, Provider> = BTreeMap::new();
     for (agent, model) in used {
-        // A provider's address and format come from its last model; the catalog gives the same ones for all of them.
         match described(agent, model, config, dialect) {
             Ok(described) => {
                 let provider = found.entry(model.provider().to_owned()).or_default();
