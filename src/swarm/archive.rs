@@ -1,6 +1,7 @@
-//! The archive protocol: active → archiving → archived. The agents among the members are asked to review
-//! and to say that they are ready; who is asked is who is a member now, whenever that changes. A deadline,
-//! or whoever may, ends it early; it can be called off, and an archived channel can be opened again.
+//! The archive protocol of a channel: active → archiving → archived. The agents among the members are asked to review
+//! the channel and to report that they are ready. The members at each moment count, also if they change meanwhile. A
+//! deadline or an authorized caller ends the wait early. Archiving can be cancelled, and an archived channel can be
+//! reopened.
 
 use serde_json::json;
 
@@ -11,17 +12,14 @@ use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, Wake};
 
-/// How long the members have to get ready, in milliseconds.
+/// Time that the members have to get ready, in milliseconds.
 pub const DEADLINE: i64 = 60 * 60 * 1000;
 
-/// Where an archive stands.
+/// The progress of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Where the channel is.
     pub state: ChannelState,
-    /// Agents that said they are ready.
     pub ready: Vec<AgentId>,
-    /// Agents that have not.
     pub waiting: Vec<AgentId>,
 }
 
@@ -35,25 +33,26 @@ impl Progress {
     }
 }
 
-/// What one asks of an archive.
+/// A step of the archive protocol that a caller can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
-    /// Begin it, or say how it stands.
+    /// Begins archiving, or only reports the progress if it has begun.
     Begin,
-    /// End it now, whoever is ready.
+    /// Finishes now, even if members are not ready.
     Force,
-    /// Call it off.
+    /// Cancels the archiving.
     Cancel,
-    /// Open the archived channel again.
+    /// Reopens an archived channel.
     Reopen,
 }
 
 impl Swarm {
-    /// Does one step of the protocol; one that is done already changes nothing.
+    /// Does one step of the protocol. A step that was already done changes nothing.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if the channel is not
+    /// in the state that the step needs.
     pub async fn archive(&self, by: &By, id: &ChannelId, what: Archive) -> Result<Progress, SwarmError> {
         let channel = self.channel(id)?;
         let now = unix_ms();
@@ -88,22 +87,24 @@ impl Swarm {
             }
             (Archive::Begin | Archive::Force, _) => {}
         }
+        // A channel without agents is archived at once, because nobody has to get ready.
         self.settle_archive(&channel.id).await?;
         Ok(Progress::of(&self.channel(&channel.id)?))
     }
 
-    /// An agent says that it is ready.
+    /// Records that an agent is ready, and finishes the archive if it was the last one.
     ///
     /// # Errors
     ///
-    /// [`SwarmError::Refused`] where the channel is not being archived or the agent is no member, and others.
+    /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if it is not being
+    /// archived or the agent is not a member.
     pub async fn archive_ready(
         &self,
         by: &By,
         agent: &AgentId,
         id: &ChannelId,
     ) -> Result<Progress, SwarmError> {
-        // Held from the count to its commit: two who are ready at once are two.
+        // Held from the count to its commit. Otherwise two agents that report at the same time would be counted as one.
         let counting = self.counting.lock().await;
         let channel = self.channel(id)?;
         if channel.state == ChannelState::Archived {
@@ -125,16 +126,13 @@ impl Swarm {
             let step = ArchiveStep::Ready(agent.clone());
             self.step(by, &channel, step, system(&channel.id, text, unix_ms())).await?;
         }
+        // Released first: finishing needs no count and must not make other agents wait.
         drop(counting);
         self.settle_archive(&channel.id).await?;
         Ok(Progress::of(&self.channel(&channel.id)?))
     }
 
-    /// Ends archives whose time is over; gives when the next one's is.
-    ///
-    /// # Errors
-    ///
-    /// As [`SwarmError`] says.
+    /// Finishes the archives whose deadline has passed, and returns the next deadline in Unix milliseconds.
     pub async fn end_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.archives_under_way()? {
@@ -147,7 +145,7 @@ impl Swarm {
         Ok(next)
     }
 
-    /// Ends an archive under way if every agent that is a member now is ready; also where none is left.
+    /// Finishes an archive if every agent that is a member now is ready, also if no agent is left.
     pub(super) async fn settle_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
         let channel = self.channel(id)?;
         if channel.state == ChannelState::Archiving && Progress::of(&channel).waiting.is_empty() {
@@ -156,7 +154,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Takes out the members whose agents were removed while the channel was archived.
+    /// Removes the members whose agents were deleted while the channel was archived.
     async fn drop_missing_members(&self, channel: &Channel) -> Result<(), SwarmError> {
         let config = self.config();
         let gone = channel.agents().filter(|agent| config.agent(agent).is_none());
@@ -167,7 +165,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Ends it, unless what `channel` says has changed since it was read so that it has to go on.
+    /// Finishes an archive, unless the channel has changed since it was read in a way that no longer allows it.
     async fn finish(
         &self,
         by: &By,
@@ -179,6 +177,7 @@ impl Swarm {
         let text = format!("This channel is archived ({why}); it can be read, and nothing can be added.");
         let step = ArchiveStep::Finish { forced };
         if self.step(by, channel, step, system(&channel.id, text, now)).await? {
+            // Nothing can wake a member in this channel any more, so its sessions stop waiting.
             for agent in self.channel(&channel.id)?.agents() {
                 self.bell.tell(Event::Seen(session(agent, &channel.id)));
             }
@@ -186,7 +185,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Does a step and tells of it; false where the channel is not as the step needs it.
+    /// Commits a step, then publishes it. Returns `false` if the channel is not in the state that the step needs.
     async fn step(
         &self,
         by: &By,

@@ -42,7 +42,7 @@ async fn a_channel_made_without_a_word_still_tells_its_members() {
     let team = Team::new();
     make(&team, &["coder", "tester", "human:ann"]).await;
     assert_eq!(team.rung(), ["agent:coder:flock:channel:work", "agent:tester:flock:channel:work"]);
-    // Whoever was not there to hear it finds it.
+    // A member that did not hear the message finds it later.
     let found = team.store.all_unseen().unwrap();
     assert_eq!(found.iter().map(|unseen| unseen.agent.as_str()).collect::<Vec<_>>(), ["coder", "tester"]);
     let said = team.store.messages(&id(), Page::Last, 5).unwrap();

@@ -1,4 +1,4 @@
-//! Telling what has changed, after it was committed: the scheduler, and whoever watches.
+//! Notifies the scheduler and watchers of changes after they were committed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use super::scheduler::{Event, Priority, Urgency};
 use crate::id::SessionKey;
 
-/// Publishes one event for those who watch: its name and one JSON object.
+/// A callback that publishes one event to watchers: its name and one JSON object.
 pub type News = Arc<dyn Fn(&str, &Value) + Send + Sync>;
 
-/// A way to tell. Cheap to clone; never blocks.
+/// A handle for notifications. It is cheap to clone and never blocks.
 #[derive(Clone)]
 pub struct Bell {
     events: mpsc::UnboundedSender<Event>,
@@ -20,24 +20,24 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// A bell that is heard at `events` and by `news`.
+    /// Creates a bell that sends to the scheduler by `events` and to watchers by `news`.
     #[must_use]
     pub fn new(events: mpsc::UnboundedSender<Event>, news: News) -> Self {
         Self { events, news }
     }
 
-    /// Tells the scheduler.
+    /// Sends an event to the scheduler.
     pub fn tell(&self, event: Event) {
-        // Nobody hears it when the gateway stops; what it tells of is in the database.
+        // Sending fails only when the gateway stops. The change is in the database and is found at the next start.
         drop(self.events.send(event));
     }
 
-    /// Tells the scheduler that something waits for a session and is urgent.
+    /// Tells the scheduler that something urgent waits for a session.
     pub fn ring(&self, session: SessionKey, priority: Priority) {
         self.tell(Event::Unseen { session, priority, urgency: Urgency::Now });
     }
 
-    /// As [`Self::ring`], but after a while. Whatever rings for the session before brings it along.
+    /// Does the same as [`Self::ring`] after a delay. An earlier ring for the session delivers the message too.
     pub fn ring_later(&self, session: SessionKey, priority: Priority, after: Duration) {
         if after.is_zero() {
             return self.ring(session, priority);
@@ -49,7 +49,7 @@ impl Bell {
         });
     }
 
-    /// Tells who watches.
+    /// Publishes an event to watchers.
     pub fn publish(&self, name: &str, data: &Value) {
         (self.news)(name, data);
     }

@@ -1,31 +1,30 @@
-//! Brakes on agents that talk among themselves: a cap on their messages without one of a person's, and an
-//! end for two that only call each other and for what is said over and over. Functions of values only.
+//! Limits conversations of agents among themselves. It caps the number of their messages without a person's message,
+//! and stops two agents that only call each other and messages that repeat. Pure functions of their arguments.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::id::{AgentId, Party};
 use crate::store::{Mentioned, RecentPost};
 
-/// What the brake's own messages begin with.
+/// Prefix of the messages with which flock reports a stop.
 pub const MARK: &str = "The brake is on: ";
 
 /// A message as the brake sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recent {
-    /// Who said it.
     pub author: Party,
-    /// Of its words, without mentions, numbers and signs: what differs in these only is the same.
+    /// Hash of the message's words without mentions, numbers and punctuation. Messages that differ only in these count
+    /// as equal.
     pub digest: u64,
-    /// How many letters it has without them.
+    /// Number of letters, not counting mentions.
     pub letters: usize,
-    /// Whom it mentions.
     pub mentions: Mentioned,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
 }
 
 impl Recent {
-    /// A message that begins with `text` and is `length` bytes long in all.
+    /// Creates the record of a message that begins with `text` and is `length` bytes long in total.
     #[must_use]
     pub fn new(author: Party, text: &str, length: usize, mentions: Mentioned, at: i64) -> Self {
         let mut hash = DefaultHasher::new();
@@ -36,7 +35,8 @@ impl Recent {
             letters += word.chars().count();
             word.hash(&mut hash);
         }
-        // Two long messages that begin alike are not the same unless they are as long.
+        // Only the start of a long message is known. Two messages with the same start count as equal only if their
+        // lengths are equal too.
         let rest = length.saturating_sub(text.len());
         rest.hash(&mut hash);
         Self { author, digest: hash.finish(), letters: letters + rest, mentions, at }
@@ -49,20 +49,20 @@ impl From<&RecentPost> for Recent {
     }
 }
 
-/// Where the brakes begin.
+/// The thresholds of the brake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages of agents without one of a person's.
+    /// Maximum number of agents' messages without a person's message.
     pub turns_without_human: usize,
-    /// Messages that say nothing new in a row before they are slowed down.
+    /// Number of consecutive messages without new content before they are slowed down.
     pub slow_after: usize,
-    /// And before they wake nobody.
+    /// Number of such messages before they wake nobody.
     pub stop_after: usize,
-    /// How many letters a message has at most that says nothing.
+    /// Maximum number of letters of a message that counts as saying nothing.
     pub short: usize,
-    /// How old a message may be to count for the last two, in milliseconds.
+    /// Maximum age in milliseconds of a message that counts for `slow_after` and `stop_after`.
     pub window: i64,
-    /// The first wait, in milliseconds; each further one is twice as long.
+    /// The first delay, in milliseconds. Each further delay is twice as long.
     pub wait: u64,
 }
 
@@ -79,30 +79,30 @@ impl Default for Limits {
     }
 }
 
-/// What is to be done with a message.
+/// The decision about a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It wakes whom it wakes.
+    /// The message wakes its recipients at once.
     Go,
-    /// It wakes them so many milliseconds later.
+    /// The message wakes its recipients after this many milliseconds.
     Slow(u64),
-    /// It wakes nobody, for this reason.
+    /// The message wakes nobody, for this reason.
     Stop(Reason),
 }
 
-/// Why a message wakes nobody.
+/// The reason why a message wakes nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// So many of agents without one of a person's.
+    /// This many messages of agents came without one of a person's.
     Turns(usize),
-    /// Two only call each other.
+    /// Two agents only call each other.
     Calls,
-    /// The same again and again.
+    /// The same text is repeated.
     Echo,
 }
 
 impl Reason {
-    /// What is said of it in a channel.
+    /// Returns the text that is posted in the channel.
     #[must_use]
     pub fn in_channel(self) -> String {
         let rest = match self {
@@ -112,7 +112,7 @@ impl Reason {
         format!("{self}. {rest}")
     }
 
-    /// What an agent is told whose message to `other` was not sent.
+    /// Returns the text for an agent whose message to `other` was not sent.
     #[must_use]
     pub fn refusal(self, other: &AgentId) -> String {
         let rest = match self {
@@ -138,16 +138,17 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// What is to be done with the last of these messages, which are a channel's newest, the oldest first.
-/// `now` in Unix milliseconds.
+/// Decides about the last of these messages, which are a channel's newest, oldest first. `now` is in Unix milliseconds.
 #[must_use]
 pub fn verdict(recent: &[Recent], limits: &Limits, now: i64) -> Verdict {
     let Some((last, _)) = recent.split_last() else { return Verdict::Go };
+    // Only agents are limited. People and flock itself always get through.
     if last.author.agent().is_none() {
         return Verdict::Go;
     }
     let agents: Vec<&Recent> = recent
         .iter()
+        // System messages between those of agents neither count nor interrupt the row.
         .rev()
         .take_while(|message| !message.author.is_human())
         .filter(|message| message.author.agent().is_some())
@@ -165,12 +166,13 @@ pub fn verdict(recent: &[Recent], limits: &Limits, now: i64) -> Verdict {
     }
     match count.checked_sub(limits.slow_after + 1) {
         None => Verdict::Go,
+        // The shift is capped, so that the delay stays below about two minutes.
         Some(more) => Verdict::Slow(limits.wait << more.min(6)),
     }
 }
 
-/// How many of the newest messages in a row two agents call each other with, saying nothing: very short, or
-/// what one of them said in that row before. The newest comes first.
+/// Counts the messages without new content in the newest unbroken row in which two agents call each other. Such a
+/// message is very short or repeats one that came earlier in the row. The newest message comes first.
 fn ping_pong(burst: &[&Recent], short: usize) -> usize {
     let Some(last) = burst.first() else { return 0 };
     let Some(other) = burst.iter().find(|message| message.author != last.author) else { return 0 };
@@ -203,7 +205,7 @@ mod tests {
         Recent::new(author.parse().unwrap(), text, text.len(), mentions, at)
     }
 
-    /// A long sentence that is different each time.
+    /// A long sentence that is different for each number.
     fn prose(number: usize) -> String {
         let word: String =
             format!("{number:03}").bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
@@ -277,7 +279,7 @@ mod tests {
         for limits in [Limits::default(), Limits { turns_without_human: 5, ..Limits::default() }] {
             let mut channel = vec![said("human:ann", "@a talk to @b", 0)];
             let mut now = 0;
-            // Whoever is mentioned answers by mentioning the other, for as long as that wakes anybody.
+            // Whoever is mentioned answers by mentioning the other agent, as long as that wakes anybody.
             let turns = (0..1000).position(|turn| {
                 let (author, other) = if turn % 2 == 0 { ("a", "b") } else { ("b", "a") };
                 now += 1000;

@@ -1,4 +1,4 @@
-//! The brakes put on what agents post.
+//! Applies the brake to messages that agents post or send directly.
 
 use std::time::Duration;
 
@@ -8,27 +8,29 @@ use crate::clock::unix_ms;
 use crate::id::{AgentId, Party};
 use crate::store::{Level, Mentioned, NewExchange, NewPost, OUTLINE, Wake};
 
-/// What the brakes make of a message.
+/// The effect of the brake on a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Braked {
-    /// How much later it wakes.
+    /// Delay before the message wakes its recipients.
     pub(super) after: Duration,
-    /// It wakes nobody; the reason is said where it was not said yet.
+    /// Set if the message wakes nobody. It holds the reason unless the channel was already told.
     pub(super) stop: Option<Option<String>>,
 }
 
 impl Swarm {
-    /// What the brakes make of a message that is to be posted.
+    /// Returns the effect of the brake on a message that is about to be posted.
     pub(super) fn braked(&self, new: &NewPost) -> Result<Braked, SwarmError> {
         let free = Braked { after: Duration::ZERO, stop: None };
         if new.author.agent().is_none() || new.wake == Wake::Nobody {
             return Ok(free);
         }
         let limits = self.brake_limits();
-        // flock's own messages stand between those of agents.
+        // Read more rows than the limit, because flock's own messages stand between those of agents.
         let posts = self.store.since_human(&new.channel, limits.turns_without_human * 2 + 50)?;
         let is_said = posts.iter().any(|post| post.author == Party::System && post.start.starts_with(MARK));
         let mut recent: Vec<Recent> = posts.iter().rev().map(Recent::from).collect();
+        // The store returns only the start of each stored message, so the new one is cut to the same length for the
+        // comparison.
         let end = new.content.char_indices().nth(OUTLINE).map_or(new.content.len(), |(at, _)| at);
         let (start, length) = (&new.content[..end], new.content.len());
         recent.push(Recent::new(new.author.clone(), start, length, new.mentions.clone(), new.now));
@@ -43,9 +45,13 @@ impl Swarm {
         })
     }
 
-    /// Lets an agent send another one something directly, or not; gives how much later that wakes, and what
-    /// has to go with it so that it counts. Both ways between two agents count together, whatever carries it:
-    /// a message, a question, an answer to one, or what the sysadmin is to answer.
+    /// Decides if an agent may send another one something directly. Returns the delay before it wakes the recipient,
+    /// and the record that must be stored with the message so that it is counted. Both directions between two agents
+    /// count together, whatever carries the text: a message, a question, an answer, or a request to the sysadmin.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SwarmError::Refused`] if the brake stops the message, or a store error.
     pub(super) async fn brake_direct(
         &self,
         by: &By,
@@ -58,6 +64,7 @@ impl Swarm {
         let sent = self.store.exchanges(from, to, limits.turns_without_human.saturating_add(50))?;
         let mut recent: Vec<Recent> = sent.iter().rev().map(Recent::from).collect();
         let end = text.char_indices().nth(OUTLINE).map_or(text.len(), |(at, _)| at);
+        // A direct message calls its recipient, just as a mention does in a channel.
         let mentions = Mentioned { agents: vec![to.clone()], all: false };
         recent.push(Recent::new(Party::Agent(from.clone()), &text[..end], text.len(), mentions, now));
         let after = match brake::verdict(&recent, &limits, now) {

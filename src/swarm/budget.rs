@@ -1,5 +1,5 @@
-//! Budgets: which limits hold for a model call, to which channel it is charged, when a day ends, and what is
-//! said where one is used up.
+//! Budgets: the limits that apply to a model call, the channel it is charged to, the end of a day, and the texts for a
+//! budget that is used up.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -11,32 +11,28 @@ use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 use crate::store::{Counted, Exceeded, StoreError, UsageFilter, UsageLimit, UsageSum};
 
-/// A day in a zone.
+/// A calendar day in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
-    /// As in `2026-02-28`.
+    /// For example `2026-02-28`.
     pub name: String,
-    /// When the next one begins, in Unix milliseconds; `None` where that is beyond all calendars.
+    /// Start of the next day in Unix milliseconds. `None` if that is beyond the supported calendar.
     pub ends_at: Option<i64>,
 }
 
-/// The day that this time (Unix milliseconds) is in.
+/// Returns the day that contains this time, given in Unix milliseconds.
 #[must_use]
 pub fn day(at: i64, zone: &TimeZone) -> Day {
     let time = Timestamp::from_millisecond(at).unwrap_or_default().to_zoned(zone.clone());
-    // A day may have 23 hours, and may begin at one in the morning.
+    // Adding 24 hours would be wrong: a day may have 23 hours and may begin at one in the morning.
     let next = time.date().checked_add(1.day()).ok().and_then(|date| date.to_zoned(zone.clone()).ok());
     Day { name: time.date().to_string(), ends_at: next.map(|next| next.timestamp().as_millisecond()) }
 }
 
 impl Swarm {
-    /// The channel that a session's calls are charged to: its own, or for a task and for a session that an agent
-    /// began for itself, the one that it was begun from. Without a turn, what the newest one of the session was
-    /// charged to.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the channel that a session's calls are charged to. That is the session's own channel. A task, and a
+    /// session that an agent began for itself, are charged to the channel from which they were begun. Without a turn,
+    /// the charge of the session's newest turn is returned.
     pub fn charged(
         &self,
         session: &SessionKey,
@@ -52,7 +48,7 @@ impl Swarm {
     }
 }
 
-/// The limits that hold for an agent's calls, in a channel or elsewhere.
+/// Returns the limits that apply to an agent's calls, in a channel or elsewhere.
 #[must_use]
 pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
     let limit = |scope, Allowance { tokens, micros }| {
@@ -68,13 +64,13 @@ pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -
     .collect()
 }
 
-/// The first of these limits that counts nothing of a model whose price nobody knows.
+/// Returns the first limit that can't bind a model with an unknown price, because it is in money only.
 #[must_use]
 pub fn unbound(limits: &[UsageLimit]) -> Option<&UsageLimit> {
     limits.iter().find(|limit| limit.cost.is_some() && limit.tokens.is_none())
 }
 
-/// What people are told of a call that such a limit can't bind.
+/// Returns the message for people about a call that such a limit can't bind.
 #[must_use]
 pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String {
     format!(
@@ -85,7 +81,7 @@ pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String
     )
 }
 
-/// What people are told of a budget without room for another call.
+/// Returns the message for people about a budget without room for another call.
 #[must_use]
 pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
     let whose = whose(&exceeded.limit);
@@ -108,11 +104,13 @@ fn whose(limit: &UsageLimit) -> String {
 }
 
 fn usd(micros: u64) -> String {
+    // Rounded up, so that a used budget is never shown as smaller than it is.
     let cents = micros.div_ceil(10_000);
     format!("${}.{:02}", cents / 100, cents % 100)
 }
 
-/// A name for a budget as it is now: what is said of it is said anew where it was changed.
+/// Returns a key for a budget with its current limits. A budget whose limits change gets a new key and is announced
+/// again.
 #[must_use]
 pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
     let scope = match &limit.scope {
@@ -123,7 +121,7 @@ pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
     format!("{scope} {agent} {:?} {:?}", limit.tokens, limit.cost)
 }
 
-/// One day, or all from a day on; `today` where neither is named.
+/// Returns a filter for one day, or for all days from `since` on. Without both it is `today`.
 #[must_use]
 pub fn period(day: Option<Date>, since: Option<Date>, today: Date, agent: Option<AgentId>) -> UsageFilter {
     let until = since.is_none().then(|| day.unwrap_or(today));
@@ -134,7 +132,7 @@ pub fn period(day: Option<Date>, since: Option<Date>, today: Date, agent: Option
     }
 }
 
-/// Sums and their total for programs.
+/// Returns the sums and their total as JSON.
 #[must_use]
 pub fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
     let describe = |sum: &UsageSum| {
@@ -150,7 +148,7 @@ pub fn report(filter: &UsageFilter, sums: &[UsageSum]) -> Value {
     })
 }
 
-/// All of them together.
+/// Returns the total of all sums.
 #[must_use]
 pub fn total(sums: &[UsageSum]) -> UsageSum {
     sums.iter().fold(UsageSum { name: "total".to_owned(), ..UsageSum::default() }, |mut all, sum| {

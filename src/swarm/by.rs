@@ -1,23 +1,21 @@
-//! Who does something in the team.
+//! The actor of a change in the team.
 
 use crate::id::{Party, SessionKey, TurnId};
 use crate::store::{AuditEntry, Level};
 use crate::tool::CallContext;
 
-/// Who does something, and from where. Made from a credential or a turn's session, never from anything that
-/// was sent along.
+/// An actor and where it acts from. It is made from a credential or a turn's session, never from data in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct By {
-    /// Who.
     pub party: Party,
-    /// An agent's session.
+    /// The session of an agent that acts in a turn.
     pub session: Option<SessionKey>,
-    /// An agent's turn.
+    /// The turn of an agent that acts.
     pub turn: Option<TurnId>,
 }
 
 impl By {
-    /// The agent that calls a tool.
+    /// Returns the agent that calls a tool.
     #[must_use]
     pub fn call(context: &CallContext) -> Self {
         Self {
@@ -27,25 +25,25 @@ impl By {
         }
     }
 
-    /// A person with the owner's credential.
+    /// Returns a person who has the owner's credential.
     #[must_use]
     pub fn human(name: &str) -> Self {
         Self { party: Party::human(name), session: None, turn: None }
     }
 
-    /// A person or a client, from no session.
+    /// Returns a person or a client that acts outside of a session.
     #[must_use]
     pub const fn party(party: Party) -> Self {
         Self { party, session: None, turn: None }
     }
 
-    /// flock itself.
+    /// Returns flock itself.
     #[must_use]
     pub const fn system() -> Self {
         Self { party: Party::System, session: None, turn: None }
     }
 
-    /// A row for the audit of what they do.
+    /// Returns an audit row for an action of this actor.
     #[must_use]
     pub fn entry(&self, action: &'static str, subject: &str, level: Level, detail: String) -> AuditEntry {
         AuditEntry {

@@ -1,5 +1,5 @@
-//! Cards: what each agent is for and what it can do, so that others find whom to ask. An agent's card is made
-//! of its role and its archetype; of what it says of itself, as far as it has said something.
+//! Agent cards: descriptions of what each agent is for and can do, so that others find the right one to ask. A card is
+//! made from the agent's role and archetype. Parts that the agent itself wrote replace the generated ones.
 
 use std::collections::HashMap;
 
@@ -14,79 +14,72 @@ use crate::config::{Agent, Role};
 use crate::id::AgentId;
 use crate::store::{CardUpdate, Level, StoredCard, TaskCounts};
 
-/// The most characters of a card's name, and of a skill's.
+/// Maximum number of characters of the name of a card or a skill.
 pub const MAX_NAME: usize = 80;
-/// The most characters of a card's description.
+/// Maximum number of characters of a card's description.
 pub const MAX_DESCRIPTION: usize = 1000;
-/// The most characters of a skill's description, and of an example.
+/// Maximum number of characters of a skill's description or of an example.
 pub const MAX_SKILL_TEXT: usize = 300;
-/// The most characters of a skill's id, and of a tag.
+/// Maximum number of characters of a skill's id or of a tag.
 pub const MAX_WORD: usize = 50;
-/// The most skills of a card.
+/// Maximum number of skills of a card.
 pub const MAX_SKILLS: usize = 20;
-/// The most tags of a skill, and the most examples.
+/// Maximum number of tags of a skill, and of examples.
 pub const MAX_LIST: usize = 10;
 
-/// Something an agent can do.
+/// A capability of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skill {
-    /// Its name for programs, unique on the card.
+    /// Identifier for programs, unique on the card.
     pub id: String,
-    /// Its name for readers.
+    /// Display name.
     pub name: String,
-    /// What it is.
     #[serde(default)]
     pub description: String,
-    /// Words it is found by.
+    /// Search words.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// What one may ask.
+    /// Example requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
 }
 
-/// An agent's card. Every text on it is one line without unseen characters.
+/// An agent's card. Every text is one line without invisible characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
-    /// Whose.
     pub agent: AgentId,
-    /// What it is in the team.
     pub role: Role,
-    /// What it is called.
+    /// Display name.
     pub name: String,
-    /// What it is for.
+    /// Description of the agent's purpose.
     pub description: String,
-    /// What it can do.
     pub skills: Vec<Skill>,
-    /// When the agent last changed it, in Unix milliseconds.
+    /// Unix milliseconds of the agent's last change to its card. `None` if it never changed it.
     pub updated_at: Option<i64>,
 }
 
-/// What an agent wants its card to say; what is left out stays.
+/// A change to a card. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct NewCard {
-    /// What it is called.
     pub name: Option<String>,
-    /// What it is for.
     pub description: Option<String>,
-    /// All it can do: JSON objects as [`Skill`] has them.
+    /// The complete new list: JSON objects with the fields of [`Skill`].
     pub skills: Option<Vec<Value>>,
 }
 
-/// Which cards.
+/// A search for cards. All given conditions must match.
 #[derive(Clone, Debug, Default)]
 pub struct CardQuery {
-    /// Those that have this text anywhere, upper and lower case being the same.
+    /// Text that occurs anywhere on the card, ignoring case.
     pub text: Option<String>,
-    /// Those of this role.
     pub role: Option<Role>,
-    /// Those with a skill of this id or tag.
+    /// Id or tag of a skill.
     pub skill: Option<String>,
 }
 
-/// Whether a card is among those that are looked for.
+/// Returns `true` if a card matches the search.
 #[must_use]
 pub fn matches(card: &Card, query: &CardQuery) -> bool {
     let has_text = |text: &String| {
@@ -111,7 +104,7 @@ pub fn matches(card: &Card, query: &CardQuery) -> bool {
         && query.skill.as_ref().is_none_or(has_skill)
 }
 
-/// A card as role and archetype have it. `focus` is what the archetype says the agent is good at.
+/// Generates the card of an agent from its role and archetype. `focus` is the list of strengths from the archetype.
 #[must_use]
 pub fn made(agent: &Agent, focus: &[String]) -> Card {
     let (description, skills) = match agent.role {
@@ -170,6 +163,7 @@ fn of_focus(point: &str, kind: &str) -> Skill {
     let slug: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let words: Vec<&str> = slug.split('-').filter(|word| !word.is_empty()).collect();
+    // Only ASCII is left in the slug, so it can be cut at any byte.
     let mut id = words.join("-");
     id.truncate(MAX_WORD);
     Skill {
@@ -181,17 +175,18 @@ fn of_focus(point: &str, kind: &str) -> Skill {
     }
 }
 
+// Two points of an archetype may give the same id, and ids are unique on a card.
 fn unique(mut skills: Vec<Skill>) -> Vec<Skill> {
     let mut seen = std::collections::HashSet::new();
     skills.retain(|skill| seen.insert(skill.id.clone()));
     skills
 }
 
-/// Skills as an agent wrote them, checked and cleaned.
+/// Checks and cleans the skills that an agent wrote.
 ///
 /// # Errors
 ///
-/// What is wrong with which one, for the agent.
+/// Returns a message for the agent with the index of the first invalid skill and what is wrong with it.
 pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
     if written.len() > MAX_SKILLS {
         return Err(format!("a card has at most {MAX_SKILLS} skills"));
@@ -233,7 +228,7 @@ fn checked_skill(skill: &Skill) -> Result<Skill, String> {
     })
 }
 
-/// A text on one line, cleaned; refused where it is too long or nothing is left of it.
+/// Cleans a text and joins it to one line. Returns an error if it is too long or nothing is left of it.
 fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
     if text.chars().count() > limit {
         return Err(format!("`{what}` has at most {limit} characters"));
@@ -243,11 +238,7 @@ fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
 }
 
 impl Swarm {
-    /// The cards of all agents, in the configuration's order.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Returns the cards of all agents, in the order of the configuration.
     pub fn cards(&self) -> Result<Vec<Card>, SwarmError> {
         let said: HashMap<AgentId, StoredCard> =
             self.store().cards()?.into_iter().map(|card| (card.agent.clone(), card)).collect();
@@ -255,11 +246,11 @@ impl Swarm {
         Ok(config.agents.iter().map(|agent| self.card_of(agent, said.get(&agent.id))).collect())
     }
 
-    /// The card of an agent.
+    /// Returns the card of an agent.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoAgent`] if there is no such agent.
     pub fn card(&self, agent: &AgentId) -> Result<Card, SwarmError> {
         self.cards()?
             .into_iter()
@@ -279,6 +270,7 @@ impl Swarm {
             if let Some(description) = &said.description {
                 card.description.clone_from(description);
             }
+            // Stored skills that can't be parsed are ignored, and the generated ones are shown.
             if let Some(skills) = said.skills.as_deref().and_then(|text| serde_json::from_str(text).ok()) {
                 card.skills = skills;
             }
@@ -286,11 +278,12 @@ impl Swarm {
         card
     }
 
-    /// Keeps what an agent says of itself: its own card, and no other's.
+    /// Stores changes that an agent makes to its own card. An agent can't change another one's card.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::Invalid`] if the caller is not an agent, if nothing is given, or if a text is empty or too
+    /// long.
     pub async fn update_card(&self, by: &By, new: NewCard) -> Result<Card, SwarmError> {
         let Some(agent) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent has a card".to_owned()));
@@ -313,11 +306,7 @@ impl Swarm {
         self.card(agent)
     }
 
-    /// Cards that are looked for, each with what became of the tasks its agent was given.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Returns the matching cards, each with the number of its agent's tasks by outcome.
     pub fn discover(&self, query: &CardQuery) -> Result<Vec<(Card, TaskCounts)>, SwarmError> {
         let counts = self.store().task_counts()?;
         let found = self.cards()?.into_iter().filter(|card| matches(card, query));

@@ -1,5 +1,5 @@
-//! Channels: made, posted to, joined and left. Every change is committed with its row of the audit; then
-//! those whom it wakes are told.
+//! Channels: creation, posts, and membership. Every change is committed together with its audit row. After that, the
+//! members that it wakes are notified.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,39 +19,35 @@ use crate::store::{
     Post, PostOutcome, Posted, Wake,
 };
 
-/// The most bytes of a message.
+/// Maximum size of a message in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;
-/// The most characters of a topic.
+/// Maximum number of characters of a topic.
 pub const MAX_TOPIC: usize = 500;
-/// The most members of a channel.
+/// Maximum number of members of a channel.
 pub const MAX_MEMBERS: usize = 200;
-/// The most messages of one reading.
+/// Maximum number of messages that one read returns.
 pub const MAX_PAGE: u32 = 200;
 
-/// A channel that somebody wants.
+/// A request for a new channel.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Its id.
     pub id: ChannelId,
-    /// What it is about.
     pub topic: String,
-    /// Who takes part.
     pub members: Vec<Party>,
-    /// What is said first.
+    /// The first message, if there is one.
     pub message: Option<String>,
 }
 
-/// What a post came to.
+/// The result of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It is there under this number.
+    /// The message is new and has this number.
     New(u64),
-    /// It was there already, under this number.
+    /// The message was posted before and has this number.
     Before(u64),
 }
 
 impl Said {
-    /// The message's number.
     #[must_use]
     pub const fn seq(&self) -> u64 {
         match self {
@@ -61,18 +57,19 @@ impl Said {
 }
 
 impl Swarm {
-    /// Makes a channel and tells its members. Whoever makes it is no member unless named.
+    /// Creates a channel and notifies its members. The creator is a member only if it is named.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::ChannelExists`] if the id is taken, [`SwarmError::Invalid`] if the topic, members or
+    /// message are not acceptable, and [`SwarmError::NoAgent`] if a member does not exist.
     pub async fn create_channel(&self, by: &By, wanted: Wanted) -> Result<Channel, SwarmError> {
         let now = unix_ms();
         let topic = topic(&wanted.topic)?;
         let members = self.members(&wanted.members)?;
         let first = match &wanted.message {
             Some(text) => self.message(by, &wanted.id, text.clone(), Wake::AtOnce, now)?,
-            // Being made a member is something to be told of, also where nothing was said yet.
+            // Becoming a member is worth a notification, even if nothing was said yet.
             None => {
                 let names: Vec<String> = members.iter().map(Party::to_string).collect();
                 let text = format!("{} made this channel; members: {}", by.party, names.join(", "));
@@ -91,11 +88,12 @@ impl Swarm {
         Ok(channel)
     }
 
-    /// Posts a message. `notify` false wakes nobody by it.
+    /// Posts a message. With `notify` set to `false` it wakes nobody.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages, and
+    /// [`SwarmError::Invalid`] if the text is empty or too long.
     pub async fn post(
         &self,
         by: &By,
@@ -106,11 +104,12 @@ impl Swarm {
         self.post_keyed(by, channel, text, notify, None).await
     }
 
-    /// Posts as [`Self::post`] does, once for each key.
+    /// Posts a message as [`Self::post`] does, but only once for each idempotency key.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says; [`SwarmError::KeyReused`] where another message was posted under the key.
+    /// Returns the errors of [`Self::post`], and [`SwarmError::KeyReused`] if another message was posted with the same
+    /// key.
     pub async fn post_keyed(
         &self,
         by: &By,
@@ -127,6 +126,7 @@ impl Swarm {
         };
         let mut new = NewPost { key, ..self.message(by, channel, text, wake, unix_ms())? };
         let braked = self.braked(&new)?;
+        // A stopped message is still stored: members read it with the next message that wakes them.
         if braked.stop.is_some() {
             new.wake = Wake::Nobody;
         }
@@ -134,6 +134,7 @@ impl Swarm {
         if let (Said::New(_), Some(Some(why))) = (&said, braked.stop)
             && let Err(error) = self.note_brake(channel, why).await
         {
+            // The message itself is committed, so a failure here must not be reported as a failed post.
             tracing::error!(error = chain(&error), %channel, "failed to say that a channel was braked");
         }
         Ok(said)
@@ -145,22 +146,23 @@ impl Swarm {
         self.say_as_system(channel, why, false).await.map(drop)
     }
 
-    /// Posts what an agent's turn ended with: once for each turn, and waking nobody.
+    /// Posts the final text of an agent's turn. It is stored once for each turn and wakes nobody.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages, and
+    /// [`SwarmError::Invalid`] if the text is empty or too long.
     pub async fn post_final(&self, by: &By, channel: &ChannelId, text: String) -> Result<Said, SwarmError> {
         let new = self.message(by, channel, text, Wake::Nobody, unix_ms())?;
         self.say(NewPost { is_final: true, ..new }).await
     }
 
-    /// Says something as flock itself. It is given along with the next message that wakes a member, or, with
-    /// `at_once`, wakes all of them.
+    /// Posts a message of flock itself. With `at_once` it wakes all members. Otherwise they get it with the next
+    /// message that wakes them.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
     pub async fn say_as_system(
         &self,
         channel: &ChannelId,
@@ -175,13 +177,13 @@ impl Swarm {
         self.say_later(new, Duration::ZERO).await
     }
 
-    /// Says something that wakes whom it wakes only after a while. A restart meanwhile wakes them at once.
+    /// Posts a message and wakes its recipients after a delay. A restart during the delay wakes them at once.
     async fn say_later(&self, new: NewPost, after: Duration) -> Result<Said, SwarmError> {
         checkpoint::reach(Checkpoint::Accepted);
         match self.store.post(new.clone()).await? {
             PostOutcome::Posted(posted) => {
                 checkpoint::reach(Checkpoint::Committed);
-                // It is posted: whoever is told of a failure would post it once more.
+                // The message is committed. A caller that got an error now would post it again.
                 if let Err(error) = self.wake_by(&new, &posted).await {
                     tracing::error!(error = chain(&error), "failed to wake whom a message calls");
                 }
@@ -207,7 +209,7 @@ impl Swarm {
         }
     }
 
-    /// Wakes who sleeps and is called, and who speaks in its sleep.
+    /// Wakes sleeping agents that the message mentions, and the author if it sleeps.
     async fn wake_by(&self, new: &NewPost, posted: &Posted) -> Result<(), SwarmError> {
         if self.asleep().is_empty() {
             return Ok(());
@@ -224,16 +226,17 @@ impl Swarm {
         Ok(())
     }
 
-    /// Whether an agent went to sleep in this turn: it sleeps from the turn's end on, whatever the turn still posts.
+    /// Returns `true` if an agent went to sleep in this turn. Its sleep begins at the end of the turn, so posts of the
+    /// same turn do not wake it.
     fn fell_asleep_in(&self, agent: &AgentId, turn: Option<TurnId>) -> bool {
         turn.is_some() && self.asleep().get(agent).is_some_and(|slept_in| *slept_in == turn)
     }
 
-    /// Says in a channel why an agent could not answer, unless that is the last that was said.
+    /// Posts the reason why an agent could not answer, unless the channel's last message says the same.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
     pub async fn complain(
         &self,
         channel: &ChannelId,
@@ -249,12 +252,14 @@ impl Swarm {
         Ok(())
     }
 
-    /// Changes who is a member and tells those who are new. Where that leaves an archive under way with
-    /// everybody ready, it ends.
+    /// Adds and removes members and notifies the new ones. Returns who joined and who left. If the change leaves only
+    /// ready members in an archive under way, the archive is finished.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't be changed,
+    /// [`SwarmError::NoAgent`] if a new member does not exist, and [`SwarmError::Invalid`] if nothing is to be changed
+    /// or there would be too many members.
     pub async fn assign_members(
         &self,
         by: &By,
@@ -284,27 +289,25 @@ impl Swarm {
         let entry = by.entry("channel.members", known.id.as_str(), Level::Green, detail);
         let change = MemberChange { channel: known.id.clone(), add, remove: remove.to_vec(), now };
         let changed = self.store.change_members(change, notice, entry).await?;
+        // The channel was read before the change, so it may have been archived in between.
         let changed = changed.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         if let Some(posted) = &changed.posted {
             self.bell.publish("channel.message", &json!({"channel": known.id, "seq": posted.seq}));
         }
         for agent in changed.joined.iter().filter_map(Party::agent) {
-            // The members who were there hear of it in time; who is new has something to read now.
+            // Existing members hear of it with the next message. A new member has something to read now.
             self.bell.ring(session(agent, &known.id), Priority::Mention);
         }
         for agent in changed.left.iter().filter_map(Party::agent) {
+            // A member that left has nothing to read here any more.
             self.bell.tell(Event::Seen(session(agent, &known.id)));
         }
         self.settle_archive(&known.id).await?;
         Ok((changed.joined, changed.left))
     }
 
-    /// Lets go of all agents that the configuration does not hold any more, whoever removed them and whether
-    /// a gateway ran or not: of those too that only have a task or a card.
-    ///
-    /// # Errors
-    ///
-    /// As [`SwarmError`] says.
+    /// Removes all agents that are no longer in the configuration from channels, tasks and cards. It does not matter
+    /// who removed them or if a gateway ran then.
     pub async fn forget_missing_agents(&self) -> Result<(), SwarmError> {
         let config = self.config();
         let mut known: BTreeSet<AgentId> = self.store.member_agents()?.into_iter().collect();
@@ -316,11 +319,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Takes an agent that was removed out of all its channels.
-    ///
-    /// # Errors
-    ///
-    /// As [`SwarmError`] says.
+    /// Removes a deleted agent from all its channels and ends its tasks.
     pub async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         let party = Party::Agent(agent.clone());
         for channel in self.store.channels(Some(&party), None)? {
@@ -331,16 +330,16 @@ impl Swarm {
         self.forget_tasks(agent).await
     }
 
-    /// The channel with this id.
+    /// Returns the channel with this id.
     ///
     /// # Errors
     ///
-    /// [`SwarmError::NoChannel`] and those of the database.
+    /// Returns [`SwarmError::NoChannel`] if there is none.
     pub fn channel(&self, id: &ChannelId) -> Result<Channel, SwarmError> {
         self.store.channel(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
     }
 
-    /// Whether somebody may read a channel. Only agents can be kept from one.
+    /// Returns `true` if a reader may read a channel. Only agents can be excluded.
     #[must_use]
     pub fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
         reader.agent().is_none()
@@ -348,11 +347,11 @@ impl Swarm {
             || channel.has(reader)
     }
 
-    /// The channel with this id, for somebody who wants to read it.
+    /// Returns the channel with this id for a reader.
     ///
     /// # Errors
     ///
-    /// As [`Self::channel`]; [`SwarmError::Refused`] where it is not theirs to read.
+    /// Returns [`SwarmError::NoChannel`] if there is none, and [`SwarmError::Refused`] if the reader may not read it.
     pub fn readable(&self, reader: &Party, id: &ChannelId) -> Result<Channel, SwarmError> {
         let channel = self.channel(id)?;
         if self.may_read(reader, &channel) {
@@ -364,11 +363,11 @@ impl Swarm {
         )))
     }
 
-    /// Messages of a channel, the oldest first.
+    /// Returns messages of a channel, oldest first.
     ///
     /// # Errors
     ///
-    /// As [`Self::readable`].
+    /// Returns the same errors as [`Self::readable`].
     pub fn read(
         &self,
         reader: &Party,
@@ -381,11 +380,11 @@ impl Swarm {
         Ok((channel, messages))
     }
 
-    /// Messages of a channel with all these words, the oldest first.
+    /// Returns the messages of a channel that contain all these words, oldest first.
     ///
     /// # Errors
     ///
-    /// As [`Self::readable`].
+    /// Returns the same errors as [`Self::readable`].
     pub fn search(
         &self,
         reader: &Party,
@@ -395,15 +394,12 @@ impl Swarm {
     ) -> Result<(Channel, Vec<Post>), SwarmError> {
         let channel = self.readable(reader, id)?;
         let mut found = self.store.search_messages(Some(&channel.id), words, limit.clamp(1, MAX_PAGE))?;
+        // The store returns the newest matches first, so that the limit cuts off the oldest.
         found.reverse();
         Ok((channel, found))
     }
 
-    /// The channels that somebody may read: all, or those of a member.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Returns the channels that a reader may read. With `member`, only those with this member.
     pub fn readable_channels(
         &self,
         reader: &Party,
@@ -414,7 +410,7 @@ impl Swarm {
         Ok(found)
     }
 
-    /// Tells everybody of a message that is committed.
+    /// Notifies watchers and the scheduler of a committed message.
     pub(super) fn announce(&self, new: &NewPost, posted: &Posted) {
         publish(&self.bell, new, posted);
         call(&self.bell, new, posted);
@@ -453,7 +449,7 @@ impl Swarm {
         })
     }
 
-    /// Members as they were named, each once; agents must exist.
+    /// Checks the named members and removes duplicates. Agents must exist.
     fn members(&self, named: &[Party]) -> Result<Vec<Party>, SwarmError> {
         let mut members: Vec<Party> = Vec::new();
         for party in named {
@@ -475,22 +471,23 @@ impl Swarm {
     }
 }
 
-/// Whether a channel of these members has more than it may after a change. Naming who is there already, or
-/// removing who is not, makes no difference.
+/// Returns `true` if a change would leave a channel with too many members. Naming an existing member, or removing
+/// somebody who is not a member, makes no difference.
 fn too_many(members: &[Member], add: &[Party], remove: &[Party]) -> bool {
     let stay: Vec<&Party> =
         members.iter().map(|member| &member.party).filter(|party| !remove.contains(party)).collect();
     let new = add.iter().filter(|party| !stay.contains(party)).count();
+    // A channel that is over the limit may still lose members.
     new > 0 && stay.len() + new > MAX_MEMBERS
 }
 
-/// Tells who watches of a message.
+/// Publishes a message to watchers.
 fn publish(bell: &Bell, new: &NewPost, posted: &Posted) {
     let data = json!({"channel": posted.channel, "seq": posted.seq, "author": new.author});
     bell.publish("channel.message", &data);
 }
 
-/// Tells the scheduler whom a message wakes.
+/// Tells the scheduler which agents a message wakes.
 fn call(bell: &Bell, new: &NewPost, posted: &Posted) {
     if new.wake == Wake::Nobody {
         return;
@@ -501,13 +498,13 @@ fn call(bell: &Bell, new: &NewPost, posted: &Posted) {
     }
 }
 
-/// The session of an agent in a channel.
+/// Returns the key of an agent's session in a channel.
 #[must_use]
 pub fn session(agent: &AgentId, channel: &ChannelId) -> SessionKey {
     SessionKey::new(agent, SessionKind::Channel, channel.as_str())
 }
 
-/// A message of flock's own, which wakes nobody.
+/// Returns a message of flock itself that wakes nobody.
 pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost {
     NewPost {
         channel: channel.clone(),
@@ -523,8 +520,9 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
     }
 }
 
-/// A topic as it is kept.
+/// Checks and cleans a topic.
 pub(super) fn topic(text: &str) -> Result<String, SwarmError> {
+    // One character more than allowed is kept, so that a topic that is too long is noticed and not cut silently.
     let text = clean::label(text, MAX_TOPIC + 1);
     if text.is_empty() {
         return Err(SwarmError::Invalid("the topic is empty".to_owned()));

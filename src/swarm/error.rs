@@ -1,41 +1,41 @@
-//! Why the team did not do what was asked of it.
+//! The error type of operations on the team.
 
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, ChannelId};
 use crate::store::StoreError;
 use crate::tool::ToolError;
 
-/// Why the team did not do what was asked of it.
+/// A failure of an operation on the team.
 #[derive(Debug, thiserror::Error)]
 pub enum SwarmError {
-    /// There is no such channel.
+    /// The channel does not exist.
     #[error("there is no channel {0}")]
     NoChannel(ChannelId),
-    /// There is one already, perhaps written in another case.
+    /// A channel with this id exists, perhaps in other letter case.
     #[error("there is a channel {0} already")]
     ChannelExists(ChannelId),
-    /// The channel can only be read.
+    /// The channel is archived and can only be read.
     #[error("channel {0} is archived: it can be read, and nothing can be added")]
     Archived(ChannelId),
-    /// There is no such agent.
+    /// The agent does not exist.
     #[error("there is no agent {0}")]
     NoAgent(AgentId),
-    /// What was given can't be taken, for this reason.
+    /// An argument is invalid. The text says why.
     #[error("{0}")]
     Invalid(String),
-    /// There is a token of this name.
+    /// A token with this name exists.
     #[error("there is a token {0} already")]
     TokenExists(String),
-    /// There is no token of this name, or it was revoked.
+    /// No token has this name, or it was revoked.
     #[error("there is no token {0} that could be revoked")]
     NoToken(String),
-    /// A client sent two requests under one key.
+    /// A client sent two different requests with the same idempotency key.
     #[error("another request was sent under this idempotency key in the last 24 hours")]
     KeyReused,
-    /// A rule is against it.
+    /// A rule forbids the operation. The text says which.
     #[error("{0}")]
     Refused(String),
-    /// The database failed.
+    /// A database operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -73,7 +73,7 @@ impl Explain for SwarmError {
 }
 
 impl From<SwarmError> for ToolError {
-    /// What a model is told of it: never what went wrong inside.
+    /// Returns the text for a model. It never contains internal details.
     fn from(error: SwarmError) -> Self {
         match error {
             SwarmError::Store(error) => {

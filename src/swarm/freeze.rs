@@ -1,5 +1,5 @@
-//! Freezing: an agent that a person froze begins nothing, and its running turn goes no step further, until
-//! somebody thaws it. So is, with the whole home, who is added to it later. It holds over restarts.
+//! Freezing agents. A frozen agent begins no turn, and its running turn makes no further step until somebody thaws it.
+//! Freezing the whole home also freezes agents that are added later. A freeze survives restarts.
 
 use serde_json::json;
 use tokio::sync::watch;
@@ -9,17 +9,17 @@ use crate::clock::{self, unix_ms};
 use crate::id::AgentId;
 use crate::store::{AuditEntry, Freeze, Frozen, Level, StoreError};
 
-/// Who was frozen in the database when it was last looked at or written to. Held while that goes on.
+/// The frozen agents as last read from or written to the database. The lock is held during such a read or write.
 pub(super) type Written = tokio::sync::Mutex<Frozen>;
 
-/// The audit's row of a freeze or a thaw.
+/// Returns the audit row for freezing or thawing an agent.
 #[must_use]
 pub fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
     let action = if frozen { "agent.freeze" } else { "agent.thaw" };
     by.entry(action, agent.as_str(), Level::Yellow, String::new())
 }
 
-/// The audit's row of a freeze or a thaw of all.
+/// Returns the audit row for freezing or thawing the whole home.
 #[must_use]
 pub fn home_entry(by: &By, frozen: bool) -> AuditEntry {
     let action = if frozen { "home.freeze" } else { "home.thaw" };
@@ -27,27 +27,19 @@ pub fn home_entry(by: &By, frozen: bool) -> AuditEntry {
 }
 
 impl Swarm {
-    /// Reads who is frozen. To be called before the first turn.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Loads the frozen agents. Must be called before the first turn.
     pub fn load_frozen(&self) -> Result<(), StoreError> {
         let found = self.store.frozen()?;
         self.frozen.send_replace(found.clone());
-        // Nothing else runs yet; and where it does, it is read again.
+        // Nothing else runs at this point. If something did hold the lock, it reads the database itself.
         if let Ok(mut written) = self.written.try_lock() {
             *written = found;
         }
         Ok(())
     }
 
-    /// Takes over what another process wrote about who is frozen: the command line does where it finds no
-    /// gateway. Gives who is told to stand still or to go on by that.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Takes over changes that another process wrote. The command line writes them itself if no gateway runs. Returns
+    /// the agents that are frozen or thawed by that.
     pub async fn reload_frozen(&self) -> Result<Vec<AgentId>, StoreError> {
         let mut written = self.written.lock().await;
         let now = self.store.frozen()?;
@@ -56,6 +48,8 @@ impl Swarm {
         }
         let differs = |agent: &AgentId| now.holds(agent) != written.holds(agent);
         let changed: Vec<AgentId> = self.agents().into_iter().filter(differs).collect();
+        // Only the differences to the last known database state are applied: a freeze in this process that is not
+        // written yet must stay.
         self.frozen.send_modify(|frozen| *frozen = frozen.taking(&now, &written));
         *written = now;
         drop(written);
@@ -69,26 +63,27 @@ impl Swarm {
         self.config().agents.iter().map(|agent| agent.id.clone()).collect()
     }
 
-    /// Who is frozen, and every change of it.
+    /// Returns a receiver for the frozen agents and every change of them.
     #[must_use]
     pub fn watch_frozen(&self) -> watch::Receiver<Frozen> {
         self.frozen.subscribe()
     }
 
-    /// Which agents are frozen.
+    /// Returns the agents that are frozen.
     #[must_use]
     pub fn frozen(&self) -> Vec<AgentId> {
         let frozen = self.frozen.borrow();
         self.agents().into_iter().filter(|agent| frozen.holds(agent)).collect()
     }
 
-    /// Whether this agent is frozen.
+    /// Returns `true` if this agent is frozen.
     #[must_use]
     pub fn is_frozen(&self, agent: &AgentId) -> bool {
         self.frozen.borrow().holds(agent)
     }
 
-    /// Says of a frozen agent since when it is and who froze it, as in `coder is frozen since 12:00 by human:ann`.
+    /// Describes an agent's freeze, for example `coder is frozen since 12:00 by human:ann`. Returns `None` if it is not
+    /// frozen.
     #[must_use]
     pub fn frozen_text(&self, agent: &AgentId) -> Option<String> {
         let frozen = self.frozen.borrow();
@@ -96,43 +91,44 @@ impl Swarm {
         Some(format!("{agent} is frozen since {} by {}", clock::local(freeze.at), freeze.by))
     }
 
-    /// Resolves when the agent is not frozen, without any wait where it is not.
+    /// Waits until the agent is not frozen. Returns at once if it is not.
     pub async fn thawed(&self, agent: &AgentId) {
         if !self.is_frozen(agent) {
             return;
         }
-        // The sender lives as long as this swarm does.
+        // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(|frozen| !frozen.holds(agent)).await;
     }
 
-    /// Resolves when none of these agents is frozen.
+    /// Waits until none of these agents is frozen.
     pub async fn all_thawed(&self, agents: &[AgentId]) {
         let none = |frozen: &Frozen| !agents.iter().any(|agent| frozen.holds(agent));
-        // The sender lives as long as this swarm does.
+        // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(none).await;
     }
 
-    /// Resolves when one of these agents is frozen.
+    /// Waits until one of these agents is frozen.
     pub async fn any_frozen(&self, agents: &[AgentId]) {
         let any = |frozen: &Frozen| agents.iter().any(|agent| frozen.holds(agent));
-        // The sender lives as long as this swarm does.
+        // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(any).await;
     }
 
-    /// Freezes an agent; says whether it was not frozen before.
+    /// Freezes an agent. Returns `true` if it was not frozen before.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says. It is held all the same then, until this process ends.
+    /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error. After a store error the agent is
+    /// still held until this process ends.
     pub async fn freeze(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
         self.freeze_as(by, agent, by.party.to_string(), String::new()).await
     }
 
-    /// Freezes an agent by flock itself; the reason stands where others have the name of who froze it.
+    /// Freezes an agent in flock's own name. The reason is shown in the place of the person's name.
     ///
     /// # Errors
     ///
-    /// As [`Swarm::freeze`].
+    /// Returns the same errors as [`Swarm::freeze`].
     pub async fn freeze_because(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
         let by = By::system();
         self.freeze_as(&by, agent, format!("{}: {why}", by.party), why.to_owned()).await
@@ -148,7 +144,7 @@ impl Swarm {
         self.require_agent(agent)?;
         let now = unix_ms();
         let freeze = Freeze { at: now, by: shown };
-        // Before it is written: a step that would begin meanwhile is held.
+        // Before the write, so that a step that begins during the write is held already.
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         let mut written = self.written.lock().await;
         let entry = AuditEntry { detail, ..entry(by, agent, true) };
@@ -159,16 +155,17 @@ impl Swarm {
         Ok(changed)
     }
 
-    /// Thaws an agent; says whether it was frozen.
+    /// Thaws an agent. Returns `true` if it was frozen.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::NoAgent`] if there is no such agent, or a store error.
     pub async fn thaw(&self, by: &By, agent: &AgentId) -> Result<bool, SwarmError> {
         self.require_agent(agent)?;
         let mut written = self.written.lock().await;
         let entry = entry(by, agent, false);
         let changed = self.store.set_frozen(agent.clone(), None, entry, unix_ms()).await?;
+        // After the write, unlike a freeze: if the write fails, the agent stays held.
         self.frozen.send_modify(|frozen| frozen.thaw(Some(agent)));
         written.thaw(Some(agent));
         drop(written);
@@ -176,12 +173,12 @@ impl Swarm {
         Ok(changed)
     }
 
-    /// Freezes the whole home: its agents, and those that are added later. Says for each agent whether it was
-    /// not frozen before.
+    /// Freezes the whole home: all agents, and those that are added later. Returns for each agent `true` if it was not
+    /// frozen before.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says. They are held all the same then, until this process ends.
+    /// Returns a store error if the freeze can't be written. The agents are still held until this process ends.
     pub async fn freeze_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let now = unix_ms();
         let freeze = Freeze { at: now, by: by.party.to_string() };
@@ -195,11 +192,12 @@ impl Swarm {
         self.tell_all_frozen(by, true, agents, changed)
     }
 
-    /// Thaws the whole home, also who was frozen alone. Says for each agent whether it was frozen.
+    /// Thaws the whole home, including agents that were frozen one by one. Returns for each agent `true` if it was
+    /// frozen.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns a store error if the thaw can't be written. The agents stay frozen then.
     pub async fn thaw_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let mut written = self.written.lock().await;
         let agents = self.entries(by, false);

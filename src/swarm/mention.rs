@@ -1,7 +1,7 @@
-//! Whom a text speaks to: `@coder`, `@all`.
+//! Finds the agents that a text addresses: `@coder`, `@all`.
 //!
-//! One reading for every way a message may come in. What only looks like a mention is none: an address
-//! (`a@b`), a path or package (`@scope/name`), a link, and everything that Markdown shows as code.
+//! The same rules apply to every way in which a message may arrive. These are not mentions: an address (`a@b`), a path
+//! or package (`@scope/name`), a link, and everything that Markdown shows as code.
 
 use std::collections::HashSet;
 
@@ -9,20 +9,20 @@ use crate::id::AgentId;
 
 mod code;
 
-/// The longest agent id.
+/// Maximum length of an agent id.
 const LONGEST: usize = 63;
 
-/// Who was mentioned.
+/// The result of [`mentions`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
-    /// Members, in the order of their first mention.
+    /// The mentioned members, in the order of their first mention.
     pub agents: Vec<AgentId>,
-    /// Whether `@all` was.
+    /// `true` if the text contains `@all`.
     pub all: bool,
 }
 
-/// Finds the mentions of these members in a text. The time it takes grows with the text and the members,
-/// whatever the text is.
+/// Returns the mentions of these members in a text. The running time is linear in the text and the members, for any
+/// text.
 #[must_use]
 pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> Mentions {
     let members: HashSet<&str> = members.map(AgentId::as_str).collect();
@@ -43,7 +43,8 @@ pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> M
     found
 }
 
-/// What stands in a text as a mention does and names none of these, each once, in the order it comes; at most ten.
+/// Returns the names that are written as mentions but are not among `known`. Each name is returned once, in the order
+/// of the text, and at most ten are.
 #[must_use]
 pub fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
     const MOST: usize = 10;
@@ -60,12 +61,13 @@ pub fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<Stri
     found
 }
 
-/// Calls `is_mention` with what stands after each `@` that may begin a mention; it says whether that is one.
+/// Calls `is_mention` with the name after each `@` that may begin a mention. The callback returns `true` if the name is
+/// a mention.
 fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
     if !text.contains('@') {
         return;
     }
-    // Where the last mention ended: `@a/@b` are two.
+    // End of the last mention: `@a/@b` are two mentions.
     let mut last_end = None;
     for prose in code::prose(text) {
         let mut at = prose.start;
@@ -90,16 +92,17 @@ fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
     }
 }
 
-/// What may be an id at the beginning of a text: the longest run of its characters.
+/// Returns the longest run of id characters at the beginning of a text.
 fn id_of(text: &str) -> &str {
     let of_id = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let end = text.bytes().position(|b| !of_id(b)).unwrap_or(text.len());
     &text[..end]
 }
 
-/// The member, or `all`, that the characters name. What follows a name as punctuation or emphasis (`@bob-`,
-/// `_@bob_`) is left away; another name is never cut down to one.
+/// Returns the member, or `all`, that a run of id characters names. Trailing punctuation or emphasis (`@bob-`,
+/// `_@bob_`) is ignored. A different, longer name is never cut to a member's name.
 fn member(id: &str, members: &HashSet<&str>) -> Option<String> {
+    // The checks on the length keep this fast for a very long run of dashes.
     let shortest = id.trim_end_matches(['-', '_']).len().max(1);
     if shortest > LONGEST || id.is_empty() {
         return None;
@@ -112,33 +115,33 @@ fn member(id: &str, members: &HashSet<&str>) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Whether a mention may stand after this.
+/// Returns `true` if a mention may follow this text.
 fn may_begin(before: &str, is_after_mention: bool) -> bool {
     let mut before = before.chars().rev();
     match before.next() {
         None => true,
         Some('/') => is_after_mention,
         Some('@' | '\\' | '%' | '+') => false,
-        // In a word or an address; a dash or emphasis before the name is neither.
+        // Inside a word or an address this is no mention. After a dash or emphasis at the start of a word it is one.
         Some('-' | '_' | '.') => !before.find(|c| !matches!(c, '-' | '_' | '.')).is_some_and(is_of_word),
         Some(c) => !is_of_word(c),
     }
 }
 
-/// Whether a mention may stand before this.
+/// Returns `true` if this text may follow a mention.
 fn may_end(after: &str) -> bool {
     let mut after = after.chars();
     match after.next() {
         None => true,
         Some('@') => false,
-        // A host name or a path goes on; a sentence does not.
+        // A host name or path continues after the character. A sentence does not.
         Some('.' | '/') => !after.next().is_some_and(|c| c.is_ascii_alphanumeric()),
         Some(c) => !is_of_word(c),
     }
 }
 
-/// Letters and digits that a name next to them is one word with. Scripts that are written without spaces
-/// between words, or hang particles to a name, make no word with it.
+/// Returns `true` for letters and digits that form one word with an adjacent name. Scripts that are written without
+/// spaces between words, or that attach particles to a name, do not.
 fn is_of_word(c: char) -> bool {
     let is_unspaced = matches!(c,
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{17ff}'
@@ -147,7 +150,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() && !is_unspaced
 }
 
-/// Where the link ends whose `://` is at `at`.
+/// Returns the end of the link whose `://` is at `at`.
 fn link_end(text: &str, at: usize, end: usize) -> usize {
     let stops = |c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | ')');
     text[at..end].find(stops).map_or(end, |length| at + length)

@@ -4,7 +4,7 @@ use super::*;
 
 const TEAM: [&str; 8] = ["bob", "pm", "pm-other", "a_b", "x", "0day", "bob-", "types"];
 
-/// Whom a text mentions, `all` at the end.
+/// Returns the mentioned agents as text, with `all` at the end.
 fn whom(text: &str) -> String {
     let team: Vec<AgentId> = TEAM.iter().map(|id| id.parse().unwrap()).collect();
     let Mentions { agents, all } = mentions(text, team.iter());
@@ -144,8 +144,8 @@ fn a_long_text_is_read_in_one_go() {
     }
 }
 
-/// A reading of a text that holds no code, link or script without spaces, by the rule as it is written
-/// down: from each `@`, whatever stands around it.
+/// A second implementation of the rules, for texts without code, links and scripts without spaces. It looks at each `@`
+/// separately.
 fn slowly(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut found: Vec<String> = Vec::new();

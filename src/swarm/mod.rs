@@ -1,4 +1,4 @@
-//! The team: channels and their members, who is due when, and what is told to whom.
+//! The team: channels, their members, the scheduler, tasks, requests and everything else that agents share.
 
 pub mod archive;
 mod bell;
@@ -44,38 +44,36 @@ use crate::home::Home;
 use crate::id::{AgentId, TurnId};
 use crate::store::{Frozen, Store};
 
-/// What a team is made of.
+/// The dependencies of a [`Swarm`].
 pub struct Parts {
-    /// The configuration, and with it the home.
+    /// The live configuration, which includes the home.
     pub live: Arc<Live>,
-    /// The database.
     pub store: Arc<Store>,
-    /// Who is told of what was committed.
+    /// The receiver of notifications about committed changes.
     pub bell: Bell,
 }
 
-/// The team of one home. What it does is committed when its future resolves; who runs turns and who
-/// watches is told after that.
+/// The team of one home. A change is committed when its future resolves. The scheduler and watchers are notified after
+/// that.
 pub struct Swarm {
     live: Arc<Live>,
     store: Arc<Store>,
     bell: Bell,
-    /// Who sleeps, and in which turn it said so where that is known: a post does not have to ask the database whom it
-    /// wakes.
+    /// The sleeping agents, each with the turn in which it went to sleep if that is known. With this, a post need not
+    /// ask the database whom it wakes.
     asleep: Mutex<HashMap<AgentId, Option<TurnId>>>,
-    /// For whoever waits for the end of a freeze.
+    /// The frozen agents, for tasks that wait for a thaw.
     frozen: watch::Sender<Frozen>,
     written: freeze::Written,
-    /// Held by who counts those that are ready for an archive.
+    /// Held while the agents that are ready for an archive are counted.
     counting: tokio::sync::Mutex<()>,
-    /// Who has no budget left.
+    /// The agents without a budget.
     pauses: pause::Pauses,
-    /// The providers that are down, as the scheduler last said.
+    /// The providers that are down, as last reported by the scheduler.
     down: Mutex<Vec<scheduler::Down>>,
 }
 
 impl Swarm {
-    /// A team of these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { live, store, bell } = parts;
@@ -92,46 +90,43 @@ impl Swarm {
         }
     }
 
-    /// The database.
     #[must_use]
     pub const fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Who is told of what was committed.
+    /// Returns the handle for notifications about committed changes.
     #[must_use]
     pub const fn bell(&self) -> &Bell {
         &self.bell
     }
 
-    /// The home.
     #[must_use]
     pub fn home(&self) -> &Home {
         self.live.home()
     }
 
-    /// The configuration as it is now.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.live.current()
     }
 
-    /// Takes note of which providers are down, for who asks how the team stands.
+    /// Stores the providers that are down, for status queries.
     pub fn note_down(&self, down: Vec<scheduler::Down>) {
         *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
     }
 
-    /// The providers that are down: none of their agents is run, but from time to time one.
+    /// Returns the providers that are down. Of their agents, the scheduler runs only one from time to time.
     #[must_use]
     pub fn providers_down(&self) -> Vec<scheduler::Down> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether there is such an agent now.
+    /// Checks that an agent exists in the current configuration.
     ///
     /// # Errors
     ///
-    /// [`SwarmError::NoAgent`].
+    /// Returns [`SwarmError::NoAgent`] if it does not.
     pub fn require_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         match self.config().agent(agent) {
             Some(_) => Ok(()),

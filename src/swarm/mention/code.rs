@@ -1,10 +1,10 @@
-//! What of a Markdown text is not code.
+//! Finds the parts of a Markdown text that are not code.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// The parts of a text outside of fences and code spans, in order. A fence that is never closed reaches to
-/// the end; a lone backtick is only a character.
+/// Returns the parts of a text outside of fenced blocks and code spans, in order. A fence that is never closed extends
+/// to the end of the text. A single backtick without a partner is an ordinary character.
 pub(super) fn prose(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut paragraph = 0..0;
@@ -35,14 +35,15 @@ pub(super) fn prose(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The line that opens a block of code.
+/// The opening line of a fenced code block.
 struct Fence {
     mark: char,
     length: usize,
 }
 
 impl Fence {
-    /// Leading `>` and spaces are those of quotations and lists.
+    /// Parses a line that begins with a run of fence characters. Leading `>` and spaces belong to quotations and lists
+    /// and are skipped.
     fn run(line: &str) -> Option<(Self, &str)> {
         let line = line.trim_start_matches(|c: char| c == '>' || c.is_whitespace());
         let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -62,7 +63,8 @@ impl Fence {
     }
 }
 
-/// Adds what of a paragraph is outside of code spans: a span ends with as many backticks as it begins with.
+/// Adds the parts of a paragraph outside of code spans. A span ends with the same number of backticks with which it
+/// begins.
 fn outside_spans(text: &str, paragraph: Range<usize>, found: &mut Vec<Range<usize>>) {
     let mut add = |part: Range<usize>| {
         if !part.is_empty() {
@@ -70,7 +72,7 @@ fn outside_spans(text: &str, paragraph: Range<usize>, found: &mut Vec<Range<usiz
         }
     };
     let runs = runs(&text[paragraph.clone()]);
-    // From the end, so that each run knows the next one of its length.
+    // Scan from the end, so that each run knows the next run of the same length. This keeps the search linear.
     let mut next_of_length = HashMap::new();
     let mut closes = vec![None; runs.len()];
     for (place, run) in runs.iter().enumerate().rev() {
@@ -89,7 +91,7 @@ fn outside_spans(text: &str, paragraph: Range<usize>, found: &mut Vec<Range<usiz
     add(start..paragraph.end);
 }
 
-/// The runs of backticks.
+/// Returns the runs of backticks in a text.
 fn runs(text: &str) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in memchr::memchr_iter(b'`', text.as_bytes()) {
