@@ -166,7 +166,7 @@ pub fn verdict(recent: &[Recent], limits: &Limits, now: i64) -> Verdict {
     }
     match count.checked_sub(limits.slow_after + 1) {
         None => Verdict::Go,
-        // The shift is capped, so that the delay stays below about two minutes.
+        // The shift is capped: with the default wait, the delay is at most 128 seconds.
         Some(more) => Verdict::Slow(limits.wait << more.min(6)),
     }
 }

@@ -12,10 +12,10 @@
 //! Read the rest with …
 //! ```
 //!
-//! A message is whatever somebody wrote, so what begins a line is flock's alone: a message of several lines
-//! stands in lines that begin with `| `, and no other character that may end or turn a line gets through as
-//! it is. So nothing can pass for a head, for another message, or for another author, and what was written
-//! can be told exactly from what is read, but for the way in which lines end.
+//! The author of a message controls its text completely. Therefore only flock writes the beginning of a line: a message
+//! of several lines is shown in lines that begin with `| `, and every other character that may end or reverse a line is
+//! escaped. So no text can pass for a header, for another message, or for another author. The original can be recovered
+//! exactly from what is shown, except for the kind of its line ends.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ use crate::clean::{self, is_unseen};
 use crate::id::Party;
 use crate::store::MOST_COUNTED;
 
-/// One message.
+/// A message in a notification.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     /// Its number.
@@ -37,45 +37,44 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// A message with all that it says.
+    /// Creates a message that is shown with its whole text.
     #[must_use]
     pub const fn whole(seq: u64, author: &'a Party, text: &'a str) -> Self {
         Self { seq, author, size: text.len(), text: Some(text) }
     }
 }
 
-/// What an agent is told of.
+/// The content of a notification.
 #[derive(Clone, Debug)]
 pub struct Notice<'a> {
-    /// The channel's id.
     pub channel: &'a str,
-    /// Its topic.
     pub topic: &'a str,
-    /// The messages, the oldest first.
+    /// The messages, oldest first.
     pub lines: &'a [Line<'a>],
-    /// How many follow with the next notification, counted up to [`MOST_COUNTED`].
+    /// Number of messages that follow with the next notification, counted up to [`MOST_COUNTED`].
     pub more: u64,
-    /// The most bytes that one message may take; a longer one is named by its number and size.
+    /// Maximum number of bytes for one message. A longer one is listed by number and size only.
     pub budget: usize,
 }
 
-/// The notification.
+/// Renders the notification as text for the model.
 #[must_use]
 pub fn render(notice: &Notice<'_>) -> String {
     let channel = notice.channel;
     let mut text = format!("[Channel: #{channel}]\nTopic: {}\n", one_line(notice.topic));
     if let (Some(first), Some(last)) = (notice.lines.first(), notice.lines.last()) {
-        // Writing to a String does not fail.
+        // Writing to a `String` can't fail.
         let _ = writeln!(text, "New messages: seq {}..{} ({})", first.seq, last.seq, notice.lines.len());
     }
     for Line { seq, author, size, text: body } in notice.lines {
-        // Shown, a text never gets shorter.
+        // Escaping only makes a text longer, so one that is too long now need not be rendered.
         let shown = body.filter(|body| body.len() <= notice.budget).map(|body| line(*seq, author, body));
         match shown.filter(|line| line.len() <= notice.budget) {
             Some(line) => {
                 let _ = writeln!(text, "{line}");
             }
             None => {
+                // The tool returns messages after this number, so the one that is too long comes first.
                 let after = seq.saturating_sub(1);
                 let _ = writeln!(
                     text,
@@ -96,7 +95,7 @@ pub fn render(notice: &Notice<'_>) -> String {
     text
 }
 
-/// One message under its number and author.
+/// Renders one message with its number and author.
 #[must_use]
 pub fn line(seq: u64, author: &Party, text: &str) -> String {
     if text.contains('\n') {
@@ -106,7 +105,7 @@ pub fn line(seq: u64, author: &Party, text: &str) -> String {
     }
 }
 
-/// A text as lines that each begin with `| `.
+/// Renders a text as lines that each begin with `| `.
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 16);
@@ -117,15 +116,15 @@ pub fn quoted(text: &str) -> String {
         quoted.push_str("| ");
         spelled(line.strip_suffix('\r').unwrap_or(line), &mut quoted);
     }
-    // A carriage return before no line end is no part of one.
+    // A carriage return at the very end does not belong to a line end, so it is shown escaped.
     if text.ends_with('\r') {
         clean::spell(&mut quoted, '\r');
     }
     quoted
 }
 
-/// A text on one line: what ends or turns a line, and every other control character but the tab, is shown
-/// by its number, as in `\u{1b}`.
+/// Renders a text on one line. Every control character except the tab, including those that end or reverse a line, is
+/// shown by its code point, for example `\u{1b}`.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -144,8 +143,8 @@ fn spelled(text: &str, out: &mut String) {
     }
 }
 
-/// Whether a backslash and this would read as a character that was spelled out. Then the backslash is
-/// spelled out itself: what one sees is what was written.
+/// Returns `true` if a backslash before this text would look like an escaped character. Such a backslash is escaped
+/// itself, so that the rendering stays unambiguous.
 fn is_spelling(rest: &str) -> bool {
     let digits = rest.strip_prefix("u{").and_then(|rest| rest.get(..rest.find('}').filter(|end| *end <= 6)?));
     let c = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).and_then(char::from_u32);

@@ -10,14 +10,14 @@ fn told(topic: &str, lines: &[Line<'_>], more: u64, budget: usize) -> String {
     render(&Notice { channel: "build", topic, lines, more, budget })
 }
 
-/// A message as somebody reads it who knows the form: number, author, and text or size.
+/// A message as a reader of the format sees it: number, author, and text or size.
 type Read = (u64, String, Result<String, usize>);
 
-/// Reads a notice by how its lines begin; gives its other lines too.
+/// Parses a notice by the beginnings of its lines. Also returns the lines that belong to no message.
 fn read(notice: &str) -> (Vec<String>, Vec<Read>) {
     let mut others = Vec::new();
     let mut messages: Vec<Read> = Vec::new();
-    // Whether the first line of a message of several ones is still to come.
+    // Set while the first line of a message with several lines is still expected.
     let mut is_open = false;
     for line in notice.split('\n') {
         if let Some(further) = line.strip_prefix("| ") {
@@ -54,7 +54,7 @@ fn read(notice: &str) -> (Vec<String>, Vec<Read>) {
     (others, messages)
 }
 
-/// The text before its characters were spelled out.
+/// Returns the text before its characters were escaped.
 fn written(mut text: &str) -> String {
     let mut out = String::new();
     while let Some(at) = text.find("\\u{") {
@@ -146,7 +146,7 @@ fn what_looks_like_spelling_is_told_apart_and_other_text_is_left_alone() {
     }
 }
 
-/// Text of the pieces that could do harm.
+/// Generates texts from parts that could break the format.
 fn hostile() -> impl Strategy<Value = String> {
     let pieces = vec![
         "\n",

@@ -1,5 +1,4 @@
-//! Who watches the team's turns: freezing, budgets, the audit of tool calls, and the person that a call
-//! needs.
+//! Supervises the team's turns: freezing, budgets, the audit of tool calls, and questions to a person about tool calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,13 +21,13 @@ use crate::sandbox::policy::Decision;
 use crate::store::{Counted, Exceeded, Level, NewUsage, Store, StoreError, Tokens, Used};
 use crate::tool::CallContext;
 
-/// Asks a person about a tool call that the policy does not let run by itself.
+/// Asks a person about a tool call that the policy does not allow without confirmation.
 pub trait AskPerson: Send + Sync {
-    /// Keeps the question. Gives what the model is told, such as that a request waits.
+    /// Stores the question. Returns the text for the model, for example that a request waits.
     ///
     /// # Errors
     ///
-    /// Why nobody can be asked, for the model.
+    /// Returns the reason why nobody can be asked, as text for the model.
     fn ask<'a>(
         &'a self,
         context: &'a CallContext,
@@ -38,7 +37,7 @@ pub trait AskPerson: Send + Sync {
     ) -> BoxFuture<'a, Result<String, String>>;
 }
 
-/// Watches the turns of a team.
+/// The [`Oversight`] of a team's turns.
 pub struct TeamOversight {
     swarm: Arc<Swarm>,
     ask: Arc<dyn AskPerson>,
@@ -46,31 +45,30 @@ pub struct TeamOversight {
     last_id: AtomicI64,
     calls: Mutex<HashMap<i64, Call>>,
     paused: Arc<Mutex<HashMap<AgentId, Refused>>>,
-    /// The last pause of each agent that is in the audit.
+    /// The last pause of each agent that was written to the audit.
     recorded: Mutex<HashMap<AgentId, String>>,
 }
 
-/// A model call that is under way.
+/// A model call that is in progress.
 struct Call {
     model: ModelRef,
-    /// The most that was expected.
+    /// The reserved tokens.
     most: Tokens,
 }
 
-/// A call that a paused agent could not make.
+/// A call that a paused agent was not allowed to make.
 struct Refused {
     day: String,
     need: Used,
 }
 
-/// Tokens by which a count must be too small to be doubted: of a short text the estimate says little.
+/// Minimum difference in tokens before a provider's count is doubted. For a short text the estimate is too inexact.
 const LEAST_DOUBT: u64 = 4_000;
 
-/// How often the configuration is looked at while somebody pauses.
+/// Interval at which the configuration is checked while an agent is paused.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl TeamOversight {
-    /// Watches the turns of this team.
     #[must_use]
     pub fn new(swarm: Arc<Swarm>, ask: Arc<dyn AskPerson>) -> Self {
         Self {
@@ -84,8 +82,9 @@ impl TeamOversight {
         }
     }
 
-    /// A number that no call before had, of this process or of an earlier one.
+    /// Returns an id that no other call has, of this process or of an earlier one.
     fn next_id(&self) -> i64 {
+        // Microseconds of the current time: an earlier process can't have used them, if the clock was not set back.
         let now = unix_ms().saturating_mul(1000);
         let next = |last: i64| Some(now.max(last + 1));
         self.last_id
@@ -127,6 +126,7 @@ impl TeamOversight {
         let id = new.id;
         let need =
             Used { tokens: call.input_estimate.saturating_add(call.max_output), cost: new.cost.unwrap_or(0) };
+        // This future may be dropped while the reservation is being written. The guard then takes it back.
         let mut unclaimed = Unclaimed { store: self.swarm.store(), id: Some(id) };
         let outcome = self.swarm.store().reserve_usage(new, limits).await;
         match outcome {
@@ -154,12 +154,13 @@ impl TeamOversight {
         (need, channel): (Used, Option<&ChannelId>),
         text: &str,
     ) {
-        // A channel's budget leaves the agent free to work elsewhere.
+        // A channel's budget does not keep the agent from working elsewhere.
         let holds_agent = !matches!(exceeded.limit.scope, Counted::Channel(_));
         if holds_agent {
             self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
             let refused = Refused { day: day.name.clone(), need };
             let is_first = lock(&self.paused).insert(call.agent.clone(), refused).is_none();
+            // One task watches for all paused agents. It ends with the last of them.
             if is_first {
                 let paused = Arc::downgrade(&self.paused);
                 tokio::spawn(resume(paused, Arc::downgrade(&self.swarm), self.zone.clone()));
@@ -181,7 +182,7 @@ impl TeamOversight {
         }
     }
 
-    /// Says once a day in the channel that is charged, and in the audit, that a call was not made, and why.
+    /// Reports once a day, in the charged channel and in the audit, that a call was not made and why.
     async fn announce(
         &self,
         call: &ModelCall,
@@ -205,7 +206,7 @@ impl TeamOversight {
         }
     }
 
-    /// Once for each budget, agent and day: an agent that is called in vain again tells nothing new.
+    /// Writes a pause to the audit once for each budget, agent and day. A repeated attempt adds no information.
     async fn record_pause(&self, call: &ModelCall, text: &str, scope: &str, day: &str) {
         let known = format!("{day} {scope}");
         if lock(&self.recorded)
@@ -221,8 +222,8 @@ impl TeamOversight {
         }
     }
 
-    /// What is written down for a call: the truth, or where nobody knows it the most that it can have been;
-    /// `None` where it took nothing. `seen` is what flock itself saw of it.
+    /// Returns the tokens and cost to record for a call, or `None` if it used nothing. If the real usage is unknown,
+    /// the maximum that it can have been is recorded. `seen` is flock's own observation of the call.
     fn settled(&self, call: &Call, taken: Taken, seen: Seen) -> Option<(Tokens, Option<u64>)> {
         let price = price::of(&self.swarm.config(), &call.model);
         let Tokens { input, output, .. } = call.most;
@@ -244,8 +245,9 @@ impl TeamOversight {
     }
 }
 
-/// What a provider's word counts as for budgets: where it is less than half of what flock saw of the call, what flock saw.
-/// An estimate is off by a part of it for honest counts too, and a cached token costs a tenth.
+/// Returns the usage that counts for budgets. If a provider reports less than half of what flock observed, the
+/// observation counts. The tolerance is wide because an estimate is inexact for honest counts too, and a cached token
+/// costs a tenth.
 fn believed(told: Usage, seen: Seen) -> Usage {
     let mut usage = told;
     let read = told.input.saturating_add(told.cache_read).saturating_add(told.cache_write);
@@ -257,19 +259,19 @@ fn believed(told: Usage, seen: Seen) -> Usage {
         usage.output = seen.output;
     }
     if usage != told {
-        // What it charges for the rest it has not said.
+        // The provider's price does not cover the tokens that it did not report.
         usage.cost = None;
     }
     usage
 }
 
-/// Nobody knows what is left: without the database nothing is spent.
+/// Refuses a call because the remaining budget is unknown. Without the database nothing is spent.
 fn unknown(error: &StoreError) -> Paused {
     tracing::error!(error = chain(error), "failed to look at the budgets");
     Paused::unknown()
 }
 
-/// Takes back what was set aside for a call that is given up before anybody knows of it.
+/// A guard that takes back a reservation if its call is abandoned before anybody knows of it.
 struct Unclaimed<'s> {
     store: &'s Arc<Store>,
     id: Option<i64>,
@@ -283,11 +285,12 @@ impl Drop for Unclaimed<'_> {
     }
 }
 
-/// Tells the scheduler of agents that pause and have room again because a budget was raised. The end of the
-/// day it knows by itself. Ends when nobody pauses.
+/// Tells the scheduler about paused agents that have room again because a budget was raised. The scheduler knows the
+/// end of the day by itself. Ends when no agent is paused.
 async fn resume(paused: Weak<Mutex<HashMap<AgentId, Refused>>>, swarm: Weak<Swarm>, zone: TimeZone) {
     loop {
         tokio::time::sleep(LOOK).await;
+        // Weak references, so that this task does not keep a stopped team alive.
         let (Some(paused), Some(swarm)) = (paused.upgrade(), swarm.upgrade()) else { return };
         let config = swarm.config();
         let today = budget::day(unix_ms(), &zone).name;
@@ -323,6 +326,7 @@ impl Oversight for TeamOversight {
     }
 
     fn settle(&self, reservation: Reservation, taken: Taken) {
+        // An id that is not in the table was settled before, so a second call changes nothing.
         let Ok(id) = i64::try_from(reservation.id()) else { return };
         let Some(call) = lock(&self.calls).remove(&id) else { return };
         self.swarm.store().settle_usage(id, self.settled(&call, taken, reservation.seen()));

@@ -97,9 +97,9 @@ async fn a_count_that_is_too_small_to_be_true_does_not_count() {
         // 69 KB for ten tokens.
         ((5, 5), Seen { input: 20_000, output: 17_664 }, 37_664),
         ((5, 50), Seen { input: 20_000, output: 60 }, 20_050),
-        // Of a short text an estimate says little.
+        // For a short text the estimate is too inexact.
         ((10, 5), Seen { input: 3_900, output: 3_900 }, 15),
-        // An estimate is no count: a little less than it is believed, and more always.
+        // An estimate is not a count: slightly less than the estimate is accepted, and more is always accepted.
         ((1_500, 700), Seen { input: 2_000, output: 1_000 }, 2_200),
         ((9_000, 5_000), Seen { input: 2_000, output: 10 }, 14_000),
         ((5, 5), Seen::default(), 10),
@@ -362,7 +362,7 @@ async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_f
     let there = call("tester", "dm:coder");
     store.take_item(there.session.clone(), there.turn).await.unwrap().unwrap();
     let _second = rig.watch.reserve(&there).await.unwrap();
-    // A task that came of the task, and a session begun in it.
+    // A task that was created within the task, and a session that was begun in it.
     let coder: AgentId = "coder".parse().unwrap();
     rig.swarm.send_message(&by("tester", &there.session, there.turn), &coder, "mend it", None).await.unwrap();
     let back = call("coder", "dm:tester");
@@ -373,6 +373,6 @@ async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_f
     store.charge_session(spawned.session.clone(), dev).await.unwrap();
     let Paused(why) = rig.watch.reserve(&spawned).await.unwrap_err();
     assert!(why.contains("the budget of channel dev") && why.contains("3000 of 3500"), "{why}");
-    // What nobody asked for from there is not the channel's.
+    // A session that nobody started from the channel is not charged to it.
     assert!(rig.watch.reserve(&call("coder", "dm:tester")).await.is_ok());
 }

@@ -1,4 +1,4 @@
-//! Agents that a used-up budget keeps from asking their models, and the word that channels get of it.
+//! Agents that can't call their models because a budget is used up, and the messages about it in channels.
 
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -10,33 +10,33 @@ use crate::error::chain;
 use crate::id::{AgentId, ChannelId};
 use crate::store::{NewPost, Posted, StoreError, Wake};
 
-/// A pause of an agent. Its channels are told of it once a day each.
+/// A pause of an agent. Each of its channels is told once a day.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Pause {
-    /// When it began, in Unix milliseconds.
+    /// Start of the pause in Unix milliseconds.
     pub since: i64,
-    /// When the day of the budget ends, in Unix milliseconds; `None` where that is beyond all calendars.
+    /// End of the budget's day in Unix milliseconds. `None` if that is beyond the supported calendar.
     pub until: Option<i64>,
-    /// The budget that is used up, and how far.
+    /// The budget that is used up, with the amounts.
     pub reason: String,
-    /// The day of the budget.
+    /// The day of the budget, for example `2026-02-28`.
     #[serde(skip)]
     pub day: String,
-    /// A name for the budget as it is now, for [`crate::store::Store::note_budget`].
+    /// Key of the budget with its current limits, for [`crate::store::Store::note_budget`].
     #[serde(skip)]
     pub budget: String,
 }
 
-/// All pauses of now.
+/// The current pauses by agent.
 pub(super) type Pauses = std::sync::Mutex<BTreeMap<AgentId, Pause>>;
 
 impl Swarm {
-    /// Takes note that an agent pauses, and says so in every channel where something waits for it. A pause that
-    /// goes on keeps its beginning.
+    /// Records that an agent is paused, and reports it in every channel with unread messages for the agent. A pause
+    /// that continues keeps its start time.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says, where the channels can't be told.
+    /// Returns [`StoreError`] if the pause can't be reported in a channel. It is recorded all the same.
     pub async fn pause(&self, agent: &AgentId, mut pause: Pause) -> Result<(), StoreError> {
         {
             let mut paused = self.pauses();
@@ -51,12 +51,12 @@ impl Swarm {
         Ok(())
     }
 
-    /// Takes note that an agent may ask its model again.
+    /// Records that an agent may call its model again.
     pub fn resume(&self, agent: &AgentId) {
         self.pauses().remove(agent);
     }
 
-    /// Agents that pause now.
+    /// Returns the agents that are paused now.
     #[must_use]
     pub fn paused(&self) -> BTreeMap<AgentId, Pause> {
         let now = unix_ms();
@@ -65,7 +65,7 @@ impl Swarm {
         paused.clone()
     }
 
-    /// Says in a channel which of those that a message calls pause, and why.
+    /// Reports in a channel which of the agents that a message calls are paused, and why.
     pub(super) async fn tell_of_pauses(&self, new: &NewPost, posted: &Posted) {
         if new.wake == Wake::Nobody {
             return;
@@ -76,6 +76,7 @@ impl Swarm {
         }
         let config = self.config();
         for agent in &posted.recipients {
+            // Active agents start turns on plain messages too, so every message calls them.
             let looks_by_itself =
                 config.agent(agent).is_some_and(|agent| standing::mode(agent.role) == Mode::Active);
             let is_called = new.wake == Wake::AtOnce || new.mentions.has(agent) || looks_by_itself;
@@ -86,11 +87,11 @@ impl Swarm {
         }
     }
 
-    /// Says that an agent pauses, once a day in each channel for each budget.
+    /// Reports a pause in a channel, once a day for each budget.
     pub(super) async fn say_pause(&self, channel: &ChannelId, pause: &Pause) -> Result<(), StoreError> {
         let is_new = self.store.note_budget(pause.day.clone(), channel.clone(), pause.budget.clone()).await?;
         if is_new {
-            // In a box: a post leads here.
+            // Boxed, because posting leads back to this function and the future would have infinite size.
             let said = Box::pin(self.say_as_system(channel, pause.reason.clone(), false)).await;
             if let Err(error) = said {
                 tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");

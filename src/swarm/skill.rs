@@ -1,4 +1,4 @@
-//! Skills: what a person has written down about how something is done, `skills/<name>/SKILL.md` in the home.
+//! Skills: instructions that a person has written, in `skills/<name>/SKILL.md` below the home.
 
 use std::path::{Path, PathBuf};
 
@@ -8,29 +8,26 @@ use crate::home::beneath::BeneathError;
 use crate::home::shared;
 use crate::id::{FolderName, IdError};
 
-/// The largest skill that is read, in bytes.
+/// Maximum size of a skill that is read, in bytes.
 pub const MAX_READ: u64 = 1024 * 1024;
 
-/// Why a skill could not be read. The texts are for a model.
+/// An error from reading a skill. The texts are written for a model.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillError {
-    /// Not a name that a skill can have.
+    /// The name is not valid for a skill.
     #[error(transparent)]
     Name(#[from] IdError),
-    /// There is none with this name.
+    /// No skill has this name.
     #[error("there is no skill {name}: {}", those_that_are(.known))]
     Unknown {
-        /// As it was given.
         name: FolderName,
-        /// Those that are there.
+        /// The names of existing skills.
         known: Vec<FolderName>,
     },
-    /// Its file could not be opened.
+    /// The skill's file could not be opened or read.
     #[error("the skill {name} can't be read")]
     File {
-        /// Which.
         name: FolderName,
-        /// Why.
         #[source]
         source: BeneathError,
     },
@@ -45,25 +42,25 @@ pub struct Skills {
 }
 
 impl Skills {
-    /// Those of this home.
     #[must_use]
     pub fn new(home: &Home) -> Self {
         Self { folder: home.skills() }
     }
 
-    /// Their names, in order.
+    /// Returns the names of all skills, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<FolderName> {
         shared::names(&self.folder)
     }
 
-    /// The text of one.
+    /// Returns the text of a skill.
     ///
     /// # Errors
     ///
-    /// As [`SkillError`] says.
+    /// Returns [`SkillError::Unknown`] if there is no such skill, and [`SkillError::File`] if its file can't be read or
+    /// is too large.
     pub fn read(&self, name: &FolderName) -> Result<String, SkillError> {
-        // Below the folder of all skills: `name` is one component, and no link is followed.
+        // Opened below the skills folder: `name` is one path component, and no symbolic link is followed.
         let path = Path::new(name.as_str()).join("SKILL.md");
         match shared::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),

@@ -1,5 +1,5 @@
-//! How each agent stands: its base mode, whether it sleeps, whether it is frozen. Mode and sleep are
-//! separate: waking returns an agent to its mode, whatever that is.
+//! The state of each agent: its base mode, and if it sleeps or is frozen. Mode and sleep are separate: waking returns
+//! an agent to its mode.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ use crate::config::{Agent, Role};
 use crate::id::AgentId;
 use crate::store::{AgentState, Frozen, Level, StoreError};
 
-/// What starts an agent's turns: workers look after their channels by themselves, the others are called.
+/// Returns what starts an agent's turns. Workers check their channels by themselves. The other roles run only when they
+/// are called.
 #[must_use]
 pub const fn mode(role: Role) -> Mode {
     match role {
@@ -27,7 +28,7 @@ fn event(agent: &Agent, state: Option<&AgentState>, frozen: &Frozen) -> Event {
         mode: mode(agent.role),
         asleep: state.is_some_and(|state| state.asleep_at.is_some()),
         frozen: frozen.holds(&agent.id),
-        // Where another model answers in its place, one provider's silence is no reason to let it rest.
+        // If another provider's model can answer instead, the agent is not held back when one provider is down.
         provider: agent
             .model
             .as_ref()
@@ -38,11 +39,7 @@ fn event(agent: &Agent, state: Option<&AgentState>, frozen: &Frozen) -> Event {
 }
 
 impl Swarm {
-    /// How all agents stand now, as the scheduler is told.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns the state of all agents, as events for the scheduler.
     pub fn agent_events(&self) -> Result<Vec<Event>, StoreError> {
         let states: HashMap<AgentId, AgentState> =
             self.store.agent_states()?.into_iter().map(|state| (state.agent.clone(), state)).collect();
@@ -55,17 +52,14 @@ impl Swarm {
         Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id), &frozen)).collect())
     }
 
-    /// Tells the scheduler how one agent stands, after that changed.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Tells the scheduler the current state of one agent, after it changed.
     pub fn tell_standing(&self, agent: &AgentId) -> Result<(), StoreError> {
         let config = self.config();
         let Some(found) = config.agent(agent) else { return Ok(()) };
         let state = self.store.agent_state(agent)?;
         let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
         if is_asleep {
+            // An existing entry is kept, because it knows the turn in which the agent went to sleep.
             self.asleep().entry(agent.clone()).or_insert(None);
         } else {
             self.asleep().remove(agent);
@@ -74,28 +68,21 @@ impl Swarm {
         Ok(())
     }
 
-    /// Puts an agent to sleep; says whether it was awake.
-    ///
-    /// # Errors
-    ///
-    /// As [`SwarmError`] says.
+    /// Puts an agent to sleep. Returns `true` if it was awake.
     pub async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
         let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
         let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
         let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
         if changed {
             self.bell.publish("agent.slept", &json!({"agent": agent}));
+            // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
             self.asleep().insert(agent.clone(), by.turn);
             self.tell_standing(agent)?;
         }
         Ok(changed)
     }
 
-    /// Wakes an agent; says whether it slept.
-    ///
-    /// # Errors
-    ///
-    /// As [`SwarmError`] says.
+    /// Wakes an agent. Returns `true` if it slept.
     pub async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
         if !self.asleep().contains_key(agent) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What a channel is called and what it is about: both can change, its id stays.
+//! Display names and topics of channels. Both can change, but the id stays.
 
 use serde_json::json;
 
@@ -9,25 +9,25 @@ use crate::clock::unix_ms;
 use crate::id::ChannelId;
 use crate::store::{Channel, ChannelState, Level};
 
-/// The most characters of a shown name.
+/// Maximum number of characters of a display name.
 pub const MAX_NAME: usize = 80;
 
-/// What of a channel is to be another.
+/// A change of a channel's name or topic. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
 pub struct Title {
-    /// The name that people are shown.
+    /// The display name.
     pub name: Option<String>,
-    /// What it is about.
     pub topic: Option<String>,
 }
 
 impl Swarm {
-    /// Gives a channel another shown name or topic, and says so in it. Its members hear of it with the next message.
+    /// Changes a channel's display name or topic and posts a message about it. Members get that message with the next
+    /// one that wakes them.
     ///
     /// # Errors
     ///
-    /// [`SwarmError::NoChannel`], [`SwarmError::Archived`], [`SwarmError::Invalid`] for a text that is empty or too
-    /// long, and those of the database.
+    /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Archived`] if it is archived, and
+    /// [`SwarmError::Invalid`] if a text is empty or too long.
     pub async fn retitle(&self, by: &By, id: &ChannelId, title: Title) -> Result<Channel, SwarmError> {
         let known = self.channel(id)?;
         if known.state == ChannelState::Archived {
@@ -51,6 +51,7 @@ impl Swarm {
         let entry = by.entry(action, known.id.as_str(), Level::Green, changes.join("; "));
         let notice = system(&known.id, text, unix_ms());
         let posted = self.store.retitle_channel(known.id.clone(), name, topic, notice, entry).await?;
+        // The channel was read before the change, so it may have been archived in between.
         let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         self.bell.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
         self.bell

@@ -1,6 +1,6 @@
-//! Operations on an agent that take several steps, as its removal. Each is written down before it begins
-//! ([`pending`]), each of its steps may be done again, and whoever finds one that was interrupted finishes it: the same
-//! command, a gateway at its start and every minute, `flock doctor --fix`.
+//! Operations on an agent that take several steps, for example its removal. Each is recorded before it begins
+//! ([`pending`]), and each of its steps can be repeated. An interrupted operation is finished by whoever finds it: the
+//! same command, a gateway at its start and every minute, or `flock doctor --fix`.
 
 mod removal;
 pub mod rename;
@@ -22,52 +22,50 @@ use crate::sandbox::SandboxError;
 use crate::store::StoreError;
 use crate::swarm::{Swarm, SwarmError};
 
-/// What of an operation is not the home's own: the sandbox, the packages, OpenClaw.
+/// The parts of an operation outside of the home: the sandbox, the packages, and OpenClaw.
 pub trait Hands: Send + Sync {
-    /// Ends the agent's turns and removes its sandbox; why that was not possible.
+    /// Ends the agent's turns and removes its sandbox. Returns the reason if that fails.
     fn release<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Takes the agent's packages away; why that was not possible. Where there is no package store there are none.
+    /// Removes the agent's packages. Returns the reason if that fails. Without a package store there is nothing to do.
     fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Gives the agent's packages to another id; why that was not possible. Where there is no package store there are none.
+    /// Moves the agent's packages to another id. Returns the reason if that fails. Without a package store there is
+    /// nothing to do.
     fn rename_packages<'a>(&'a self, old: &'a AgentId, new: &'a AgentId)
     -> BoxFuture<'a, Result<(), String>>;
 
-    /// Waits until no OpenClaw runs that has this agent; whether it came to that.
+    /// Waits until no running OpenClaw has this agent. Returns `false` if one still has it.
     fn openclaw_drops<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, bool>;
 }
 
-/// Why an operation was not finished. It stays written down.
+/// An operation that could not be finished. Its record stays, so that it is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
-    /// The home failed.
+    /// A file or lock of the home failed.
     #[error(transparent)]
     Home(#[from] HomeError),
     /// The configuration could not be changed.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The team or its database failed.
+    /// A change of the team or its database failed.
     #[error(transparent)]
     Swarm(#[from] SwarmError),
     /// A folder could not be deleted.
     #[error("failed to delete {}", path.display())]
     Delete {
-        /// What stayed of it.
+        /// The path that could not be deleted.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The agent's packages could not be taken away or given to its new id.
+    /// The agent's packages could not be removed or moved to its new id.
     #[error("failed to move or take away the packages of {agent}: {reason}")]
     Packages {
-        /// The agent.
         agent: AgentId,
-        /// Why.
         reason: String,
     },
-    /// OpenClaw would write the agent's conversations again.
+    /// A running OpenClaw still has the agent and would write its conversations again.
     #[error("OpenClaw still has the agent {0}: its conversations there are as they were")]
     OpenClaw(AgentId),
 }
@@ -104,12 +102,12 @@ impl Explain for OperationError {
     }
 }
 
-/// Does all steps of an operation and strikes it out. Call it with [`pending::lock`] held. Gives what is to be said of
-/// it: steps that failed and that nothing depends on.
+/// Does all steps of an operation and removes its record. The caller must hold [`pending::lock`]. Returns warnings
+/// about failed steps on which nothing depends.
 ///
 /// # Errors
 ///
-/// If a step failed; the operation stays written down, and the next call begins with its first step again.
+/// Returns [`OperationError`] if a step fails. The record stays, and the next call begins with the first step again.
 pub async fn finish(
     swarm: &Swarm,
     hands: &dyn Hands,
@@ -131,12 +129,12 @@ pub async fn finish(
     Ok(warnings)
 }
 
-/// Finishes every operation that was interrupted, as [`finish`] does; one that another process is at is left to it.
-/// Gives each with how it ended.
+/// Finishes every interrupted operation, as [`finish`] does, and returns the result of each. Does nothing if another
+/// process holds the lock, because that process finishes them.
 ///
 /// # Errors
 ///
-/// If it can't be found out which there are.
+/// Returns [`HomeError`] if the list of operations can't be read or the lock can't be taken.
 pub async fn finish_all(
     swarm: &Swarm,
     hands: &dyn Hands,
@@ -150,7 +148,7 @@ pub async fn finish_all(
         lock => lock?,
     };
     let mut ended = Vec::new();
-    // Read again: another process may have finished one until now.
+    // Read again: another process may have finished some before the lock was taken.
     let all = pending::all(home)?.into_iter();
     for pending in all.filter(|pending| may_finish(home, pending)) {
         let how = finish(swarm, hands, pending.clone()).await;
@@ -159,18 +157,18 @@ pub async fn finish_all(
     Ok(ended)
 }
 
-/// Whether an operation can be finished here: the home's part of a rename is only done while no gateway runs.
+/// Returns `true` if an operation can be finished here. The home's part of a rename is done only while no gateway runs.
 fn may_finish(home: &Home, pending: &Pending) -> bool {
     let is_rename = matches!(pending.operation, Operation::Rename { .. });
     !is_rename || pending.configured || !Lock::is_held(&home.gateway_lock()).unwrap_or(true)
 }
 
-/// Gives an agent's packages to another id, where the home has a package store. An engine that does not answer has none
-/// that could be asked.
+/// Moves an agent's packages to another id, if the home has a package store. An engine that is not available counts as
+/// having none.
 ///
 /// # Errors
 ///
-/// In the store's words.
+/// Returns the package store's error as text.
 pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
     match packages.rename_if_any(old, new).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
@@ -180,12 +178,11 @@ pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId
     }
 }
 
-/// Takes an agent's packages away, where the home has a package store. An engine that does not answer has none that
-/// could be asked.
+/// Removes an agent's packages, if the home has a package store. An engine that is not available counts as having none.
 ///
 /// # Errors
 ///
-/// In the store's words.
+/// Returns the package store's error as text.
 pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
     match packages.forget_if_any(agent).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
@@ -195,14 +192,14 @@ pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(
     }
 }
 
-/// Deletes a folder with all in it. Links in it are removed, not followed.
+/// Deletes a folder with its contents. Symbolic links in it are removed and not followed.
 fn delete(folder: &Path) -> Result<(), OperationError> {
     let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     clear(above, Path::new(name))
         .map_err(|(stuck, _)| OperationError::Delete { path: stuck.path, source: stuck.error })
 }
 
-/// The folders of the home that are an agent's. A workspace elsewhere is a person's own folder and is not one of them.
+/// Returns the agent's folders in the home. A workspace elsewhere is a folder of the user and does not belong to them.
 fn own_folders(home: &Home, agent: &AgentId, workspace: &Path) -> Vec<PathBuf> {
     let mut folders = vec![home.agent(agent)];
     if workspace == home.workspace(agent) {

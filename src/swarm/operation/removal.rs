@@ -1,4 +1,4 @@
-//! An agent's removal, step by step.
+//! The steps of an agent's removal.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::openclaw::{identity, state};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
 
-/// A removal that is being done, or done again.
+/// A removal that runs for the first time or is repeated.
 pub struct Removal<'a> {
     pub swarm: &'a Swarm,
     pub hands: &'a dyn Hands,
@@ -21,8 +21,8 @@ pub struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// Does every step, in an order in which nothing that is gone is written again: first nobody starts a turn of the
-    /// agent any more, then its turns end, then what they wrote goes.
+    /// Does every step. The order makes sure that nothing is written again after it was deleted: first no new turn of
+    /// the agent can start, then its turns end, and then their data is deleted.
     pub async fn run(&self) -> Result<Vec<String>, OperationError> {
         let mut warnings = Vec::new();
         self.take_from_configuration()?;
@@ -47,7 +47,7 @@ impl Removal<'_> {
             return Ok(());
         }
         match config::edit(self.home(), |document| agents::remove(document, &self.pending.agent)) {
-            // Killed between this step and its note; or a person took it out by hand.
+            // An earlier run was killed between this step and its record, or a person removed the entry by hand.
             Ok(()) | Err(ConfigError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -55,11 +55,12 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Takes back what the agent was granted, and refuses what it still waits for: an agent that gets the same id later
-    /// is another one.
+    /// Revokes the agent's grants and refuses its pending requests. An agent that gets the same id later must not
+    /// inherit them.
     async fn revoke(&self) -> Result<(), OperationError> {
         let (store, agent) = (self.swarm.store(), &self.pending.agent);
         store.revoke_grants(agent.clone(), None, self.entry("request.revoke"), unix_ms()).await?;
+        // Recorded only once per operation, even if the steps are repeated.
         store.audit_once(self.entry("agent.remove"), self.pending.begun_at, unix_ms()).await?;
         Ok(())
     }
@@ -76,8 +77,8 @@ impl Removal<'_> {
         }
     }
 
-    /// Deletes what is the agent's: rows before files, since a row whose file is gone would begin the next one's
-    /// transcript in its name, and a file without its row is nobody's.
+    /// Deletes the agent's data. Rows go before files: a row without its file would begin the transcript of the next
+    /// agent with this id, but a file without its row belongs to nobody.
     async fn purge(&self) -> Result<(), OperationError> {
         let agent = &self.pending.agent;
         self.swarm.store().forget_agent(agent.clone()).await?;
@@ -90,7 +91,7 @@ impl Removal<'_> {
         if conversations.is_empty() {
             return Ok(());
         }
-        // One that runs would write them again as long as it has the agent.
+        // A running OpenClaw that still has the agent would write them again.
         if !self.hands.openclaw_drops(agent).await {
             return Err(OperationError::OpenClaw(agent.clone()));
         }

@@ -1,4 +1,4 @@
-//! Another id for an agent, step by step.
+//! The steps of changing an agent's id.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,13 @@ use crate::id::AgentId;
 use crate::openclaw::{identity, state};
 use crate::store::{AuditEntry, Level, Store};
 
-/// Does the part of a rename that is the home's own: database, folders, configuration. No gateway of the home may run,
-/// since it would go on with the old id. Done already, it does nothing. Call it with [`pending::lock`] held.
+/// Does the part of a rename that belongs to the home: database, folders, configuration. No gateway of the home may
+/// run, because it would continue with the old id. Does nothing if this part was done before. The caller must hold
+/// [`pending::lock`].
 ///
 /// # Errors
 ///
-/// If a step failed; the operation stays written down.
+/// Returns [`OperationError`] if a step fails. The record of the operation stays.
 pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pending, OperationError> {
     let done = Pending { configured: true, ..pending.clone() };
     let Operation::Rename { to, workspace, .. } = &pending.operation else { return Ok(done) };
@@ -35,6 +36,7 @@ pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pe
         turn: None,
     };
     store.rename_agent(old.clone(), to.clone(), entry, unix_ms()).await?;
+    // The rows must be on disk before the folders move: otherwise a power failure could leave the rows with the old id.
     store.sync().await?;
     rename(&home.agent(old), &home.agent(to))?;
     if *workspace == home.workspace(old) {
@@ -42,7 +44,7 @@ pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pe
     }
     match config::edit(home, |document| agents::rename(document, home, old, to)) {
         Ok(()) => {}
-        // Killed between this step and its note.
+        // An earlier run was killed between this step and its record.
         Err(error @ (ConfigError::Exists(_) | ConfigError::Unknown(_))) => {
             let config = config::read(home)?;
             if config.agent(to).is_none() || config.agent(old).is_some() {
@@ -55,7 +57,7 @@ pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pe
     Ok(done)
 }
 
-/// Does the rest of it: what is the engine's and OpenClaw's. Gives what is to be said of it.
+/// Does the rest of a rename, which concerns the engine and OpenClaw. Returns warnings about failed steps.
 pub(super) async fn elsewhere(
     home: &Home,
     hands: &dyn Hands,
@@ -83,7 +85,7 @@ pub(super) async fn elsewhere(
     Ok(warnings)
 }
 
-/// Moves a folder, unless it has been moved. One that is in the way stays there.
+/// Moves a folder, unless it was moved before. An existing target is never overwritten.
 fn rename(from: &Path, to: &Path) -> Result<(), OperationError> {
     let fail = |source| HomeError::Io { verb: "move", path: from.to_owned(), source };
     relocate(from, to).map_err(|source| fail(source).into())

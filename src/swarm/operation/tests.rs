@@ -8,7 +8,7 @@ use crate::swarm::By;
 use crate::swarm::channel::Wanted;
 use crate::swarm::testing::Team;
 
-/// Where an operation is interrupted.
+/// The step at which an operation is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Breaks {
     Never,
@@ -17,7 +17,7 @@ enum Breaks {
     AtOpenClaw,
 }
 
-/// Hands that are cut off at a step: their future never ends, as that of a process that was killed.
+/// A fake whose future never ends at the chosen step, which simulates a killed process.
 struct Cut {
     at: Breaks,
     calls: Mutex<Vec<&'static str>>,
@@ -70,7 +70,7 @@ fn coder() -> AgentId {
     "coder".parse().unwrap()
 }
 
-/// A team whose coder has a session, a membership, something that waits for it, and files.
+/// A team whose coder has a session, a membership, unread messages, and files.
 async fn team() -> Team {
     let team = Team::new();
     let home = team.swarm.home();
@@ -110,7 +110,7 @@ fn removal(team: &Team, purge: bool) -> Pending {
     }
 }
 
-/// All that there is of the coder.
+/// Returns every trace of the coder.
 fn traces(team: &Team) -> Vec<String> {
     let (home, id) = (team.swarm.home(), coder());
     let mut found = Vec::new();
@@ -194,7 +194,7 @@ async fn a_step_that_fails_leaves_the_operation_written_down() {
     let found = pending::read(team.swarm.home(), &coder()).unwrap().unwrap();
     assert!(found.configured && found.purges());
     assert_eq!(found.command(), "flock remove coder --purge");
-    // Another process is at it.
+    // Another process is working on it.
     let lock = pending::try_lock(team.swarm.home()).unwrap();
     assert!(finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap().is_empty());
     drop(lock);
@@ -202,7 +202,7 @@ async fn a_step_that_fails_leaves_the_operation_written_down() {
     assert_eq!(traces(&team), Vec::<String>::new());
 }
 
-/// Hands whose package store does not do what it is asked.
+/// A fake whose package store refuses every request.
 struct Refusing;
 
 impl Hands for Refusing {
@@ -234,7 +234,7 @@ async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_t
     for at in [Breaks::AtRelease, Breaks::AtPackages, Breaks::AtOpenClaw] {
         let team = team().await;
         let (home, maker) = (team.swarm.home(), "maker".parse::<AgentId>().unwrap());
-        // Another agent's session with it is with the new id, too.
+        // Another agent's session with the renamed one gets the new id too.
         let theirs = NewSession { key: "agent:tester:flock:dm:coder".parse().unwrap(), file: "two".into() };
         team.store.make_session(theirs, 1).await.unwrap();
         let pending = rename_to(&team, "maker");
