@@ -1,4 +1,4 @@
-//! How an agent is told of messages.
+//! Renders the notifications of new messages that an agent gets.
 //!
 //! ```text
 //! [Channel: #build]
@@ -26,13 +26,11 @@ use crate::store::MOST_COUNTED;
 /// A message in a notification.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
-    /// Its number.
     pub seq: u64,
-    /// Who said it.
     pub author: &'a Party,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: usize,
-    /// What it says; `None` where it is only to be named.
+    /// The message's text. `None` if the message is only listed.
     pub text: Option<&'a str>,
 }
 

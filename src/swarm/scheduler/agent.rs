@@ -1,4 +1,4 @@
-//! One agent as the scheduler sees it: its pace, what waits for it, and what keeps it from starting.
+//! One agent in the scheduler: its pace, its waiting sessions, and what prevents it from starting a turn.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use super::lanes::Wait;
 use super::{Mode, Priority, Settings};
 use crate::id::{AgentId, SessionKey};
 
-/// From so many failed turns in a row on, an agent waits as a whole and runs one turn at a time.
+/// Number of consecutive failed turns from which on the whole agent backs off and runs only one turn at a time.
 const FAILING: u32 = 3;
 
-/// What others say about an agent.
+/// The properties of an agent that others report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Profile {
     pub(super) mode: Mode,
@@ -18,12 +18,12 @@ pub(super) struct Profile {
     pub(super) provider: Option<String>,
 }
 
-/// An agent's own shares of the jitters, always the same for one id.
+/// The agent's part of each jitter. It depends only on the agent's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     tick: i64,
     slow: i64,
-    /// How far into [`Settings::spread`] its place is.
+    /// The agent's offset within [`Settings::spread`].
     pub(super) offset: i64,
 }
 
@@ -38,7 +38,8 @@ impl Pace {
     }
 }
 
-/// FNV-1a with a final mix, so that ids that differ in their last character are far apart.
+/// Hashes a text with FNV-1a and a final mix, so that ids that differ only in their last character get very different
+/// values.
 fn hash(text: &str) -> u64 {
     let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -48,38 +49,38 @@ fn hash(text: &str) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// A part of `whole`, from 0 to `whole`, by the upper half of the hash.
+/// Returns a part of `whole`, from 0 to `whole`, chosen by the upper half of the hash.
 fn share(hash: u64, whole: i64) -> i64 {
     let part = (i128::from(whole.max(0)) * i128::from(hash >> 32)) >> 32;
     i64::try_from(part).unwrap_or(0)
 }
 
-/// One agent.
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) profile: Profile,
     pub(super) pace: Pace,
-    /// Removed, with a turn that still runs.
+    /// Set if the agent was removed while a turn still runs.
     pub(super) is_gone: bool,
+    // Times are in milliseconds of the scheduler's own clock.
     pub(super) last_tick: Option<i64>,
     pub(super) asleep_since: Option<i64>,
-    /// No tick before.
+    /// No tick happens before this time.
     pub(super) quiet_until: i64,
-    /// Until when; `i64::MAX` is for good.
+    /// End of a pause. `i64::MAX` means that it ends only by [`super::Event::Resumed`].
     pub(super) paused_until: Option<i64>,
-    /// Failed turns in a row.
+    /// Number of consecutive failed turns.
     pub(super) failures: u32,
     pub(super) retry_at: i64,
     pub(super) running: BTreeSet<SessionKey>,
-    /// When it was given a place last, as a number that grows.
+    /// The number of the agent's last start. It grows with each start in the team.
     pub(super) served: u64,
     /// Sessions whose last turn failed, until they are tried again.
     pub(super) retrying: BTreeSet<SessionKey>,
     /// Sessions that wait for the next tick.
     pub(super) plain: BTreeSet<SessionKey>,
-    /// Sessions that wait for a place, by priority and oldest first.
+    /// Sessions that wait for a slot, by priority and oldest first.
     pub(super) queue: [BTreeSet<(u64, SessionKey)>; 3],
-    /// How it stands in the lanes, and in whose.
+    /// The agent's entry in the lanes, with the provider if it stands in the lanes of a provider that is down.
     pub(super) place: Option<(Option<String>, Wait)>,
 }
 
@@ -104,12 +105,13 @@ impl Agent {
         }
     }
 
-    /// When plain messages may start turns again; `None` where they never do.
+    /// Returns the time from which plain messages may start turns again. `None` if they never do.
     pub(super) fn tick_at(&self) -> Option<i64> {
         if self.profile.mode == Mode::Reactive {
             return None;
         }
         let after = |last: Option<i64>, wait: i64| last.map_or(i64::MIN, |at| at.saturating_add(wait));
+        // A sleeping agent waits from the moment it fell asleep, so that falling asleep does not cause a tick.
         let due = if self.profile.asleep {
             after(self.last_tick.max(self.asleep_since), self.pace.slow)
         } else {
@@ -118,7 +120,7 @@ impl Agent {
         Some(due.max(self.quiet_until))
     }
 
-    /// Whether it may start nothing until somebody says otherwise, or a turn of its own ends.
+    /// Returns `true` if the agent can start nothing until an event changes that.
     fn is_held(&self) -> bool {
         self.is_gone
             || self.profile.frozen
@@ -126,23 +128,23 @@ impl Agent {
             || (self.failures >= FAILING && !self.running.is_empty())
     }
 
-    /// The time before which it may start nothing.
+    /// Returns the time before which the agent can start nothing.
     fn free_at(&self) -> i64 {
         self.paused_until.unwrap_or(i64::MIN).max(self.retry_at)
     }
 
-    /// Whether a turn of it may start, as far as it goes by the agent.
+    /// Returns `true` if the agent itself allows the start of a turn.
     pub(super) fn is_free(&self, now: i64) -> bool {
         !self.is_held() && self.free_at() <= now
     }
 
-    /// The priorities that it waits with; `None` where it does not wait.
+    /// Returns the priorities with which the agent waits. `None` if it does not wait or may not start.
     pub(super) fn wait(&self, now: i64) -> Option<Wait> {
         let levels = [0, 1, 2].map(|level: usize| !self.queue[level].is_empty());
         (levels.contains(&true) && self.is_free(now)).then_some(Wait { levels, served: self.served })
     }
 
-    /// When something about it changes by itself.
+    /// Returns the next time at which the agent's state changes without an event.
     pub(super) fn next_change(&self, now: i64) -> Option<i64> {
         if self.is_held() {
             return None;
@@ -154,7 +156,7 @@ impl Agent {
         place.into_iter().chain(tick).min()
     }
 
-    /// A turn of it failed by its own fault.
+    /// Records a turn that failed by the agent's own fault.
     pub(super) fn failed(&mut self, now: i64, settings: &Settings) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= FAILING {
@@ -162,18 +164,18 @@ impl Agent {
         }
     }
 
-    /// A turn of it went well.
+    /// Records a turn that ended well.
     pub(super) fn succeeded(&mut self) {
         self.failures = 0;
         self.retry_at = i64::MIN;
     }
 
-    /// The sessions that wait, whatever for.
+    /// Returns the number of sessions that wait for any reason.
     pub(super) fn waiting(&self) -> usize {
         self.retrying.len() + self.plain.len() + self.queue.iter().map(BTreeSet::len).sum::<usize>()
     }
 
-    /// The oldest session that waits with a priority.
+    /// Returns the oldest session that waits with a priority.
     pub(super) fn oldest(&self, priority: Priority) -> Option<&SessionKey> {
         self.queue[priority as usize].first().map(|(_, session)| session)
     }

@@ -1,19 +1,19 @@
-//! What is known of a provider that is down.
+//! The circuit breaker of a provider that is down.
 
 use super::{Backoff, lanes::Lanes};
 use crate::id::SessionKey;
 
-/// Nothing of the provider's agents is started but, from time to time, one turn that shows whether it is
-/// back.
+/// An open circuit breaker. No turn of the provider's agents starts, except a probe from time to time that shows if the
+/// provider is back.
 #[derive(Clone, Debug)]
 pub(super) struct Breaker {
     pub(super) opened_at: i64,
     pub(super) probe_at: i64,
-    /// Probes that failed.
+    /// Number of failed probes.
     pub(super) failures: u32,
-    /// The turn that probes.
+    /// The session whose turn is the current probe.
     pub(super) probe: Option<SessionKey>,
-    /// The provider's agents that would run.
+    /// The provider's agents that would run if it were up.
     pub(super) held: Lanes,
 }
 
@@ -28,9 +28,11 @@ impl Breaker {
         }
     }
 
-    /// The turn was the probe and did not show that the provider is back.
+    /// Records that the probe ended without showing that the provider is back.
     pub(super) fn probed(&mut self, is_down: bool, now: i64, waits: Backoff) {
         self.probe = None;
+        // Only a failure of the provider counts. A probe that failed for another reason is repeated after the same
+        // wait.
         self.failures = self.failures.saturating_add(u32::from(is_down));
         self.probe_at = now.saturating_add(waits.after(self.failures.saturating_add(1)));
     }

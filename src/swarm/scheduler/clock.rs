@@ -1,16 +1,16 @@
-//! Time that never goes back. A machine's clock may be set; waits that were counted from a later hour would
-//! then last for hours.
+//! A clock that never goes back. The machine's clock may be set back, and a deadline computed before that would then be
+//! hours away.
 
-/// Turns the machine's time into one that only grows, and back.
+/// Converts the machine's time to a time that only grows, and back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// How far the machine's clock was set back in all.
+    /// The total by which the machine's clock was set back, in milliseconds.
     lost: i64,
     last: Option<i64>,
 }
 
 impl Clock {
-    /// The time, by the machine's.
+    /// Returns the monotonic time for a machine time.
     pub(super) fn read(&mut self, now: i64) -> i64 {
         let last = self.last.unwrap_or(now);
         self.lost = self.lost.max(last.saturating_sub(now));
@@ -19,12 +19,12 @@ impl Clock {
         time
     }
 
-    /// A time to come, as the machine's clock says it.
+    /// Converts a monotonic time to the machine's clock.
     pub(super) const fn shown(self, time: i64) -> i64 {
         time.saturating_sub(self.lost)
     }
 
-    /// A time of the machine's clock.
+    /// Converts a time of the machine's clock to monotonic time.
     pub(super) const fn taken(self, shown: i64) -> i64 {
         shown.saturating_add(self.lost)
     }

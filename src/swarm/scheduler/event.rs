@@ -1,85 +1,80 @@
-//! What a scheduler is told, and what it wants done.
+//! The scheduler's inputs (events) and outputs (effects).
 
 use crate::id::{AgentId, SessionKey};
 
-/// What starts an agent's turns; not whether it sleeps.
+/// The messages that start an agent's turns. Independent of sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Plain messages too, at its pace.
+    /// Plain messages also start turns, at the agent's pace.
     Active,
-    /// Only what is urgent; plain messages are delivered along with that.
+    /// Only urgent messages start turns. Plain messages are delivered together with them.
     Reactive,
 }
 
-/// Whose turn takes a free place first: a person's before the team's own.
+/// The priority for a free slot. People come before the team itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// A person wrote.
     Human,
-    /// A mention, a direct message, a change of membership.
+    /// A mention, a direct message, or a change of membership.
     Mention,
     /// Any other message.
     Message,
 }
 
-/// When a session shall see what is new.
+/// The time at which a session has to see new messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// At once, whatever the agent's mode and whether it sleeps or not.
+    /// At once, whatever the agent's mode is and even if it sleeps.
     Now,
-    /// With the agent's next tick.
+    /// At the agent's next tick.
     Tick,
 }
 
-/// What happened.
+/// An input of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// An agent appeared or changed. Saying the same again changes nothing. An agent is announced before
-    /// what is unseen for it: events about an unknown one are ignored.
+    /// An agent appeared or changed. A repeated event changes nothing. An agent must be announced before its unread
+    /// messages: events about an unknown agent are ignored.
     Agent {
-        /// Which.
         agent: AgentId,
-        /// What starts its turns.
+        /// The messages that start its turns.
         mode: Mode,
-        /// Whether it sleeps: its ticks are rarer.
+        /// `true` if it sleeps. Its ticks are rarer then.
         asleep: bool,
-        /// Whether a person froze it: nothing of it is started.
+        /// `true` if a person froze it. None of its turns starts then.
         frozen: bool,
-        /// Whom its model is asked from. Agents of one provider share its breaker.
+        /// The provider of its model. Agents of one provider share a circuit breaker.
         provider: Option<String>,
-        /// When its last turn began; of use only when the agent is new here.
+        /// Start of its last turn. Used only if the agent is new to the scheduler.
         last_turn_at: Option<i64>,
     },
-    /// The agent was removed. A turn of it that still runs keeps its place until it has ended.
+    /// The agent was removed. A running turn of it keeps its slot until it ends.
     Gone(AgentId),
-    /// Something undelivered is there for a session. Also said, before the end of a turn, of what that turn
-    /// leaves undelivered.
+    /// A session has undelivered messages. Before the end of a turn, this also reports what the turn leaves
+    /// undelivered.
     Unseen {
-        /// For which.
         session: SessionKey,
-        /// How it competes for a place.
+        /// The priority for a slot.
         priority: Priority,
-        /// When it shall be seen.
+        /// The time at which the messages have to be seen.
         urgency: Urgency,
     },
-    /// Nothing undelivered is left for a session: it was steered into the running turn, read elsewhere, the
-    /// agent left, the channel was archived. Said before the [`Event::Ended`] of a running turn. What that
-    /// turn was started for is not concerned: it is delivered, or not, by how the turn ends.
+    /// A session has no undelivered messages left. They were steered into the running turn or read elsewhere, the agent
+    /// left the channel, or the channel was archived. For a running turn this comes before its [`Event::Ended`]. It
+    /// does not concern the messages for which the turn was started: the turn's outcome decides if those are delivered.
     Seen(SessionKey),
-    /// The model answered within a turn that still runs. Closes the breaker that the turn probes.
+    /// The model answered within a turn that still runs. If the turn is a probe, this closes the breaker.
     Answered(SessionKey),
-    /// A turn that was started has ended, or could not begin.
+    /// A turn that was started has ended or could not begin.
     Ended {
-        /// Which.
         session: SessionKey,
-        /// How.
         how: Ended,
     },
-    /// The agent may start nothing until this time (ms), or until [`Event::Resumed`]: its budget is used up.
+    /// The agent can start no turn until this time in milliseconds or until [`Event::Resumed`], because its budget is
+    /// used up.
     Paused {
-        /// Which.
         agent: AgentId,
-        /// Until when; `None` for good.
+        /// End of the pause. `None` means without end.
         until: Option<i64>,
     },
     /// The pause is over.
@@ -87,8 +82,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// That messages of a channel are there for a session: whether a person wrote one, and whether one calls
-    /// the agent or is for everybody at once.
+    /// Returns the event for messages of a channel. `human` tells if a person wrote one of them, `at_once` if one
+    /// mentions the agent or wakes everybody.
     #[must_use]
     pub const fn messages(session: SessionKey, human: bool, at_once: bool) -> Self {
         let priority = match (human, at_once) {
@@ -101,38 +96,37 @@ impl Event {
     }
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Well: what it was started for is delivered.
+    /// The turn ended well. The messages for which it was started are delivered.
     Done,
-    /// It did not begin: nothing was undelivered any more. It says nothing about the agent or its provider.
+    /// The turn did not begin, because nothing was undelivered any more. This says nothing about the agent or its
+    /// provider.
     Empty,
-    /// By an error of the agent's own. It is tried again, after a wait that grows.
+    /// The turn failed by an error of its own. It is retried with exponential backoff.
     Failed,
-    /// Because its provider is down. Nothing is held against the agent.
+    /// The turn failed because its provider is down. This does not count against the agent.
     Unavailable,
-    /// It did not begin: there was no room. It is tried again.
+    /// The turn did not begin, because there was no room. It is retried.
     Refused,
-    /// Somebody stopped it. It is not tried again by itself: whoever stopped it says [`Event::Unseen`]
-    /// where something shall be delivered anew.
+    /// Somebody stopped the turn. It is not retried: whoever stopped it sends [`Event::Unseen`] if something has to be
+    /// delivered again.
     Cancelled,
 }
 
-/// What is to be done.
+/// An output of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Run a turn of this session with what is undelivered, and say [`Event::Ended`] when it is over: at
-    /// once, and as [`Ended::Empty`], where nothing is undelivered any more.
+    /// Start a turn of this session with its undelivered messages, and report [`Event::Ended`] when it is over. If
+    /// nothing is undelivered any more, report [`Ended::Empty`] at once.
     Start {
-        /// Which.
         session: SessionKey,
-        /// What it was started for.
+        /// The priority with which it was started.
         priority: Priority,
     },
-    /// A turn of this session runs and something new came: put it in, if there is a way.
+    /// Something new arrived for a session whose turn runs. Add it to the turn if that is possible.
     Steer {
-        /// Which.
         session: SessionKey,
     },
 }

@@ -9,7 +9,7 @@ use crate::id::SessionKey;
 const AGENTS: [&str; 4] = ["a", "b", "c", "d"];
 const PROVIDERS: [Option<&str>; 3] = [Some("acme"), Some("initech"), None];
 
-/// One thing that happens, after so long a time.
+/// One event of a random run, after a random time.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Agent {
@@ -30,7 +30,7 @@ enum Step {
         agent: usize,
         channel: usize,
     },
-    /// Of one that runs, or of one that does not.
+    /// The end of a turn that runs, or of one that does not.
     Ended {
         nth: usize,
         how: Ended,
@@ -41,7 +41,7 @@ enum Step {
         time: Option<i64>,
     },
     Resumed(usize),
-    /// The machine's clock is set.
+    /// A change of the machine's clock.
     Clock(i64),
 }
 
@@ -75,18 +75,18 @@ fn step() -> impl Strategy<Value = (i64, Step)> {
     (prop_oneof![Just(0), 0..5 * SECOND, 0..10 * MINUTE], step)
 }
 
-/// What must hold of a scheduler, seen from outside.
+/// Checks the invariants of a scheduler from outside.
 struct Watch {
     scheduler: Scheduler,
     settings: Settings,
     now: i64,
-    /// How far the clock was set back in all.
+    /// The total by which the clock was set back.
     lost: i64,
-    /// And whether what it runs for is urgent; `None` where that is of no interest any more.
+    /// The running sessions, and if each runs for something urgent. `None` if that no longer matters.
     running: BTreeMap<SessionKey, Option<bool>>,
     frozen: BTreeSet<String>,
     known: BTreeSet<String>,
-    /// Undelivered things, and whether one of them is urgent.
+    /// The sessions with undelivered messages, and if one of them is urgent.
     unseen: BTreeMap<SessionKey, bool>,
     last_plain: BTreeMap<SessionKey, i64>,
 }
@@ -111,7 +111,7 @@ impl Watch {
         self.check(effects);
     }
 
-    /// Lets time pass and asks whenever it wants to be asked.
+    /// Lets time pass and calls the scheduler at each of its deadlines.
     fn pass(&mut self, time: i64) {
         let to = self.now + time;
         let mut asked = 0;
@@ -178,7 +178,7 @@ impl Watch {
             Step::Gone(agent) => {
                 self.known.remove(name(agent));
                 let agent = id(name(agent));
-                // What it was given before does not come back with it; nor does its pace.
+                // A removed agent loses its undelivered messages and its pace. They do not return with it.
                 self.unseen.retain(|session, _| *session.agent() != agent);
                 self.last_plain.retain(|session, _| *session.agent() != agent);
                 for (_, taken) in self.running.iter_mut().filter(|(session, _)| *session.agent() == agent) {
@@ -220,7 +220,7 @@ impl Watch {
         }
     }
 
-    /// A turn ends; what it could not deliver is unseen again.
+    /// Ends a turn. What it could not deliver is undelivered again.
     fn end(&mut self, session: &SessionKey, how: Ended) {
         let taken = self.running.remove(session).flatten();
         if let Some(urgent) = taken.filter(|_| !matches!(how, Ended::Done | Ended::Cancelled | Ended::Empty))
@@ -230,7 +230,7 @@ impl Watch {
         self.on(Event::Ended { session: session.clone(), how });
     }
 
-    /// Everybody may run and every turn ends well: what is unseen is delivered.
+    /// Lets every agent run and every turn end well, so that everything is delivered.
     fn settle(&mut self) {
         for name in AGENTS {
             self.frozen.remove(name);

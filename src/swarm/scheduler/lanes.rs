@@ -1,20 +1,21 @@
-//! The agents that wait for a place, by priority; of one priority, the one that was served longest ago first.
+//! The agents that wait for a slot, by priority. Within one priority, the agent that was served longest ago comes
+//! first.
 
 use std::collections::BTreeSet;
 
 use super::Priority;
 use crate::id::AgentId;
 
-/// Which priorities an agent waits with, and when it was served last.
+/// The priorities with which an agent waits, and the number of its last start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wait {
-    /// By [`Priority`], in its order.
+    /// Indexed by [`Priority`].
     pub(super) levels: [bool; 3],
-    /// A number that grows with each place that is given.
+    /// A number that grows with each start.
     pub(super) served: u64,
 }
 
-/// Waiting agents.
+/// The waiting agents, one set for each priority.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes([BTreeSet<(u64, AgentId)>; 3]);
 
@@ -31,7 +32,7 @@ impl Lanes {
         }
     }
 
-    /// Whose turn it is, and with what.
+    /// Returns the agent that is next, and its priority.
     pub(super) fn first(&self) -> Option<(Priority, &AgentId)> {
         let levels = [Priority::Human, Priority::Mention, Priority::Message];
         levels.into_iter().zip(&self.0).find_map(|(level, lane)| Some((level, &lane.first()?.1)))

@@ -1,6 +1,6 @@
-//! Who runs when: a pure state machine. Events and the time go in, effects come out; whoever owns it carries
-//! them out and says how they ended. It holds no message and no position: only that there is something
-//! undelivered for a session, and how urgent that is.
+//! Decides which agent runs when. It is a pure state machine: it takes events and the time, and returns effects. The
+//! owner carries out the effects and reports how they ended. The scheduler holds no message and no position. It knows
+//! only that a session has undelivered messages, and how urgent they are.
 //!
 //! ```text
 //! unseen ─┬─ at once ──────────────────────────────▶ a line by priority ──▶ a place: runs ──▶ ended
@@ -9,8 +9,8 @@
 //!                              └────────────────────────────────────┘
 //! ```
 //!
-//! Agents that are frozen, paused, failing, or whose provider is down, stand in no lane; what is unseen for
-//! them stays where it is. A step costs what it changes, not what the team is large.
+//! Agents that are frozen, paused or failing, or whose provider is down, stand in no lane. Their undelivered messages
+//! stay where they are. The cost of a step depends on what it changes and not on the size of the team.
 
 mod agent;
 mod breaker;

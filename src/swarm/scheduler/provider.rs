@@ -1,16 +1,17 @@
-//! What turns tell about their providers.
+//! The part of the scheduler that tracks which providers are down.
 
 use super::breaker::Breaker;
 use super::{Effect, Ended, Scheduler};
 use crate::id::{AgentId, SessionKey};
 
 impl Scheduler {
-    /// Notes whom an agent asks from now on.
+    /// Records which provider an agent uses from now on.
     pub(super) fn regroup(&mut self, id: &AgentId, provider: Option<&str>) {
         let before = self.agents.get(id).and_then(|agent| agent.profile.provider.clone());
         if let Some(before) = before.filter(|before| Some(before.as_str()) != provider)
             && let Some(agents) = self.providers.get_mut(&before)
         {
+            // Without agents, nobody could probe the provider any more.
             agents.remove(id);
             if agents.is_empty() {
                 self.providers.remove(&before);
@@ -22,14 +23,14 @@ impl Scheduler {
         }
     }
 
-    /// Draws from the end of a turn what it says about its provider.
+    /// Updates the provider's breaker from the outcome of a turn.
     pub(super) fn learn(&mut self, provider: &str, key: &SessionKey, how: Ended, now: i64) {
         let waits = self.settings.probe;
         match self.breakers.get_mut(provider) {
-            // Turns that began before it opened say nothing new.
+            // Turns that began before the breaker opened give no new information.
             Some(breaker) if breaker.probe.as_ref() == Some(key) => match how {
                 Ended::Done => self.close(provider, now),
-                // Another one probes at once.
+                // The turn asked no model, so another session probes at once.
                 Ended::Empty => breaker.probe = None,
                 how => breaker.probed(how == Ended::Unavailable, now, waits),
             },
@@ -41,7 +42,8 @@ impl Scheduler {
         }
     }
 
-    /// The model answered in a turn.
+    /// Records that the model answered within a turn. A probe has succeeded at that point, even if its turn goes on for
+    /// long.
     pub(super) fn answered(&mut self, key: &SessionKey, now: i64) {
         let provider = self.sessions.get(key).and_then(|session| session.provider.clone());
         if let Some(provider) = provider
@@ -53,6 +55,8 @@ impl Scheduler {
 
     fn close(&mut self, provider: &str, now: i64) {
         self.breakers.remove(provider);
+        // Sessions whose tick had come during the outage wait for a new one, spread over time, so that the agents don't
+        // all call the provider at once.
         for id in self.providers.get(provider).cloned().unwrap_or_default() {
             self.recall(&id);
             if let Some(agent) = self.agents.get_mut(&id) {
@@ -68,7 +72,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts the probes whose time has come.
+    /// Starts the probes that are due.
     pub(super) fn probe(&mut self, now: i64, effects: &mut Vec<Effect>) {
         let ripe: Vec<String> = self
             .breakers

@@ -8,8 +8,8 @@ fn at(time: i64, session: &str) -> (i64, String) {
     (time, session.to_owned())
 }
 
-/// The starts of `a` within so long a time while somebody writes a plain message each second and turns end
-/// at once.
+/// Returns the starts of `a` within the given time, while a plain message arrives each second and every turn ends at
+/// once.
 fn starts(settings: Settings, agent: Event, time: i64) -> Vec<i64> {
     let mut team = Team::new(settings, [agent]);
     let mut starts = Vec::new();
@@ -518,7 +518,7 @@ fn a_clock_that_is_set_back_lengthens_no_wait() {
     team.now -= 5 * HOUR;
     team.pass(0);
     assert_eq!(team.pass(HOUR), [at(50 * SECOND, "a/x")]);
-    // What the configuration or the store says is of the clock that was set.
+    // Times from the configuration or the store are times of the clock after it was set.
     team.on(Event::Paused { agent: id("a"), until: Some(team.now + MINUTE) });
     team.on(mention("a/y"));
     assert_eq!(team.pass(HOUR), [at(MINUTE, "a/y")]);

@@ -1,8 +1,8 @@
-//! One session as the scheduler sees it: what is undelivered for it, and where it waits.
+//! One session in the scheduler: its undelivered messages and where it waits.
 
 use super::{Backoff, Priority, Urgency};
 
-/// How what is undelivered shall be seen: by the most urgent of it.
+/// The most urgent priority and time of a session's undelivered messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Work {
     pub(super) priority: Priority,
@@ -15,56 +15,56 @@ impl Work {
     }
 }
 
-/// Where a session waits.
+/// The place where a session waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// It does not.
+    /// The session does not wait.
     #[default]
     Nowhere,
-    /// Until it is tried again.
+    /// For the end of its backoff.
     Retry,
     /// For its agent's next tick.
     Plain,
-    /// For a place.
+    /// For a slot.
     Queued {
-        /// As what; a plain message rises with time.
+        /// The current priority. A plain message rises with time.
         level: Priority,
-        /// Its number in the line.
+        /// The session's number in the queue.
         order: u64,
     },
 }
 
-/// One session that runs or has something undelivered.
+/// A session that runs or has undelivered messages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     pub(super) is_running: bool,
-    /// What no turn was started for.
+    /// Undelivered messages for which no turn was started.
     pub(super) unseen: Option<Work>,
-    /// What the running turn was started for.
+    /// The messages for which the running turn was started.
     pub(super) taken: Option<Work>,
-    /// Whom the running turn asks.
+    /// The provider that the running turn uses.
     pub(super) provider: Option<String>,
-    /// Turns in a row that failed or did not begin.
+    /// Number of consecutive turns that failed or did not begin.
     pub(super) failures: u32,
     pub(super) retry_at: Option<i64>,
     pub(super) spot: Spot,
 }
 
 impl Session {
-    /// Adds something undelivered; gives whether that changes how it shall be seen.
+    /// Adds undelivered messages. Returns `true` if that changes the priority or urgency.
     pub(super) fn add(&mut self, work: Work) -> bool {
         let before = self.unseen;
         self.unseen = Some(before.map_or(work, |before| before.with(work)));
         self.unseen != before
     }
 
-    /// It is not tried again for a while.
+    /// Delays the next attempt, longer with each failure.
     pub(super) fn back_off(&mut self, now: i64, waits: Backoff) {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now.saturating_add(waits.after(self.failures)));
     }
 
-    /// What the turn was started for is undelivered again.
+    /// Marks the messages for which the turn was started as undelivered again.
     pub(super) fn give_back(&mut self) {
         if let Some(taken) = self.taken.take() {
             self.add(taken);

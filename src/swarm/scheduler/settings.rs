@@ -1,16 +1,16 @@
-//! The limits that a scheduler works with. Times in milliseconds.
+//! The settings of a scheduler. Times are in milliseconds.
 
-/// A wait that doubles with each failure in a row.
+/// An exponential backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The wait after a first failure.
+    /// The wait after the first failure.
     pub first: i64,
-    /// The longest wait.
+    /// The maximum wait.
     pub most: i64,
 }
 
 impl Backoff {
-    /// How long to wait after so many failures in a row.
+    /// Returns the wait after this number of consecutive failures.
     #[must_use]
     pub fn after(self, failures: u32) -> i64 {
         let doublings = failures.saturating_sub(1).min(30);
@@ -18,29 +18,29 @@ impl Backoff {
     }
 }
 
-/// The limits that a scheduler works with.
+/// The limits of a scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// At least so long between two ticks of an agent that is awake.
+    /// Minimum time between two ticks of an agent that is awake.
     pub tick: i64,
-    /// At least so long between two ticks of one that sleeps.
+    /// Minimum time between two ticks of an agent that sleeps.
     pub slow: i64,
-    /// Up to so much is added to [`Settings::tick`], the same for an agent each time.
+    /// Maximum time that is added to [`Settings::tick`]. It is constant for each agent.
     pub tick_jitter: i64,
-    /// Up to so much is added to [`Settings::slow`].
+    /// Maximum time that is added to [`Settings::slow`].
     pub slow_jitter: i64,
-    /// How many turns the team may run at once.
+    /// Maximum number of turns that the team runs at the same time.
     pub together: usize,
-    /// How many of these places only a person's message may take. One place is always left to the team.
+    /// Number of these slots that are reserved for messages of people. At least one slot always remains for the team.
     pub for_people: usize,
-    /// A plain message that waited so long for a place counts as a mention, so that mentions can't keep it
-    /// out for ever.
+    /// A plain message that waited this long for a slot gets the priority of a mention, so that mentions can't keep it
+    /// waiting for ever.
     pub patience: i64,
-    /// Over how long the first ticks are spread after a start and after a provider's return.
+    /// The time over which first ticks are spread, after a start and after a provider's return.
     pub spread: i64,
-    /// The wait after a turn that failed.
+    /// The wait after a failed turn.
     pub retry: Backoff,
-    /// The wait before a provider that was down is tried again.
+    /// The wait between two probes of a provider that is down.
     pub probe: Backoff,
 }
 

@@ -1,4 +1,4 @@
-//! A team that posts, takes turns, fails and is started anew, over days that pass in no time.
+//! Simulates a team that posts, takes turns, fails and restarts, over several days of simulated time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::id::{AgentId, SessionKey, SessionKind};
 
 const NONE: [&SessionKey; 0] = [];
 
-/// What waits for a session.
+/// Undelivered messages of a session.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     since: i64,
@@ -24,27 +24,28 @@ struct World {
     settings: Settings,
     now: i64,
     rng: StdRng,
-    /// As it is announced.
+    /// The agents, as the events that announce them.
     agents: BTreeMap<AgentId, Event>,
     channels: Vec<Vec<AgentId>>,
-    /// How much is still to be said in each channel before it is quiet.
+    /// Number of messages that are still to come in each channel before it is quiet.
     talk: Vec<u32>,
     undelivered: BTreeMap<SessionKey, Waiting>,
     running: BTreeMap<SessionKey, Waiting>,
     ends: BTreeSet<(i64, SessionKey, bool)>,
-    /// Of people's posts: when and where.
+    /// Time and channel of people's posts.
     posts: BTreeSet<(i64, usize)>,
     down: std::ops::Range<i64>,
     last_plain: BTreeMap<SessionKey, i64>,
     last_turn: BTreeMap<AgentId, i64>,
     starts: Vec<i64>,
     asked: usize,
-    /// The longest that something urgent, and a person, waited.
+    /// The longest wait of something urgent, and of a person.
     longest: (i64, i64),
 }
 
 impl World {
-    /// So many agents, a tenth of them reactive and a fifth asleep, in so many channels of ten.
+    /// Creates a team with this number of agents, a tenth of them reactive and a fifth asleep, and this number of
+    /// channels with ten members each.
     fn new(settings: Settings, agents: usize, channels: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(7);
         let names: Vec<AgentId> = (0..agents).map(|n| id(&format!("agent-{n}"))).collect();
@@ -81,7 +82,7 @@ impl World {
         world
     }
 
-    /// The process begins: what runs was cut off, and is undelivered.
+    /// Starts the process. Turns that ran before were cut off and are undelivered.
     fn start(&mut self) {
         self.scheduler = Scheduler::new(self.settings.clone());
         self.ends.clear();
@@ -109,7 +110,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Start { session, priority } => self.begin(session, priority),
-                // Half of the turns are at a place where something can be put in.
+                // Half of the turns are at a point where a message can be added.
                 Effect::Steer { session } => {
                     if self.rng.random_bool(0.5) {
                         self.undelivered.remove(&session);
@@ -170,7 +171,7 @@ impl World {
         self.on(Event::Ended { session: session.clone(), how });
     }
 
-    /// A person, or an agent, says something; one other member may be mentioned.
+    /// Posts a message of a person or an agent. It may mention one other member.
     fn post(&mut self, channel: usize, author: Option<AgentId>, is_mention: bool) {
         let members = self.channels[channel].clone();
         let mentioned = is_mention.then(|| self.rng.random_range(0..members.len()));
@@ -194,7 +195,7 @@ impl World {
         }
     }
 
-    /// A person says something and the channel talks about it for a while.
+    /// Posts a person's message, which the channel then discusses for a while.
     fn ask(&mut self, channel: usize) {
         self.talk[channel] += 15;
         self.post(channel, None, false);
@@ -229,7 +230,7 @@ impl World {
         self.starts.len() - self.starts.partition_point(|at| *at < since)
     }
 
-    /// What waits and should not: only plain messages of reactive agents may.
+    /// Returns sessions that wait and should not. Only plain messages of reactive agents may.
     fn forgotten(&self) -> Vec<&SessionKey> {
         let is_reactive =
             |agent: &AgentId| matches!(self.agents[agent], Event::Agent { mode: Mode::Reactive, .. });
@@ -246,7 +247,7 @@ fn an_idle_team_costs_nothing() {
     let mut world = World::new(Settings::default(), 500, 1_000);
     world.run(3 * DAY);
     assert_eq!((world.starts.len(), world.asked), (0, 0));
-    // The same after work: once everything was seen, nobody is asked again.
+    // The same after some activity: once everything was seen, no model is called again.
     for channel in 0..20 {
         world.ask(channel);
     }
@@ -270,7 +271,7 @@ fn days_of_work_leave_nothing_behind() {
         }
         world.run(13 * HOUR);
         if day == 1 {
-            // Killed in the middle of the day, and started again.
+            // The process is killed in the middle of the day and restarted.
             world.run(17 * SECOND);
             let before = world.starts.len();
             world.start();
@@ -298,7 +299,7 @@ fn an_hour_without_the_provider_is_only_probed() {
     }
     let (down, before) = (world.now, world.starts.len());
     world.run(HOUR);
-    // Places were free while the first turns had not failed yet; then a probe in 5, 10, 20 … 300 s.
+    // Slots were free until the first turns failed. After that, a probe follows every 5, 10, 20 … 300 s.
     let tried = world.starts.len() - before;
     assert!((8..=40).contains(&tried), "{tried} turns were started while nothing could answer");
     assert!(world.starts_since(down + 10 * MINUTE) <= 12);
@@ -320,7 +321,7 @@ fn a_start_with_everything_unseen_is_no_herd() {
         let author = world.channels[channel][0].clone();
         world.post(channel, Some(author), channel % 10 == 0);
     }
-    // As if all of it had been posted before.
+    // Forget the earlier starts.
     world.starts.clear();
     world.last_plain.clear();
     world.last_turn.clear();

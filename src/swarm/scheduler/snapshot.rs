@@ -1,4 +1,4 @@
-//! What `status` shows of a scheduler. Times by the machine's clock.
+//! The view of a scheduler that `status` shows. Times are of the machine's clock.
 
 use super::Scheduler;
 use super::agent::Agent;
@@ -7,46 +7,44 @@ use crate::id::AgentId;
 /// A provider that is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Down {
-    /// Its id.
     pub provider: String,
-    /// Since when.
+    /// Unix milliseconds.
     pub since: i64,
-    /// When it is tried next, if then an agent of it has something to run.
+    /// Time of the next probe, if an agent of the provider has something to run then.
     pub probe_at: i64,
-    /// How often it was tried in vain.
+    /// Number of failed probes.
     pub failures: u32,
-    /// Whether it is being tried.
+    /// `true` while a probe runs.
     pub is_probing: bool,
 }
 
-/// One agent.
+/// The state of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Which.
     pub agent: AgentId,
-    /// Its turns that run.
+    /// Number of running turns.
     pub running: usize,
-    /// Its sessions with something undelivered and no turn.
+    /// Number of sessions that have undelivered messages and do not run.
     pub waiting: usize,
-    /// Its turns in a row that failed.
+    /// Number of consecutive failed turns.
     pub failures: u32,
-    /// When something starts or is tried again by itself.
+    /// The next time at which something starts or is retried without an event.
     pub next_at: Option<i64>,
 }
 
-/// The team at one time.
+/// The state of the team at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Turns that run.
+    /// Number of running turns.
     pub running: usize,
-    /// Sessions with something undelivered and no turn.
+    /// Number of sessions that have undelivered messages and do not run.
     pub waiting: usize,
-    /// Every agent, by id.
+    /// All agents, sorted by id.
     pub agents: Vec<Standing>,
 }
 
 impl Scheduler {
-    /// The providers that are down.
+    /// Returns the providers that are down.
     #[must_use]
     pub fn breakers(&self) -> Vec<Down> {
         let down = self.breakers.iter().map(|(provider, breaker)| Down {
@@ -59,7 +57,7 @@ impl Scheduler {
         down.collect()
     }
 
-    /// Who runs and who waits. Looks at every agent: for people who ask, not for each step.
+    /// Returns the state of every agent. It visits all agents, so it is meant for status queries and not for each step.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut agents: Vec<Standing> = self

@@ -1,4 +1,4 @@
-//! The scheduler itself: what each event changes.
+//! The state of the scheduler and the effect of each event on it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,31 +11,31 @@ use super::timers::Timers;
 use super::{Effect, Ended, Event, Priority, Settings};
 use crate::id::{AgentId, SessionKey};
 
-/// Decides which session runs next. The same events at the same times give the same effects.
+/// Decides which session runs next. The same events at the same times always give the same effects.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(super) settings: Settings,
     pub(super) clock: Clock,
-    /// When it was told something for the first time.
+    /// Time of the first event.
     started_at: Option<i64>,
     pub(super) agents: HashMap<AgentId, Agent>,
-    /// Only those that run or wait.
+    /// Contains only sessions that run or wait.
     pub(super) sessions: HashMap<SessionKey, Session>,
-    /// Who asks whom.
+    /// The agents of each provider.
     pub(super) providers: BTreeMap<String, BTreeSet<AgentId>>,
-    /// Of the providers that are down.
+    /// The breakers of the providers that are down.
     pub(super) breakers: BTreeMap<String, Breaker>,
-    /// The agents that would run and may.
+    /// The agents that could start a turn now.
     pub(super) lanes: Lanes,
     pub(super) agent_timers: Timers<AgentId>,
     pub(super) session_timers: Timers<SessionKey>,
     pub(super) running: usize,
-    /// The last number that was given to whoever came into a line.
+    /// The last number that was given to a queue entry or a start.
     pub(super) numbers: u64,
 }
 
 impl Scheduler {
-    /// A scheduler that knows nobody.
+    /// Creates a scheduler without agents.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -54,8 +54,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes an event in, and gives what is to be done. `now` is Unix time in milliseconds; a clock that is
-    /// set back does no harm.
+    /// Processes an event and returns the effects. `now` is Unix time in milliseconds. A clock that is set back does no
+    /// harm.
     pub fn on(&mut self, event: Event, now: i64) -> Vec<Effect> {
         let now = self.advance(now);
         let mut effects = Vec::new();
@@ -81,7 +81,7 @@ impl Scheduler {
         effects
     }
 
-    /// What is to be done because its time has come.
+    /// Returns the effects that are due at this time.
     pub fn due(&mut self, now: i64) -> Vec<Effect> {
         let now = self.advance(now);
         let mut effects = Vec::new();
@@ -89,8 +89,8 @@ impl Scheduler {
         effects
     }
 
-    /// When [`Scheduler::due`] is to be asked next, by the machine's clock. `None` where nothing waits for a
-    /// time; after each event it may be another.
+    /// Returns the time, by the machine's clock, at which [`Scheduler::due`] has to be called next. `None` if nothing
+    /// waits for a time. Each event may change it.
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
         let probe = self.breakers.values().filter_map(|breaker| {
@@ -115,6 +115,7 @@ impl Scheduler {
 
     fn agent(&mut self, id: &AgentId, profile: Profile, last_turn_at: Option<i64>, now: i64) {
         let known = self.agents.get(id).filter(|agent| !agent.is_gone);
+        // A repeated event must not reset the agent's tick.
         if known.is_some_and(|agent| agent.profile == profile) {
             return;
         }
@@ -127,17 +128,19 @@ impl Scheduler {
                     agent.asleep_since = after.asleep.then_some(now);
                 }
                 if (before.mode, before.asleep) != (after.mode, after.asleep) {
+                    // Its ticks follow another rhythm now, so sessions released by the old one wait again.
                     self.recall(id);
                 }
             }
             before => {
                 let pace = Pace::of(id, &self.settings);
                 let mut agent = Agent::new(profile, pace);
+                // A clock that was set back may give a time in the future, which would delay the first tick.
                 let taken = last_turn_at.map(|at| self.clock.taken(at).min(now));
                 agent.last_tick = taken;
                 agent.quiet_until = self.started_at.unwrap_or(now).saturating_add(pace.offset);
                 if let Some(before) = before {
-                    // Its turns of before still run.
+                    // The agent was removed and added again while turns of it still run.
                     agent.running.clone_from(&before.running);
                     agent.served = before.served;
                 }
@@ -164,7 +167,7 @@ impl Scheduler {
                 (session.unseen, session.taken) = (None, None);
             });
         }
-        // Held from now on, so that no time matters.
+        // The agent is held from now on, so the time does not matter.
         self.settle(id, i64::MIN);
         if running.is_empty() {
             self.agents.remove(id);
@@ -202,7 +205,7 @@ impl Scheduler {
         agent.running.remove(key);
         self.running -= 1;
         let provider = session.provider.take();
-        // Who asks nobody that is known has only itself to blame.
+        // If the agent has no known provider, the failure can't be attributed to one and counts as the agent's own.
         let how = if how == Ended::Unavailable && provider.is_none() { Ended::Failed } else { how };
         match how {
             Ended::Done => {
@@ -213,7 +216,8 @@ impl Scheduler {
             Ended::Cancelled => session.taken = None,
             Ended::Empty => {
                 session.taken = None;
-                // Something is said to be there that no turn is given: asking at once would go on for ever.
+                // Messages are reported but no turn gets them. Without a wait, the scheduler would start empty turns
+                // for ever.
                 if session.unseen.is_some() {
                     session.back_off(now, self.settings.retry);
                 }
@@ -249,7 +253,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is a place for a turn of this priority.
+    /// Returns `true` if a slot is free for a turn of this priority.
     pub(super) fn has_room(&self, level: Priority) -> bool {
         let all = self.settings.together.max(1);
         let kept = if level == Priority::Human { 0 } else { self.settings.for_people.min(all - 1) };

@@ -1,4 +1,4 @@
-//! Short words for the tests.
+//! Helpers for the scheduler's tests.
 
 use super::*;
 use crate::id::{AgentId, SessionKey, SessionKind};
@@ -8,10 +8,10 @@ pub(super) const MINUTE: i64 = 60_000;
 pub(super) const HOUR: i64 = 60 * MINUTE;
 pub(super) const DAY: i64 = 24 * HOUR;
 
-/// A time of today, as the machine's clock gives it.
+/// A realistic time of the machine's clock.
 pub(super) const T: i64 = 1_790_000_000_000;
 
-/// Without jitter and without spread, so that times can be written down.
+/// Settings without jitter and spread, so that tests can state exact times.
 pub(super) fn exact() -> Settings {
     Settings { tick_jitter: 0, slow_jitter: 0, spread: 0, ..Settings::default() }
 }
@@ -20,7 +20,7 @@ pub(super) fn id(agent: &str) -> AgentId {
     agent.parse().unwrap()
 }
 
-/// `coder/main`: the agent's session of that channel.
+/// Returns the agent's session in a channel, written as `coder/main`.
 pub(super) fn key(text: &str) -> SessionKey {
     let (agent, channel) = text.split_once('/').unwrap();
     SessionKey::new(&id(agent), SessionKind::Channel, channel)
@@ -83,7 +83,7 @@ pub(super) fn ended(session: &str, how: Ended) -> Event {
     Event::Ended { session: key(session), how }
 }
 
-/// A scheduler that is asked whenever it wants to be, and what it started.
+/// A scheduler that is called at each of its deadlines, with a record of what it started.
 pub(super) struct Team {
     pub(super) scheduler: Scheduler,
     pub(super) now: i64,
@@ -98,12 +98,12 @@ impl Team {
         team
     }
 
-    /// What an event brings about: `coder/main` is started, `+coder/main` gets something into its turn.
+    /// Returns the effects of an event: `coder/main` is started, `+coder/main` gets something added to its turn.
     pub(super) fn on(&mut self, event: Event) -> Vec<String> {
         words(self.scheduler.on(event, self.now))
     }
 
-    /// What comes about by itself in so long a time, and when (from now).
+    /// Returns the effects that happen without an event within the given time, each with its time from now.
     pub(super) fn pass(&mut self, time: i64) -> Vec<(i64, String)> {
         let (from, to) = (self.now, self.now + time);
         let mut all = Vec::new();

@@ -1,9 +1,9 @@
-//! At most one time for each key; the earliest first.
+//! A timer queue with at most one deadline for each key.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
-/// Times by key, and keys by time.
+/// Deadlines by key, and keys by deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Timers<K> {
     times: HashMap<K, i64>,
@@ -17,7 +17,7 @@ impl<K> Default for Timers<K> {
 }
 
 impl<K: Clone + Ord + Hash> Timers<K> {
-    /// Sets or takes away the key's time.
+    /// Sets or removes the deadline of a key.
     pub(super) fn set(&mut self, key: &K, at: Option<i64>) {
         let before = self.times.get(key).copied();
         if before == at {
@@ -37,17 +37,17 @@ impl<K: Clone + Ord + Hash> Timers<K> {
         }
     }
 
-    /// The earliest time.
+    /// Returns the earliest deadline.
     pub(super) fn first(&self) -> Option<i64> {
         self.order.first().map(|(at, _)| *at)
     }
 
-    /// The key's time.
+    /// Returns the deadline of a key.
     pub(super) fn at(&self, key: &K) -> Option<i64> {
         self.times.get(key).copied()
     }
 
-    /// Takes out a key whose time has come.
+    /// Removes and returns a key whose deadline has passed.
     pub(super) fn pop(&mut self, now: i64) -> Option<K> {
         if self.first()? > now {
             return None;

@@ -1,11 +1,11 @@
-//! Where sessions and agents wait, and how they come from there to a place.
+//! The part of the scheduler that moves sessions and agents between their waiting places and a slot.
 
 use super::session::Spot;
 use super::{Effect, Priority, Scheduler, Urgency};
 use crate::id::{AgentId, SessionKey};
 
 impl Scheduler {
-    /// Puts a session where it waits by what is undelivered for it, or forgets it.
+    /// Puts a session at the place where its undelivered messages have to wait, or forgets it if there are none.
     pub(super) fn place(&mut self, key: &SessionKey, now: i64) {
         let was = self.lift(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
@@ -20,7 +20,7 @@ impl Scheduler {
             self.session_timers.set(key, Some(retry_at));
             return;
         }
-        // What the tick let go once stays in its line, whatever comes in addition.
+        // A session that a tick released keeps its number in the queue, even if more messages arrive.
         match (was, work.urgency) {
             (Spot::Queued { level, order }, _) => self.line_up(key, level.min(work.priority), order, now),
             (_, Urgency::Now) => {
@@ -34,7 +34,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a session away from where it waits.
+    /// Removes a session from its waiting place and returns that place.
     pub(super) fn lift(&mut self, key: &SessionKey) -> Spot {
         let Some(session) = self.sessions.get_mut(key) else { return Spot::Nowhere };
         let spot = std::mem::take(&mut session.spot);
@@ -57,6 +57,7 @@ impl Scheduler {
         let Some(agent) = self.agents.get_mut(key.agent()) else { return };
         session.spot = Spot::Queued { level, order };
         agent.queue[level as usize].insert((order, key.clone()));
+        // A plain message rises to the priority of a mention after this time.
         let rises_at = now.saturating_add(self.settings.patience);
         self.session_timers.set(key, (level == Priority::Message).then_some(rises_at));
     }
@@ -66,7 +67,7 @@ impl Scheduler {
         self.numbers
     }
 
-    /// A session's own time has come.
+    /// Handles the timer of a session: its backoff has ended, or its plain message rises.
     pub(super) fn waited(&mut self, key: &SessionKey, now: i64) {
         match self.sessions.get(key).map(|session| session.spot) {
             Some(Spot::Queued { level: Priority::Message, order }) => {
@@ -78,7 +79,7 @@ impl Scheduler {
         self.settle(key.agent(), now);
     }
 
-    /// Sends the sessions that a tick let go back to wait for another one.
+    /// Makes the sessions that a tick released wait for another tick.
     pub(super) fn recall(&mut self, id: &AgentId) {
         let Some(agent) = self.agents.get(id) else { return };
         let queued: Vec<SessionKey> =
@@ -95,7 +96,7 @@ impl Scheduler {
         }
     }
 
-    /// Brings what follows from an agent's state up to date: its tick, its standing in the lanes, its timer.
+    /// Updates everything that depends on an agent's state: its tick, its entry in the lanes, and its timer.
     pub(super) fn settle(&mut self, id: &AgentId, now: i64) {
         let Some(agent) = self.agents.get_mut(id) else { return };
         agent.paused_until = agent.paused_until.filter(|until| *until > now);
@@ -107,7 +108,7 @@ impl Scheduler {
         self.agent_timers.set(id, change);
     }
 
-    /// Lets all sessions that waited for a tick wait for a place.
+    /// Moves all sessions that wait for a tick to the queue for a slot.
     fn tick(&mut self, id: &AgentId, now: i64) {
         let plain = self.agents.get_mut(id).map(|agent| std::mem::take(&mut agent.plain));
         for key in plain.into_iter().flatten() {
@@ -117,7 +118,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives an agent the place in the lanes that it should have.
+    /// Updates an agent's entry in the lanes.
     fn stand(&mut self, id: &AgentId, now: i64) {
         let Some(agent) = self.agents.get_mut(id) else { return };
         let down = agent.profile.provider.as_ref().filter(|provider| self.breakers.contains_key(*provider));
@@ -142,8 +143,9 @@ impl Scheduler {
         }
     }
 
-    /// Gives the free places away.
+    /// Starts turns while slots are free.
     pub(super) fn fill(&mut self, now: i64, effects: &mut Vec<Effect>) {
+        // Probes first: their agents stand in the breaker's lanes and would otherwise find no free slot.
         self.probe(now, effects);
         while let Some((level, agent)) = self.lanes.first().filter(|(level, _)| self.has_room(*level)) {
             let Some(key) = self.agents.get(agent).and_then(|agent| agent.oldest(level)).cloned() else {
@@ -165,6 +167,7 @@ impl Scheduler {
         let work = session.taken;
         agent.running.insert(key.clone());
         agent.served = served;
+        // Only turns for plain messages count as ticks. An urgent turn does not delay the next one.
         if work.is_some_and(|work| work.urgency == Urgency::Tick) {
             agent.last_tick = Some(now);
         }
