@@ -1,9 +1,8 @@
-//! Tasks: one agent's direct message to another and what comes of it, or a request that came by A2A.
+//! Tasks: direct messages between agents with their answers, and requests that arrive by A2A.
 //!
-//! A task waits for its assignee's session as an item of the inbox; what the turn with that item ends with is
-//! its answer. The assignee may instead ask something back: then the task waits for the requester's reply,
-//! which goes into the same session. Who may do what is known from the session that calls, never from
-//! what it says.
+//! A task waits for its assignee's session as an item of the inbox. The final text of the turn that gets the item is
+//! the task's answer. The assignee may instead ask a question back. Then the task waits for the requester's reply,
+//! which goes to the same session. Permissions depend on the session that calls and never on what the caller says.
 
 use std::time::Duration;
 
@@ -20,77 +19,74 @@ use crate::store::{
 };
 use crate::tool::bounded::start;
 
-/// The most bytes of what is asked, asked back or replied.
+/// Maximum size in bytes of a request, a question or a reply.
 pub const MAX_TEXT: usize = 256 * 1024;
-/// The most characters of a summary.
+/// Maximum number of characters of a summary.
 pub const MAX_SUMMARY: usize = 200;
-/// The most bytes of a reason why there is no answer.
+/// Maximum size in bytes of a reason why there is no answer.
 const MAX_REASON: usize = 1000;
-/// What begins the peer of a session that serves A2A. No agent's id can hold a colon.
+/// Prefix of the peer of a session that serves A2A. An agent's id can't contain a colon.
 const A2A: &str = "a2a:";
-/// The client that has the owner's token.
+/// Name of the client that has the owner's token.
 const OWNER: &str = "owner";
 
-/// How a turn ended that had a task.
+/// The outcome of a turn that had a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// With this text.
+    /// The turn ended with this text.
     Done(String),
-    /// Without one, for this reason. It is told to the requester.
+    /// The turn ended without an answer, for this reason. The requester is told the reason.
     Failed(String),
-    /// It was stopped.
+    /// The turn was stopped.
     Cancelled,
 }
 
-/// What happens to a task.
+/// An event of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TaskEvent {
-    /// A turn has it.
+    /// A turn was given the task.
     Began(TurnId),
-    /// A turn that had it has ended.
+    /// A turn that had the task has ended.
     Ended(TurnId, TaskEnd),
-    /// The assignee asks the requester something, from this turn.
+    /// The assignee asks the requester a question, in this turn.
     Asked(Option<TurnId>, String),
     /// The requester replies.
     Replied(String),
-    /// Somebody stops it.
+    /// Somebody stops the task.
     Stopped,
-    /// It can't be done any more, for this reason.
+    /// The task can't be done any more, for this reason.
     Lost(String),
 }
 
-/// What is kept with a change, besides the task.
+/// Records that are committed together with a change of a task.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The row of the audit.
     entry: Option<AuditEntry>,
-    /// What counts for the brakes.
+    /// The record that the brake counts.
     exchange: Option<NewExchange>,
-    /// The name and the digest of a client's message.
+    /// Name and digest of a client's message.
     key: Option<IdempotencyKey>,
 }
 
-/// Whose move it is after a change.
+/// The party that has to act after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// Nobody is told.
+    /// Nobody has to act.
     Nobody,
-    /// The requester.
     Requester,
-    /// The assignee.
     Assignee,
 }
 
-/// What a task becomes by an event, and who is told: a pure function.
+/// Returns the task after an event, and the party that has to act. A pure function.
 ///
 /// # Errors
 ///
-/// Why it can't, for whoever asked.
+/// Returns the reason for the caller if the event is not possible in the task's state.
 fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String> {
     let state = task.state;
     let mut after = Task { updated_at: now, ..task.clone() };
     let told = match event {
-        // A turn that had asked back and broke off goes on; the task still waits for the reply.
+        // A turn that asked a question and was interrupted may continue. The task still waits for the reply then.
         TaskEvent::Began(_) if state == TaskState::InputRequired => {
             return Err(format!("task {} waits for a reply", task.id));
         }
@@ -99,7 +95,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
             after.turn = Some(*turn);
             Told::Nobody
         }
-        // The reply to a question is for the next turn: this one ended with other words than the answer.
+        // The reply to a question is for the next turn. The turn that asked ended with a text that is not the answer.
         TaskEvent::Ended(turn, _) if task.asked_in == Some(*turn) && task.turn != Some(*turn) => {
             return Err(format!("task {} went on after that turn", task.id));
         }
@@ -142,6 +138,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
             Told::Requester
         }
     };
+    // The states of A2A allow only certain transitions, so this check also covers events that arrive twice or late.
     if !state.may_become(after.state) {
         return Err(format!(
             "task {} is {} and can't become {}",
@@ -154,7 +151,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
     Ok((after, told))
 }
 
-/// What is put into an inbox because of a change.
+/// Returns the inbox item that results from a change.
 fn item(after: &Task, told: Told, now: i64) -> Option<NewItem> {
     let task = Some(after.id.clone());
     match told {
@@ -206,27 +203,29 @@ fn checked(text: &str) -> Result<(), SwarmError> {
     Ok(())
 }
 
-/// The name of a client of A2A as the requester of tasks.
+/// Returns the requester name of an A2A client.
 #[must_use]
 pub fn a2a_requester(client: &str) -> String {
     format!("{A2A}{client}")
 }
 
-/// The session in which an agent serves one conversation of A2A.
+/// Returns the session in which an agent serves one A2A conversation.
 #[must_use]
 pub fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
-    // No client gets into the conversation of another one by naming its context.
+    // The client's name is part of the key. Otherwise a client could enter another one's conversation by naming its
+    // context.
     let client = if client == OWNER { String::new() } else { format!("token:{client}:") };
     SessionKey::new(agent, SessionKind::Dm, &format!("{A2A}{client}{context}"))
 }
 
 impl Swarm {
-    /// Sends another agent a message; its answer comes back to the session that sent it. `data` goes along as
-    /// JSON.
+    /// Sends another agent a message. The answer comes back to the session that sent it. `data` is attached as JSON.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the sender is not an agent or is the
+    /// recipient. Returns [`SwarmError::NoAgent`] if the recipient does not exist, and [`SwarmError::Refused`] if the
+    /// brake stops the message.
     pub async fn send_message(
         &self,
         by: &By,
@@ -246,9 +245,11 @@ impl Swarm {
             Some(data) => format!("{text}\n\nAttached data: {data}"),
             None => text.to_owned(),
         };
+        // Checked again, because the attached data counts too.
         checked(&request)?;
         let session = SessionKey::new(to, SessionKind::Dm, sender.as_str());
         let (after, exchange) = self.brake_direct(by, sender, to, text).await?;
+        // The work for this message is charged to the channel in which it began.
         let charged = match &by.session {
             Some(session) => self.charged(session, by.turn)?,
             None => None,
@@ -270,11 +271,13 @@ impl Swarm {
         self.accept(new, entry, after).await
     }
 
-    /// Takes a request that came by A2A from `client`, as its credential names it; once for each key.
+    /// Accepts a request that came by A2A from `client`, which is named by its credential. It is accepted once for each
+    /// idempotency key.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::Invalid`] if the text is empty or too long, [`SwarmError::NoAgent`] if the agent does not
+    /// exist, and [`SwarmError::KeyReused`] if the key was used for another request.
     pub async fn send_a2a(
         &self,
         client: &str,
@@ -317,18 +320,20 @@ impl Swarm {
             TaskAdded::Before(task) => return Ok(task),
             TaskAdded::KeyReused => return Err(SwarmError::KeyReused),
         };
+        // A direct message wakes a sleeping agent, as a mention does.
         self.wake(&By::system(), task.assignee(), "a message").await?;
         self.tell_of(&task);
         self.bell().ring_later(task.session.clone(), Priority::Mention, after);
         Ok(task)
     }
 
-    /// Asks or replies within a task, as the caller's part in it is: the assignee of one that is under way
-    /// asks its requester something; the requester of one that waits for that replies.
+    /// Continues a task. The assignee of a task in progress asks its requester a question. The requester of a task that
+    /// waits for a reply gives it.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the caller has no such task. Returns
+    /// [`SwarmError::Refused`] if the task's state does not allow it or the brake stops the message.
     pub async fn respond_task(&self, by: &By, id: &str, text: &str) -> Result<Task, SwarmError> {
         checked(text)?;
         let Some(caller) = by.party.agent() else {
@@ -337,7 +342,7 @@ impl Swarm {
         let task = self.store().task(id)?.filter(|task| {
             task.assignee() == caller || (task.kind == TaskKind::Message && task.requester == caller.as_str())
         });
-        // A task of others is not told from one that is not there.
+        // The same answer for a task of others as for a missing one, so that ids of other tasks can't be probed.
         let Some(task) = task else { return Err(no_task(id)) };
         let (event, action) = if task.assignee() == caller {
             if task.state == TaskState::InputRequired {
@@ -350,6 +355,7 @@ impl Swarm {
         } else {
             (TaskEvent::Replied(text.to_owned()), "task.reply")
         };
+        // Checked before the brake, so that a message that can't be sent is not counted.
         next(&task, &event, unix_ms()).map_err(SwarmError::Refused)?;
         let other = if task.assignee() == caller {
             task.requester.parse().ok()
@@ -368,11 +374,13 @@ impl Swarm {
         self.change_later(id, event, kept, after).await.map(|(task, _)| task)
     }
 
-    /// Replies to what was asked back within a task that came by A2A from this client.
+    /// Replies to a question within a task that came by A2A from this client.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the client has no such task. Returns
+    /// [`SwarmError::Refused`] if the task waits for no reply, and [`SwarmError::KeyReused`] if the key was used for
+    /// another message.
     pub async fn reply_a2a(
         &self,
         client: &str,
@@ -392,28 +400,25 @@ impl Swarm {
         self.change_later(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
     }
 
-    /// Stops a task. What waits because of it is taken back; the turn that has it, if one has, is the caller's
-    /// to end.
+    /// Stops a task and removes the inbox items that it caused. Returns the turn that has the task, if there is one.
+    /// The caller must end that turn.
     ///
     /// # Errors
     ///
-    /// As [`SwarmError`] says.
+    /// Returns [`SwarmError::Invalid`] if there is no such task, and [`SwarmError::Refused`] if it has ended.
     pub async fn stop_task(&self, actor: &str, id: &str) -> Result<(Task, Option<TurnId>), SwarmError> {
         let mut entry = actor_entry(actor, "task.cancel", String::new());
         id.clone_into(&mut entry.subject);
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
+        // Nothing is left for the session, so the scheduler must not start a turn for it.
         if in_flight.is_none() && !self.store().has_items(&task.session)? {
             self.bell().tell(Event::Seen(task.session.clone()));
         }
         Ok((task, in_flight))
     }
 
-    /// A turn of this session begins with something of this task. `false` where the task has come to an end
-    /// meanwhile: nothing must be begun for it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records that a turn of this session begins with an item of this task. Returns `false` if the task has ended
+    /// meanwhile. The turn must not begin then.
     pub async fn task_began(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
         if self.store().task(id)?.is_none_or(|task| task.session != *session) {
             // The requester is told something of it.
@@ -426,20 +431,16 @@ impl Swarm {
         }
     }
 
-    /// Whether a task that is done in this session has come to an end; `false` where that is not known.
+    /// Returns `true` if a task that is done in this session has ended. Returns `false` if that is not known.
     #[must_use]
     pub fn task_is_over(&self, id: &str, session: &SessionKey) -> bool {
         let task = self.store().task(id).ok().flatten();
         task.is_some_and(|task| task.session == *session && task.state.is_final())
     }
 
-    /// A turn of this session ended that had been given something of this task. The answer goes to the session
-    /// that asked; where the assignee asked something back in that turn, the task waits on. What a turn of
-    /// the requester ends with is nothing to the task. To be told twice of the same is no harm.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Records the end of a turn of this session that was given an item of this task. The answer goes to the session
+    /// that asked. If the assignee asked a question in that turn, the task keeps waiting. The end of a requester's turn
+    /// does not affect the task. Repeated calls do no harm.
     pub async fn task_ended(
         &self,
         id: &str,
@@ -465,17 +466,13 @@ impl Swarm {
         };
         match self.change(id, TaskEvent::Ended(turn, end), Some(entry)).await {
             Err(SwarmError::Store(error)) => Err(error),
-            // Else it was stopped, waits for a reply, or was told before.
+            // Any other error means that the task was stopped, waits for a reply, or has ended before.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Ends the tasks that an earlier run left under way with nothing that could end them, and those of agents
-    /// that are gone. Gives how many the first were.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Ends tasks in progress that an earlier run left and that nothing could end any more, and the tasks of agents
+    /// that no longer exist. Returns the number of the former.
     pub async fn settle_tasks(&self) -> Result<usize, SwarmError> {
         let stranded = self.store().stranded_tasks()?;
         self.lose_tasks(&stranded, "the gateway stopped before its answer was kept").await?;
@@ -486,11 +483,11 @@ impl Swarm {
         Ok(stranded.len())
     }
 
-    /// Ends tasks that nothing could end any more, for this reason. One that can't be ended holds none of the others up.
+    /// Ends tasks that nothing could end any more, with this reason. A failure for one task does not stop the others.
     ///
     /// # Errors
     ///
-    /// Those of the database: the first there was.
+    /// Returns the first error.
     pub async fn lose_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
         let mut failed = None;
         for id in tasks {
@@ -501,11 +498,7 @@ impl Swarm {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Ends the tasks of an agent that was removed, and forgets its card.
-    ///
-    /// # Errors
-    ///
-    /// Those of the database.
+    /// Ends the tasks of a deleted agent and removes its card.
     pub async fn forget_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
         for id in self.store().open_tasks(agent)? {
             self.lose(&id, "the agent was removed").await?;
@@ -523,7 +516,7 @@ impl Swarm {
         }
     }
 
-    /// Changes a task and tells whoever has to know.
+    /// Changes a task and notifies the party that has to act.
     async fn change(
         &self,
         id: &str,
@@ -533,7 +526,7 @@ impl Swarm {
         self.change_later(id, event, Kept { entry, ..Kept::default() }, Duration::ZERO).await
     }
 
-    /// Changes a task, and wakes whoever's move it is after a while.
+    /// Changes a task and notifies the party that has to act after a delay.
     async fn change_later(
         &self,
         id: &str,
@@ -550,6 +543,7 @@ impl Swarm {
             let Kept { entry, exchange, key } = kept;
             Some(TaskChange { task: after, item, recall, entry, exchange, key })
         };
+        // The closure runs inside the write transaction, so that it sees the current state of the task.
         let changed = self.store().change_task(id.to_owned(), change).await?;
         let Some(TaskChanged { before, after, in_flight }) = changed else { return Err(no_task(id)) };
         let Some(after) = after else {

@@ -39,7 +39,7 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
     assert!(team.take(&origin, turn()).await.is_none(), "once");
     assert_eq!(team.rung(), ["agent:coder:flock:channel:dev"]);
 
-    // One row for it, and each party is counted by it once.
+    // There is one row for the task, and each party is counted once.
     assert_eq!(team.store.tasks(&Default::default(), 100).unwrap().len(), 1);
     let counts = team.store.task_counts().unwrap();
     assert_eq!((counts["tester"].total, counts["tester"].completed), (1, 1));
@@ -115,7 +115,7 @@ async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
     assert_eq!(asked.state, TaskState::InputRequired);
     let again = team.swarm.respond_task(&tester, &task.id, "hello?").await.unwrap_err();
     assert!(again.to_string().contains("was asked already"), "{again}");
-    // The turn that asked ends with words that are no answer.
+    // The turn that asked the question ends with a text that is not the answer.
     team.swarm
         .task_ended(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into()))
         .await
@@ -128,13 +128,13 @@ async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
 
     let replied = team.swarm.respond_task(&asker, &task.id, "the second").await.unwrap();
     assert_eq!(replied.state, TaskState::Working);
-    // Told of once more, late, it still is not that turn's to end.
+    // A repeated, late report of that turn still does not end the task.
     team.swarm
         .task_ended(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into()))
         .await
         .unwrap();
     assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Working);
-    // Nor is it ended by what the requester's own turn ends with, which was given the question.
+    // The requester's own turn, which was given the question, does not end the task either.
     let own = asker.session.clone().unwrap();
     team.swarm.task_ended(&task.id, &own, turn(), TaskEnd::Done("I have replied.".into())).await.unwrap();
     team.swarm.task_ended(&task.id, &own, turn(), TaskEnd::Failed("no model".into())).await.unwrap();
@@ -162,7 +162,7 @@ async fn who_has_no_part_in_a_task_is_told_that_there_is_none() {
         let error = team.swarm.respond_task(&other, id, "let me").await.unwrap_err();
         assert!(error.to_string().starts_with("there is no task"), "{error}");
     }
-    // A client of A2A reaches only what it asked for, and an agent can't take its name.
+    // An A2A client reaches only its own requests, and an agent can't use a client's name.
     let context = "c-1";
     let foreign =
         team.swarm.send_a2a("owner", &"tester".parse().unwrap(), context, "hi", None).await.unwrap();
@@ -212,7 +212,7 @@ async fn failures_are_told_and_nothing_is_left_under_way_after_a_crash() {
     team.store.end_items(first).await.unwrap();
     let answer = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
     assert_eq!(answer.text, format!("[task {} failed: no model]", failed.id));
-    // The item of the second has ended and nobody said how its turn did.
+    // The item of the second task has ended, and nobody reported the outcome of its turn.
     let second = turn();
     team.take(&lost.session, second).await.unwrap();
     team.swarm.task_began(&lost.id, &lost.session, second).await.unwrap();
@@ -313,7 +313,7 @@ async fn two_agents_send_each_other_only_so_much_without_a_person() {
     let sends = async |count: usize| {
         let mut sent = 0;
         while sent < count {
-            // Each says something else, in turns, so that only the cap can hold them.
+            // The agents take turns and each text is different, so that only the cap can stop them.
             let (by, to) = if sent % 2 == 0 { (&coder, "tester") } else { (&tester, "coder") };
             let word: String =
                 format!("{sent:03}").bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();

@@ -1,4 +1,4 @@
-//! What the team's own tests run it with: a home, a real database, and a bell that remembers.
+//! Test support for the team: a home, a real database, and a bell that records events.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,7 @@ impl Team {
         Self::with(|_| ())
     }
 
-    /// A team with these changes of flock's own settings.
+    /// Creates a team with a change to flock's own settings.
     pub fn with(change: impl FnOnce(&mut Value)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
@@ -54,7 +54,7 @@ impl Team {
         Self { swarm, store, events: Mutex::new(events), _dir: dir }
     }
 
-    /// An agent that calls from one of its sessions.
+    /// Returns an agent that acts from one of its sessions.
     pub fn by(&self, agent: &str, session: &str) -> By {
         By {
             party: Party::Agent(agent.parse().unwrap()),
@@ -63,7 +63,7 @@ impl Team {
         }
     }
 
-    /// What the tool of this name answers an agent that calls it from its `main` session, or its error.
+    /// Calls the tool with this name as an agent in its `main` session, and returns the answer or the error.
     pub async fn call(
         tools: &[Arc<dyn Tool>],
         agent: &str,
@@ -79,18 +79,18 @@ impl Team {
         fake::call_in(&context, &**tool, arguments).await
     }
 
-    /// What the scheduler was told since the last look.
+    /// Returns the scheduler events since the last call.
     pub fn events(&self) -> Vec<Event> {
         let mut events = self.events.lock().unwrap();
         std::iter::from_fn(|| events.try_recv().ok()).collect()
     }
 
-    /// What it is told next.
+    /// Waits for the next scheduler event.
     pub async fn next_event(&self) -> Event {
         std::future::poll_fn(|context| self.events.lock().unwrap().poll_recv(context)).await.unwrap()
     }
 
-    /// The sessions for which it was told that something waits, since the last look.
+    /// Returns the sessions with unread messages that were reported since the last call.
     pub fn rung(&self) -> Vec<String> {
         let session = |event| match event {
             Event::Unseen { session, .. } => Some(session.to_string()),
@@ -99,12 +99,12 @@ impl Team {
         self.events().into_iter().filter_map(session).collect()
     }
 
-    /// What a turn of this session is given.
+    /// Takes the next inbox item of this session for a turn.
     pub async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<Item> {
         self.store.take_item(session.clone(), turn).await.unwrap()
     }
 
-    /// The actions in the audit.
+    /// Returns the actions in the audit.
     pub fn audited(&self) -> Vec<String> {
         self.store.audited()
     }

@@ -1,4 +1,4 @@
-//! Tokens for clients: making and revoking them.
+//! Creates and revokes the tokens of API clients.
 
 use super::{By, SwarmError};
 use crate::clock::unix_ms;
@@ -6,18 +6,19 @@ use crate::config::Config;
 use crate::id::Party;
 use crate::store::{ClientToken, Level, NewToken, Right, Store, token_hash};
 
-/// Begins each client's token, so that it is recognised where it turns up.
+/// Prefix of every client token, so that a leaked one can be recognised.
 pub const PREFIX: &str = "flk_";
 
-/// Names of other senders of requests.
+/// Names of other senders of requests, which a token must not have.
 const TAKEN: [&str; 3] = ["owner", "system", "plugin"];
 
-/// Makes a token and returns it. It is kept nowhere: the database has its hash.
+/// Creates a token and returns it. The token itself is not stored anywhere: the database has only its hash.
 ///
 /// # Errors
 ///
-/// [`SwarmError::Invalid`] if the name can't be one, no right or no agent is given, or the time has passed;
-/// [`SwarmError::NoAgent`]; [`SwarmError::TokenExists`]; those of the database.
+/// Returns [`SwarmError::Invalid`] if the name is not valid, if there is no right or no agent, or if the expiry time
+/// has passed. Returns [`SwarmError::NoAgent`] if an agent does not exist, and [`SwarmError::TokenExists`] if the name
+/// is taken.
 pub async fn add(
     store: &Store,
     config: &Config,
@@ -40,20 +41,22 @@ pub async fn add(
     if !store.add_token(new, token_hash(token.as_bytes()), entry, now).await? {
         return Err(SwarmError::TokenExists(kept.name));
     }
+    // On disk before anybody gets the token: a power failure must not lose a token that is in use.
     store.sync().await?;
     Ok((token, kept))
 }
 
-/// Revokes a token. The gateway refuses it from then on and ends the streams that it opened.
+/// Revokes a token. From then on, the gateway refuses it and ends the streams that it opened.
 ///
 /// # Errors
 ///
-/// [`SwarmError::NoToken`]; those of the database.
+/// Returns [`SwarmError::NoToken`] if no token has this name or it was revoked.
 pub async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError> {
     let entry = by.entry("token.revoke", name, Level::Yellow, String::new());
     if !store.revoke_token(name.to_owned(), entry, unix_ms()).await? {
         return Err(SwarmError::NoToken(crate::clean::summary(name, 80)));
     }
+    // A power failure must not bring a revoked token back.
     store.sync().await?;
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! What is said about a message that does not reach whom its author may have meant.
+//! Notes for the author of a message that does not reach everybody whom the author may have meant.
 
 use super::{Swarm, SwarmError, mention};
 use crate::id::{AgentId, ChannelId, Party};
 
 impl Swarm {
-    /// What the author of a message should know: nobody hears of it, or a mention in it calls nobody.
+    /// Returns notes for the author of a message: that no agent hears of it, or that a mention in it calls nobody.
     ///
     /// # Errors
     ///
-    /// [`SwarmError::NoChannel`], and those of the database.
+    /// Returns [`SwarmError::NoChannel`] if there is no such channel.
     pub fn unheard(&self, author: &Party, id: &ChannelId, text: &str) -> Result<Vec<String>, SwarmError> {
         let channel = self.channel(id)?;
         let members: Vec<&AgentId> =

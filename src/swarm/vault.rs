@@ -1,9 +1,9 @@
-//! Vaults: folders of text files that all agents share, `vaults/<name>/` in the home.
+//! Vaults: folders with text files that all agents share, `vaults/<name>/` in the home.
 //!
-//! Agents write here and a person may open the same folder in an editor, so a vault is hostile to both sides:
-//! everything is opened below the vault's own folder (never below the folder of all vaults, from where a link
-//! would lead into another one), and what begins with a dot, where editors and version control keep what
-//! they run, is out of reach. Making a vault is the person's: a folder.
+//! Agents write here, and a person may open the same folder in an editor. So each side must treat a vault as hostile.
+//! Everything is opened below the vault's own folder and never below the folder of all vaults, from which a symbolic
+//! link could lead into another vault. Names that begin with a dot, under which editors and version control keep files
+//! that they execute, are not accessible. Only a person can create a vault, by creating its folder.
 
 use std::fmt::{self, Display, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use crate::home::walk::{Limits, walk};
 use crate::id::{FolderName, IdError};
 use crate::tool::bounded;
 
-/// The largest file that is written, in bytes.
+/// Maximum size of a file that is written, in bytes.
 pub const MAX_WRITTEN: u64 = 1024 * 1024;
 
-/// The largest file that is read, in bytes: a person may have put larger ones there.
+/// Maximum size of a file that is read, in bytes. A person may have put larger files there.
 pub const MAX_READ: u64 = 10 * 1024 * 1024;
 
-/// The most that agents may fill a vault with: files and folders, and bytes.
+/// Maximum number of files and folders with which agents may fill a vault.
 pub const MAX_ENTRIES: usize = 20_000;
-/// See [`MAX_ENTRIES`].
+/// Maximum total size in bytes with which agents may fill a vault.
 pub const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 
 const MAX_PATH: usize = 1024;
@@ -33,30 +33,27 @@ const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 16;
 const WHOLE: Limits = Limits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
 
-/// Why a vault did not do what was asked. The texts are for a model: they name the vault and the path in it
-/// and nothing else of the host.
+/// An error of a vault operation. The texts are written for a model: they name the vault and the path in it, and
+/// nothing else of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
-    /// Not a name that a vault can have.
+    /// The name is not valid for a vault.
     #[error(transparent)]
     Name(#[from] IdError),
-    /// There is none with this name.
+    /// No vault has this name.
     #[error("there is no vault {name}: {}", those_that_are(.known))]
     Unknown {
-        /// As it was given.
         name: FolderName,
-        /// Those that are there.
+        /// The names of existing vaults.
         known: Vec<FolderName>,
     },
-    /// Not a path that a file of a vault can have.
+    /// The path is not valid for a file of a vault.
     #[error("{path:?} can't be a path in a vault: {reason}")]
     Path {
-        /// As it was given.
         path: String,
-        /// Why not.
         reason: &'static str,
     },
-    /// Too long for one file.
+    /// The file would be too long.
     #[error("{size} bytes for {place}; a file of a vault has at most {MAX_WRITTEN}: split it")]
     TooLong {
         /// Which file.
@@ -64,7 +61,7 @@ pub enum VaultError {
         /// What it would have.
         size: u64,
     },
-    /// Not text.
+    /// The file or the new content is not text.
     #[error("{place} is a binary file of {size} bytes; only text is kept in vaults")]
     Binary {
         /// Which file.
@@ -72,22 +69,19 @@ pub enum VaultError {
         /// Its size.
         size: u64,
     },
-    /// The vault takes no more.
+    /// The vault is full.
     #[error("vault {name} is full ({files} entries, {bytes} bytes): a person has to tidy it up")]
     Full {
-        /// Which.
         name: FolderName,
-        /// What it has.
+        /// Number of entries in the vault.
         files: usize,
-        /// What they have.
+        /// Total size of the files in bytes.
         bytes: u64,
     },
-    /// It could not be opened.
+    /// The file or folder could not be opened or accessed.
     #[error("{place}: {}", reason(.source))]
     File {
-        /// Which file or folder.
         place: Place,
-        /// Why.
         #[source]
         source: BeneathError,
     },
@@ -102,7 +96,7 @@ impl Explain for VaultError {
     }
 }
 
-/// A file of a vault, as it is called in texts.
+/// A file of a vault, in the form that is used in texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     vault: FolderName,
@@ -115,16 +109,14 @@ impl Display for Place {
     }
 }
 
-/// A vault in a list.
+/// The contents of a vault in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its name.
     pub name: FolderName,
-    /// How many files it has.
     pub files: usize,
-    /// What they have together, in bytes.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Whether there is more than was counted.
+    /// `true` if the vault has more entries than were counted.
     pub more: bool,
 }
 
@@ -132,7 +124,7 @@ pub struct Summary {
 #[derive(Debug)]
 pub struct Vaults {
     folder: PathBuf,
-    /// Held from reading a file to writing it, so that of two that add to it neither is lost.
+    /// Held from reading a file to writing it, so that of two concurrent appends none is lost.
     writing: Mutex<()>,
 }
 
@@ -143,17 +135,17 @@ impl Vaults {
         Self { folder: home.vaults(), writing: Mutex::default() }
     }
 
-    /// Their names, in order.
+    /// Returns the names of all vaults, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<FolderName> {
         shared::names(&self.folder)
     }
 
-    /// What is in each.
+    /// Returns a summary of each vault.
     ///
     /// # Errors
     ///
-    /// Never for one that vanishes meanwhile; if one can't be listed.
+    /// Returns [`VaultError::File`] if a vault can't be listed. A vault that disappears meanwhile is left out.
     pub fn summaries(&self) -> Result<Vec<Summary>, VaultError> {
         let mut summaries = Vec::new();
         for name in self.names() {
@@ -166,12 +158,12 @@ impl Vaults {
         Ok(summaries)
     }
 
-    /// The entries of one, at most `entries` of them and `depth` levels; the second value says whether there
-    /// is more.
+    /// Returns the entries of a vault, at most `entries` of them and `depth` levels deep. The second value is `true` if
+    /// there are more.
     ///
     /// # Errors
     ///
-    /// If there is no such vault, or it can't be listed.
+    /// Returns [`VaultError::Unknown`] if there is no such vault, and [`VaultError::File`] if it can't be listed.
     pub fn entries(
         &self,
         name: &FolderName,
@@ -185,11 +177,13 @@ impl Vaults {
         Ok((found.entries, found.more))
     }
 
-    /// A text file. Bytes that are no text are shown as the replacement character.
+    /// Returns the content of a text file. Invalid UTF-8 is replaced by the replacement character.
     ///
     /// # Errors
     ///
-    /// As [`VaultError`] says.
+    /// Returns [`VaultError::Path`] if the path is not valid, [`VaultError::Unknown`] if there is no such vault,
+    /// [`VaultError::Binary`] if the file contains a zero byte, and [`VaultError::File`] if it can't be read or is too
+    /// large.
     pub fn read(&self, name: &FolderName, path: &str) -> Result<(Place, String), VaultError> {
         let path = parse(path)?;
         let root = self.open(name)?;
@@ -198,12 +192,13 @@ impl Vaults {
         Ok((place, text))
     }
 
-    /// Puts a text file there, or adds to the end of the one that is there, each in one step; the folders
-    /// above it are made. Says where, and how many bytes it has now.
+    /// Replaces a text file or appends to it, atomically, and creates the folders above it. Returns the file and its
+    /// new size in bytes.
     ///
     /// # Errors
     ///
-    /// As [`VaultError`] says; what was there is then untouched.
+    /// Returns [`VaultError`] if the path or content is not valid, the vault does not exist or is full, the file would
+    /// be too long, or it can't be written. The existing file is unchanged then.
     pub fn write(
         &self,
         name: &FolderName,
@@ -253,7 +248,7 @@ impl Vaults {
 
     fn open(&self, name: &FolderName) -> Result<Root, VaultError> {
         Root::open(&self.folder.join(name.as_str())).map_err(|source| match source {
-            // A link, or a file: no vault.
+            // A symbolic link or a file is not a vault.
             BeneathError::NotFound { .. } | BeneathError::WrongKind { .. } | BeneathError::Outside { .. } => {
                 VaultError::Unknown { name: name.clone(), known: self.names() }
             }
@@ -275,6 +270,7 @@ impl Vaults {
     fn joined(&self, root: &Root, place: &Place, content: &str) -> Result<String, VaultError> {
         match self.text(root, place, MAX_WRITTEN) {
             Ok(mut whole) => {
+                // Added text always begins on a new line.
                 if !whole.is_empty() && !whole.ends_with('\n') {
                     whole.push('\n');
                 }
@@ -286,8 +282,8 @@ impl Vaults {
         }
     }
 
-    /// An agent in a loop must not fill the disk with notes. What is written over is not taken off: whoever
-    /// is that close to the limit has to tidy up in any case.
+    /// Checks that the vault has room, so that an agent in a loop can't fill the disk. The size of a replaced file is
+    /// not subtracted: a vault that close to the limit has to be tidied up in any case.
     fn has_room(&self, root: &Root, name: &FolderName, size: u64) -> Result<(), VaultError> {
         let found =
             walk(root, Path::new(""), WHOLE).map_err(|source| self.failed(name, Path::new(""), source))?;
@@ -307,16 +303,16 @@ impl Vaults {
     }
 }
 
-/// What becomes of a file that is there.
+/// The treatment of an existing file by a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It is replaced.
+    /// The file is replaced.
     Replace,
-    /// It stays, and gets more at its end.
+    /// The file stays, and the content is added at its end.
     Append,
 }
 
-/// A path as it may be shown: on one line, whatever is in its names.
+/// Formats a path on one line, with invisible characters escaped.
 #[must_use]
 pub fn shown(path: &Path) -> String {
     let mut text = String::new();
@@ -330,8 +326,8 @@ pub fn shown(path: &Path) -> String {
     text
 }
 
-/// Reads a path as models write it. Only the text is judged; that nothing on the way is a link is for the
-/// opening to find out.
+/// Parses a path in the form that models write. Only the text is checked. Opening the file makes sure that no part of
+/// the path is a symbolic link.
 fn parse(text: &str) -> Result<PathBuf, VaultError> {
     let refuse = |reason| Err(VaultError::Path { path: start(text), reason });
     if text.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! `flock_audit`: the sysadmin reads what was done by whom.
+//! The tool `flock_audit`, with which the sysadmin reads the audit.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::swarm::{Swarm, SwarmError, notice};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
 
-/// All of them.
+/// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
@@ -51,7 +51,7 @@ fn read<'a>(
     })
 }
 
-/// One row on one line: whatever is in it, it can't begin a line of its own.
+/// Formats a row on one line. Line breaks in it are escaped, so that no text can look like another row.
 fn line(row: &AuditRow) -> String {
     let time = jiff::Timestamp::from_millisecond(row.at).unwrap_or_default();
     let time = time.strftime("%Y-%m-%dT%H:%M:%SZ");

@@ -1,4 +1,4 @@
-//! `flock_discover` and `flock_update_card`.
+//! The tools `flock_discover` and `flock_update_card`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::tool::{CallContext, Tool, ToolError};
 
 type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
-/// Both of them, in the order they are offered.
+/// Returns both tools in the order in which they are offered.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
@@ -84,7 +84,7 @@ fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
     })
 }
 
-/// The most characters of a description in a list.
+/// Maximum number of characters of a description in a list.
 const SHORT: usize = 80;
 
 fn describe((card, counts): &(Card, TaskCounts)) -> String {

@@ -1,4 +1,4 @@
-//! The channel tools: post, read, list; make one, assign members, archive.
+//! The channel tools: post, read, list, create, assign members, and archive.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use crate::swarm::{By, Swarm, notice};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, bounded};
 
-/// Messages that are read where the call says nothing, and at most.
+/// Number of messages that a read returns by default, and the maximum.
 const DEFAULT_LIMIT: u64 = 20;
 const MAX_LIMIT: u64 = 100;
-/// The most bytes of what one reading shows.
+/// Maximum number of bytes that one read shows.
 const MAX_READ: usize = 48 << 10;
 
 type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
-/// All of them.
+/// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
@@ -93,7 +93,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
 fn id(arguments: &Arguments) -> Result<ChannelId, ToolError> {
     let text: String = arguments.required("channelId")?;
     let text = text.trim();
-    // Models write the mark along.
+    // Models often include the `#` that marks a channel in texts.
     text.strip_prefix('#').unwrap_or(text).parse().map_err(|error| ToolError::model(format!("{error}")))
 }
 
@@ -115,6 +115,7 @@ fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
         let text = message.clone();
         Ok(match swarm.post(&by, &id, message, notify).await? {
             Said::New(seq) => {
+                // The notes tell the model about mentions that reach nobody, while it can still correct them.
                 let notes = if notify { swarm.unheard(&by.party, &id, &text)? } else { Vec::new() };
                 let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
                 format!("posted to #{id} as seq {seq}{notes}")
@@ -137,6 +138,7 @@ fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
             return Ok(shown(&channel, &found, 0));
         }
         let offset: Option<u64> = arguments.optional("offset")?;
+        // An offset applies to one message, so only that one is read.
         let limit = if offset.is_some() { 1 } else { limit };
         let page = match (arguments.optional("after")?, arguments.optional("before")?) {
             (Some(_), Some(_)) => return Err(ToolError::model("give `after` or `before`, not both")),
@@ -156,8 +158,8 @@ fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
     })
 }
 
-/// The messages under the channel's head, the first from `offset` on; what does not fit is named, and how to
-/// get it.
+/// Renders the channel's header and the messages, the first from `offset` on. If some do not fit, the text says how to
+/// get them.
 fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
     let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
     let mut text = format!(
@@ -166,10 +168,11 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
         channel.state.as_str(),
         channel.last_seq,
         members.join(", "),
-        // Whoever made the channel wrote it.
+        // The topic was written by whoever created the channel, so it is quoted like a message.
         notice::quoted(&without_marks(&channel.topic)),
     );
     let mut room = MAX_READ;
+    // Untrusted text: marks that flock itself uses in prompts are removed from it.
     let mut last = None;
     for post in messages {
         let is_whole = offset == 0 && post.content.len() <= MAX_READ;
@@ -189,16 +192,16 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
     text
 }
 
-/// A part of a long message from `offset` on, and where the next one begins.
+/// Renders a part of a long message from `offset` on, and says where the next part begins.
 fn part(post: &Post, offset: usize) -> String {
     let text = &post.content;
     let from = text.floor_char_boundary(offset);
-    // Room for what stands around it.
+    // Leave room for the text around the part.
     let mut size = MAX_READ - 512;
     loop {
         let piece = bounded::start(&text[from..], size);
         let line = notice::line(post.seq, &post.author, &without_marks(piece));
-        // Shown, a text can be many times as long as its bytes; a few of them always fit.
+        // Escaping can make a text many times longer. Even then a few bytes always fit.
         if line.len() > MAX_READ - 256 && size > 64 {
             size /= 2;
             continue;

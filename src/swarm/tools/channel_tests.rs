@@ -24,7 +24,7 @@ async fn said(text: &str) -> Team {
     team
 }
 
-/// Reads the message from its beginning to its end as an agent would: each answer names the next piece.
+/// Reads the message to its end as an agent would, following the hint in each answer.
 async fn read_whole(team: &Team) -> String {
     let (mut whole, mut offset) = (String::new(), None);
     loop {

@@ -1,5 +1,5 @@
-//! `flock_create_agent` and `flock_decommission_agent`: the orchestrator's requests for a larger or smaller
-//! team.
+//! The tools `flock_create_agent` and `flock_decommission_agent`, with which the orchestrator requests a larger or
+//! smaller team.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
 
-/// Both of them.
+/// Returns both tools.
 #[must_use]
 pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
@@ -55,7 +55,7 @@ fn create(arguments: &Arguments) -> Result<Request, ToolError> {
     let archetype: Option<String> = arguments.optional("archetype")?;
     let model: Option<String> = arguments.optional("model")?;
     let role: Option<String> = arguments.optional("role")?;
-    // An agent that meant something else must not believe that it got it.
+    // Another role is refused instead of ignored, so that the caller does not believe that it got that role.
     if role.is_some_and(|role| role != "worker") {
         return Err(ToolError::model("a new agent is a worker; leave `role` out"));
     }

@@ -1,4 +1,4 @@
-//! The `flock_*` tools. Who calls is known from the [`crate::tool::CallContext`] alone, never from a parameter.
+//! The `flock_*` tools. The caller is identified by the [`crate::tool::CallContext`] alone, never by a parameter.
 
 mod audit;
 mod card;
@@ -17,13 +17,13 @@ use super::triage::Triage;
 use crate::home::Home;
 use crate::tool::Tool;
 
-/// Everything that a gateway adds to the tools of agents, in the order it is offered.
+/// Returns all tools that a gateway adds for agents, in the order in which they are offered.
 #[must_use]
 pub fn assembled(swarm: &Arc<Swarm>, triage: &Arc<Triage>, home: &Home) -> Vec<Arc<dyn Tool>> {
     [all(swarm), vault::all(home, swarm.store()), sysadmin::all(triage), lifecycle::all(triage)].concat()
 }
 
-/// All tools of a team, in the order they are offered. Which agent has which is the policy's decision.
+/// Returns all tools of a team, in the order in which they are offered. The policy decides which agent gets which tool.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     [channel::all(swarm), standing::all(swarm), task::all(swarm), card::all(swarm), audit::all(swarm)]

@@ -1,4 +1,4 @@
-//! Sleeping, and looking at the team.
+//! The tools `flock_status` and `flock_sleep`.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::tool::{CallContext, Tool, ToolError};
 
 type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
-/// All of them.
+/// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});

@@ -1,5 +1,5 @@
-//! The tools between the team and its sysadmin: asking for what is not one's own to do, deciding about its
-//! level, and restarting the gateway.
+//! The tools between the team and its sysadmin: requests for things that an agent may not do itself, decisions about
+//! their level, and a restart of the gateway.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
 
-/// All of them, in the order they are offered.
+/// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
@@ -61,20 +61,22 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
 
 type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
-/// The fields of the request itself, by kind. What belongs to another kind is left out if it is empty, and
-/// refused if it is not: what an agent thinks it asked for must be what it asked for.
+/// Builds the request from the fields of its kind. An empty field of another kind is ignored. A field of another kind
+/// with a value is an error: the request must be exactly what the agent believes it asked for.
 fn typed(arguments: Arguments) -> Result<Request, ToolError> {
     let mut fields = arguments.into_fields();
     for name in ["reason", "urgency"] {
         fields.remove(name);
     }
     fields.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+    // Models sometimes send only the text of a request to the sysadmin.
     if !fields.contains_key("kind") && fields.contains_key("request") {
         fields.insert("kind".to_owned(), "other".into());
     }
     if fields.get("kind").is_some_and(|kind| kind == "other")
         && let Some(mut request) = fields.get("request").and_then(Value::as_str).map(str::to_owned)
     {
+        // A request to the sysadmin has only one text, so further fields are appended to it.
         for (name, word) in [("context", "Context"), ("project", "Project")] {
             if let Some(more) = fields.remove(name) {
                 let more = more.as_str().map_or_else(|| more.to_string(), str::to_owned);
@@ -89,6 +91,7 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
         Request::AgentCreate { .. } | Request::AgentRemove { .. } => {
             Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
         }
+        // Only a person's approval and the policy decide how a command runs on the host.
         Request::Command { execution: Some(_), .. } => {
             Err(ToolError::model("how a command runs on the host is not yours to say: leave `execution` out"))
         }
@@ -100,7 +103,7 @@ fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Argumen
     Box::pin(async move {
         let request = typed(arguments.clone())?;
         let reason = match (arguments.optional::<String>("reason")?, &request) {
-            // A text for the sysadmin says itself what it is for.
+            // A text for the sysadmin explains itself, so it also serves as the reason.
             (None, Request::Other { request }) => summary(request, MAX_SUMMARY),
             (Some(reason), _) => reason,
             (None, _) => arguments.required("reason")?,

@@ -1,4 +1,4 @@
-//! `flock_message`, `flock_tasks`, `flock_task_respond` and `flock_history`.
+//! The tools `flock_message`, `flock_tasks`, `flock_task_respond` and `flock_history`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::tool::{CallContext, Tool, ToolError};
 
 type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
-/// All of them, in the order they are offered.
+/// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     let text = json!({"type": "string"});
@@ -60,10 +60,10 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// How many are listed unless told otherwise, and at most.
+/// Number of listed tasks by default, and the maximum.
 const LISTED: u64 = 20;
 const MOST: u64 = 100;
-/// The most characters of a summary in a list, and of an answer.
+/// Maximum number of characters of a summary in a list, and of an answer.
 const SHORT: usize = 80;
 const ANSWER: usize = 400;
 
@@ -84,7 +84,7 @@ fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
     Box::pin(async move {
         let id: String = arguments.required("taskId")?;
         let text: String = arguments.required("response")?;
-        // Models copy the rest of a list's line along.
+        // Models sometimes copy the rest of a list's line together with the id.
         let id = id.split_whitespace().next().unwrap_or_default();
         let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
         Ok(if task.state == TaskState::InputRequired {

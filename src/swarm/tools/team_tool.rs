@@ -1,4 +1,4 @@
-//! A tool of the team: its specification, the function that does its work, and what that works on.
+//! A tool of the team: its specification, the function that does the work, and the service on which it works.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::provider::{BoxFuture, ToolSpec};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
 
-/// Does the work; what it gives is for the model.
+/// The function of a tool. Its result is text for the model.
 pub type Work<S> =
     for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, Result<String, ToolError>>;
 
-/// A tool of the team, or of another service.
+/// A tool of the team or of another service.
 pub struct TeamTool<S> {
     spec: ToolSpec,
     service: Arc<S>,
@@ -20,7 +20,7 @@ pub struct TeamTool<S> {
 }
 
 impl<S: Send + Sync + 'static> TeamTool<S> {
-    /// A tool with these parameters, of which some are required.
+    /// Creates a tool with these parameters. `required` names those that must be given.
     pub fn shared(
         service: &Arc<S>,
         name: &str,
@@ -51,7 +51,8 @@ impl<S: Send + Sync + 'static> Tool for TeamTool<S> {
     ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let arguments = Arguments::new(arguments)?;
-            // A change that was begun is ended: it is a matter of milliseconds, and half of one is nothing.
+            // Cancellation is not checked. A change that has begun runs to its end: it takes milliseconds, and half of
+            // it would be useless.
             (self.work)(&self.service, context, arguments).await.map(ToolOutput::text)
         })
     }

@@ -1,4 +1,4 @@
-//! The `flock_workspace_*` tools, on the vaults all agents share, and `flock_read_skill`.
+//! The `flock_workspace_*` tools for the shared vaults, and `flock_read_skill`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::swarm::vault::{How, MAX_ENTRIES, VaultError, Vaults, shown};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput, lines};
 
-/// What the tools work on.
+/// The services on which the tools work.
 struct Shared {
     vaults: Vaults,
     skills: Skills,
@@ -25,7 +25,7 @@ struct Shared {
 
 type Work = fn(&Shared, &CallContext, &Arguments) -> Result<String, ToolError>;
 
-/// One of them: its specification and the function that does its work, which may block.
+/// A tool, as its specification and its function, which may block.
 struct SharedTool {
     spec: ToolSpec,
     aliases: &'static [&'static str],
@@ -33,7 +33,7 @@ struct SharedTool {
     shared: Arc<Shared>,
 }
 
-/// All of them, in the order they are offered.
+/// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     let shared =
@@ -44,6 +44,7 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
             description: description.to_owned(),
             parameters: parameters.into(),
         };
+        // `read_skill` is a second name that calls may use for this tool.
         let aliases: &[&str] = if name == "flock_read_skill" { &["read_skill"] } else { &[] };
         Arc::new(SharedTool { spec, aliases, work, shared: Arc::clone(&shared) })
     };
@@ -112,6 +113,7 @@ impl Tool for SharedTool {
         Box::pin(async move {
             let arguments = Arguments::new(arguments)?;
             let (work, shared, context) = (self.work, Arc::clone(&self.shared), context.clone());
+            // File access blocks, so the work runs on a blocking thread.
             match tokio::task::spawn_blocking(move || work(&shared, &context, &arguments)).await {
                 Ok(result) => result.map(ToolOutput::text),
                 Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
@@ -120,7 +122,7 @@ impl Tool for SharedTool {
     }
 }
 
-/// The most files and lines that are shown of a vault.
+/// Maximum number of files or lines that are shown of a vault.
 const MAX_SHOWN: usize = 500;
 
 fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
@@ -175,8 +177,10 @@ fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Resul
     };
     let (place, size) = shared.vaults.write(&name, &path, &content, how)?;
     tracing::info!(agent = %context.agent, %place, size, "an agent wrote into a vault");
+    // The audit gets the digest and not the text: a vault may hold private notes.
     let how_much = format!("{} bytes, sha256 {}", content.len(), text_digest(&content));
     let entry = By::call(context).entry("vault.write", &place.to_string(), Level::Green, how_much);
+    // This runs on a blocking thread, so waiting here does not stall the runtime.
     let written = tokio::runtime::Handle::current().block_on(shared.store.audit(entry, unix_ms()));
     written.map_err(|failure| ToolError::Fatal(Box::new(failure)))?;
     Ok(match how {

@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 use super::*;
 use crate::tool::{Registry, fake};
 
-/// A home with the vaults `shared` and `private`, and a secret beside them.
+/// A home with the vaults `shared` and `private`, and a secret file beside them.
 struct Bench {
     dir: tempfile::TempDir,
     tools: Registry,
@@ -201,7 +201,7 @@ async fn what_is_no_file_is_refused_and_blocks_nothing() {
     let mut planted = vec!["fifo", "socket", "folder"];
     let device = bench.at("vaults/shared/device");
     let number = nix::sys::stat::makedev(1, 5);
-    // Only root can make one.
+    // Only root can create a device.
     if nix::sys::stat::mknod(&device, nix::sys::stat::SFlag::S_IFCHR, Mode::S_IRWXU, number).is_ok() {
         planted.push("device");
     }
@@ -232,7 +232,7 @@ async fn what_is_too_large_or_no_text_is_refused_and_said() {
     huge.set_len(1 << 40).unwrap();
     let error = bench.read("huge").await.unwrap_err();
     assert_eq!(error, "shared/huge: 1099511627776 bytes; at most 10485760 are read");
-    // More than the limit of a vault, though it takes no room on the disk: nothing more goes in.
+    // The file exceeds the limit of a vault, although it takes no space on the disk. Nothing more can be written.
     let error = bench.write("small.md", "x").await.unwrap_err();
     assert!(error.contains("vault shared is full"), "{error}");
 }

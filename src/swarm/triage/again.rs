@@ -1,5 +1,5 @@
-//! What an agent has asked for before: the same is not taken down twice, and what was denied or taken back is not had
-//! by asking again.
+//! Checks a request against earlier ones of the same agent. An open request is not recorded twice, and asking again
+//! does not get around a denial or a revocation.
 
 use super::request::Asked;
 use super::{DAY, MANY, MAX_HOSTS, MAX_OPEN, Request, Triage, view};
@@ -8,11 +8,12 @@ use crate::store::RequestRow;
 use crate::swarm::SwarmError;
 
 impl Triage {
-    /// The answer to a request that is open already.
+    /// Returns the answer to a request that is already open.
     ///
     /// # Errors
     ///
-    /// Where somebody denied it in the last day or took it back, or the agent has too much already.
+    /// Returns [`SwarmError::Refused`] if the request was denied in the last day or was revoked, or if the agent has
+    /// too many open requests or granted hosts.
     pub(super) fn known(
         &self,
         agent: &AgentId,
@@ -44,6 +45,7 @@ impl Triage {
         Ok(None)
     }
 
+    // A request that includes a denied one is refused too: otherwise a wider request would get around the denial.
     fn refuse_denied(&self, agent: &AgentId, asked: &Asked, now: i64) -> Result<(), SwarmError> {
         let denied = self.swarm.store().denied_requests(agent, asked.request.kind(), now - DAY)?;
         let Some(row) = denied.iter().find(|row| is(row, |other| asked.request.includes(other))) else {
@@ -62,7 +64,7 @@ impl Triage {
         )))
     }
 
-    /// What was taken back stays so, in whole and in part, until a person gives it back.
+    /// Refuses a request that overlaps with a revoked one, until a person grants that one again.
     fn refuse_revoked(&self, agent: &AgentId, asked: &Asked) -> Result<(), SwarmError> {
         let revoked = self.swarm.store().revoked_requests(agent, asked.request.kind())?;
         let meets = |other: &Request| asked.request.includes(other) || other.includes(&asked.request);

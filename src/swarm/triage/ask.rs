@@ -1,4 +1,4 @@
-//! A tool call that a person has to approve first becomes a request.
+//! Turns a tool call that needs a person's approval into a request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::swarm::oversight::AskPerson;
 use crate::tool::CallContext;
 use crate::tool::arguments::Arguments;
 
-/// Asks by way of triage.
+/// Asks a person by a triage request.
 pub struct ByRequest(pub Arc<Triage>);
 
 impl AskPerson for ByRequest {
@@ -28,7 +28,7 @@ impl AskPerson for ByRequest {
                 return Err(format!("not run: {tool} can't be approved; {reason}"));
             }
             let request = command(arguments)?;
-            // What was approved is carried out later, whatever becomes of this turn.
+            // An approved command is carried out later, even if this turn ends before.
             let never = CancellationToken::new();
             let by = By::call(context);
             self.0.request(&by, request, reason, &never).await.map_err(|error| error.to_string())
@@ -36,8 +36,8 @@ impl AskPerson for ByRequest {
     }
 }
 
-/// The command of an `exec`. What a person would not see beside it, or what it would not be run with, is no
-/// part of a command that can be approved.
+/// Builds the request from the arguments of an `exec`. Arguments that a person would not see, or with which the command
+/// would not run on the host, are refused.
 fn command(arguments: &Value) -> Result<Request, String> {
     let wrong = |error: crate::tool::ToolError| error.to_string();
     let arguments = Arguments::new(arguments).map_err(wrong)?;
