@@ -1,5 +1,5 @@
-//! A person's decision about a request: who may make it, and that it is about exactly what they were shown.
-//! Works on the database alone, so that the command line can do it where no gateway runs.
+//! A person's decision about a request: it checks who decides, and that the decision is about exactly what the person
+//! was shown. It works on the database alone, so that the command line can use it when no gateway runs.
 
 use std::time::Duration;
 
@@ -13,70 +13,69 @@ use crate::store::{
     Along, AuditEntry, Level, Moved, NewRequest, RequestRow, RequestState, Step, Store, StoreError,
 };
 
-/// Who decides.
+/// The person who decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decider {
-    /// Whoever has the owner's token, or the owner's files; the name is only for the record.
+    /// A person with the owner's token or access to the owner's files. The name is only for the record.
     Owner(Party),
-    /// A person that another platform has made sure of: decides only if the owner lists them.
+    /// A person whom another platform has authenticated. The person may decide only if the owner lists them as an
+    /// approver.
     Person(Party),
 }
 
-/// What was decided.
+/// A decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may be done, exactly as the body with this SHA-256 says.
+    /// Permission to do exactly what the body with this digest says.
     Approve {
-        /// In hex.
+        /// SHA-256 of the body in hexadecimal.
         sha256: String,
     },
-    /// It may not.
+    /// Refusal.
     Deny {
-        /// Why, for the agent.
+        /// The reason that the agent is told.
         reason: Option<String>,
     },
 }
 
-/// Why a decision was not taken.
+/// An error from making or revoking a decision.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// There is no such request.
+    /// There is no request with this id.
     #[error("there is no request {0}")]
     Unknown(String),
-    /// It does not wait for one.
+    /// The request waits for no decision.
     #[error("request {id} is {state} already")]
     Over {
-        /// Which.
         id: String,
-        /// How it stands.
+        /// The request's state.
         state: &'static str,
     },
     /// Nobody decided in time.
     #[error("request {0} has expired: the agent has to ask again")]
     Expired(String),
-    /// It is not what the person was shown.
+    /// The request differs from what the person was shown.
     #[error("request {0} is not what you were shown: nothing was approved")]
     Changed(String),
-    /// An older flock kept it, and it does not say how it runs.
+    /// The request comes from an older version of flock and does not say how its command runs.
     #[error(
         "request {0} was asked for under an older flock and does not say how it runs: the agent has to ask again"
     )]
     Outdated(String),
-    /// There is nothing of it that could be taken back.
+    /// The request grants nothing that could be revoked.
     #[error("request {0} grants nothing that could be taken back")]
     NoGrant(String),
-    /// It is taken back, and what it did is still there.
+    /// The grant is revoked, but its effect could not be undone.
     #[error("{id} is taken back, but what it did could not be undone: {why}")]
     Left {
-        /// Which.
         id: String,
-        /// Why.
+        /// The reason of the failure.
         why: String,
     },
-    /// Not one of those who decide.
+    /// The person is not one of the approvers.
     #[error("{0} is not among those who approve (approvers)")]
     NotApprover(Party),
-    /// The database failed.
+    /// A database operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -109,11 +108,12 @@ impl Explain for DecideError {
     }
 }
 
-/// Writes a decision down; what was approved still has to be begun.
+/// Records a decision. If it is an approval, the caller still has to begin the request.
 ///
 /// # Errors
 ///
-/// As [`DecideError`] says; nothing has changed then.
+/// Returns [`DecideError::NotApprover`] if the person may not decide, and other variants if the request does not exist,
+/// waits for no decision, has expired, or is not what the person was shown. Nothing has changed then.
 pub async fn decide(
     store: &Store,
     config: &Config,
@@ -128,6 +128,7 @@ pub async fn decide(
         Decision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
             return Err(DecideError::Outdated(row.id));
         }
+        // Approving a revoked request restores its grant.
         Decision::Approve { sha256 } if row.revoked_by.is_some() => {
             let text = format!("{id} was given back by {party}.");
             let along = Along {
@@ -160,7 +161,7 @@ pub async fn decide(
     };
     match moved {
         Moved::Done(row) => {
-            // An approval is on the disk before anybody acts on it.
+            // The approval must be on disk before anybody acts on it.
             store.sync().await?;
             Ok(row)
         }
@@ -171,18 +172,18 @@ pub async fn decide(
     }
 }
 
-/// What an agent has to do itself after it was given back.
+/// Returns a hint for the agent if a restored grant alone does not bring back what it had.
 fn again(row: &RequestRow) -> &'static str {
     if matches!(row.kind.as_str(), "package" | "agent-create") { " You can ask for it again." } else { "" }
 }
 
-/// The request that undoes what another one did, where that leaves something behind.
+/// Returns the request that undoes the effect of another one, if that left an effect.
 #[must_use]
 pub fn undoing(row: &RequestRow) -> Option<Asked> {
     let Asked { agent, request } = Asked::read(&row.body)?;
     match request {
         Request::Package { action: Change::Install, package, .. } => {
-            // In a profile a package of another flake has the name behind its reference.
+            // In a profile, a package of another flake has the name after the `#` of its reference.
             let package = package.rsplit('#').next().unwrap_or_default().to_owned();
             Some(Asked { agent, request: Request::Package { action: Change::Remove, package, runs: None } })
         }
@@ -190,7 +191,7 @@ pub fn undoing(row: &RequestRow) -> Option<Asked> {
     }
 }
 
-/// Whether somebody can take back what a request did. A person removes an agent with `flock remove`.
+/// Returns `true` if this party can revoke a request's effect. A person removes an agent with `flock remove` instead.
 fn can_revoke(party: &Party, row: &RequestRow) -> bool {
     Asked::read(&row.body).is_none_or(|asked| match asked.request {
         Request::Package { action: Change::Remove, .. } => false,
@@ -199,11 +200,12 @@ fn can_revoke(party: &Party, row: &RequestRow) -> bool {
     })
 }
 
-/// Takes back what a request granted.
+/// Revokes what a request granted.
 ///
 /// # Errors
 ///
-/// As [`DecideError`] says; nothing has changed then.
+/// Returns [`DecideError::Unknown`] if there is no such request, and [`DecideError::NoGrant`] if it grants nothing that
+/// this party could revoke. Nothing has changed then.
 pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<RequestRow, DecideError> {
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let entry = entry(party, "request.revoke", &row, super::view::brief_row(&row));
@@ -217,12 +219,12 @@ pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<
     store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))
 }
 
-/// Takes packages back that a person removes from an agent: it does not have them again by asking, whoever it had them
-/// from.
+/// Revokes packages that a person removes from an agent, however the agent got them. The agent does not get them again
+/// by asking.
 ///
 /// # Errors
 ///
-/// As [`DecideError`] says.
+/// Returns [`DecideError::Store`] if the database fails.
 pub async fn take_back(
     store: &Store,
     agent: &AgentId,
@@ -237,6 +239,7 @@ pub async fn take_back(
         for row in &granted {
             revoke(store, &row.id, party, now).await?;
         }
+        // Without a request to revoke, nothing would keep the agent from getting the package again.
         if granted.is_empty() && !store.revoked_requests(agent, "package")?.iter().any(is_of) {
             deny_package(store, agent, package, party, now).await?;
         }
@@ -244,7 +247,8 @@ pub async fn take_back(
     Ok(())
 }
 
-/// The name in a profile of the package that a request installs. One of another flake has the name behind its reference.
+/// Returns the profile name of the package that a request installs. A package of another flake has the name after the
+/// `#` of its reference.
 fn installs(row: &RequestRow) -> Option<String> {
     match Asked::read(&row.body)?.request {
         Request::Package { action: Change::Install, package, .. } => {
@@ -254,8 +258,8 @@ fn installs(row: &RequestRow) -> Option<String> {
     }
 }
 
-/// Keeps that a person took a package back which nobody had asked for: as a request that was taken back, which a person
-/// gives back like any other.
+/// Records that a person removed a package that no request had installed. The record is a revoked request, which a
+/// person can restore like any other.
 async fn deny_package(
     store: &Store,
     agent: &AgentId,
@@ -292,16 +296,17 @@ async fn deny_package(
         session: None,
         turn: None,
     };
+    // An id is random and short, so it may be taken already.
     while !store.open_request(new.clone(), Along::audit(entry(&new.id))).await? {
         new.id = super::new_id();
     }
     revoke(store, &new.id, party, now).await.map(drop)
 }
 
-/// Who it is that decides, if they may.
+/// Returns the party that decides, if it may decide.
 fn admit<'d>(config: &Config, decider: &'d Decider) -> Result<&'d Party, DecideError> {
     match decider {
-        // No agent and not flock itself, whatever credential they came by.
+        // Agents and flock itself never decide, whatever credential they present.
         Decider::Owner(party) | Decider::Person(party) if !party.is_human() => {
             Err(DecideError::NotApprover(party.clone()))
         }

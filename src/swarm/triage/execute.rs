@@ -1,5 +1,4 @@
-//! Carrying out what was granted. Whoever calls this has marked the row as running in the same transaction
-//! that checked it.
+//! Carries out granted requests. The caller has marked the row as running in the same transaction that checked it.
 
 use std::sync::Arc;
 
@@ -19,9 +18,10 @@ use crate::nix;
 use crate::provider::BoxFuture;
 use crate::sandbox::Sandbox;
 
-/// What carries out requests.
+/// The executor of requests.
 pub trait Hands: Send + Sync + 'static {
-    /// Does it, to its end; a command and the installing of a package end when it is cancelled. Gives what the agent is told, or why it failed.
+    /// Carries out a request to its end. A command or the installation of a package ends early when cancelled. Returns
+    /// the text for the agent, or the reason of the failure.
     fn carry_out<'a>(
         &'a self,
         asked: &'a Asked,
@@ -51,7 +51,7 @@ impl Hands for Machine {
                 Request::Package { action, package, .. } => {
                     self.package(agent, *action, package, cancel).await
                 }
-                // The row itself is the grant: the proxy and the sandbox ask for it.
+                // Nothing to do: the proxy and the sandbox look up the grant in the database.
                 Request::Egress { .. } => Ok("you can reach it through the proxy now".to_owned()),
                 Request::Mount { path, target } => {
                     let target = target.clone().unwrap_or_else(|| mounted_at(path));
@@ -86,7 +86,7 @@ impl Machine {
     ) -> Result<String, String> {
         let quiet = |_: &str| {};
         let failed = |error: nix::NixError| match error {
-            // Nix changes a profile in one step, so that there is nothing half installed.
+            // Nix changes a profile atomically, so a cancelled installation leaves nothing half installed.
             nix::NixError::Cancelled { .. } => {
                 "stopped: you were frozen, or the gateway stopped; your profile is what it was".to_owned()
             }
@@ -117,7 +117,7 @@ impl Machine {
         }
     }
 
-    /// Runs a command in a folder that is made for it, if what it names is what it was.
+    /// Runs a command in a new folder, if the files that it names are still what they were when it was approved.
     async fn command(
         &self,
         command: &str,
@@ -140,8 +140,9 @@ impl Machine {
             ));
         }
         let told = host::run(command, execution, timeout, cancel).await;
-        // Its command may have written what it names itself; a person who reads the result can tell.
+        // The command may have changed these files itself. A person who reads the result can tell.
         let changed = self.changed(execution).await.unwrap_or_default();
+        // Removed only after the last look, because the folder may hold a file that the command names.
         tokio::task::spawn_blocking(move || drop(scratch)).await.map_err(broke_off)?;
         if changed.is_empty() {
             return told;
@@ -167,7 +168,8 @@ impl Machine {
         let most = self.live.current().max_agents;
         let written = tokio::task::spawn_blocking(move || {
             config::edit(&home, |document| {
-                // Two that were decided at once must not be one too many.
+                // Checked inside the edit: two requests that are carried out at the same time must not exceed the limit
+                // together.
                 let agents = config::parse::config(document, &home).map_or(0, |config| config.agents.len());
                 if agents >= most {
                     return Err(Refusal(format!("there are {most} agents already")));
@@ -179,8 +181,8 @@ impl Machine {
                     archetype: new.archetype.as_deref(),
                     archetypes: &home.archetypes(),
                 };
-                // Before anybody knows of it, and not where it was refused: the next one of this name would
-                // take over who this one was to be.
+                // Written before anybody can learn of the agent, and only if it was not refused. Otherwise the next
+                // agent with this id would get the personality that was meant for this one.
                 identity::renew_soul(&home.identity(&new.id), &who)
                     .and_then(|_kept| {
                         identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
@@ -190,6 +192,7 @@ impl Machine {
         });
         let written = written.await.map_err(|_| "it broke off".to_owned())?;
         written.map_err(|Refusal(why)| why)?;
+        // A failure here does not undo the creation: the sandbox is made at the first command.
         match self.sandbox.ensure(&id).await {
             Ok(()) => Ok(format!("{id} is there and ready")),
             Err(error) => Ok(format!(
@@ -213,7 +216,7 @@ impl Machine {
     }
 }
 
-/// Why an agent was not made.
+/// The reason why an agent was not created.
 struct Refusal(String);
 
 impl From<config::ConfigError> for Refusal {

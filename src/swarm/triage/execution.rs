@@ -1,5 +1,6 @@
-//! How an approved command runs on the host: in an empty folder of its own, with a small environment, and only while
-//! what it names and agents can write is what it was when it was asked for. All of it is part of what is approved.
+//! The conditions under which an approved command runs on the host: in an empty folder, with a small environment, and
+//! only while the files that it names and agents can write are unchanged since the request. All of this is part of what
+//! a person approves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,54 +16,51 @@ use crate::home::beneath::real;
 use crate::home::fingerprint::{self, Fingerprint};
 use crate::home::{Home, canonical};
 
-/// All that a command gets of the environment: no key of a provider, nothing that loads code.
+/// The only environment variables that a command gets. They include no provider key and nothing that loads code.
 const PASSED: [&str; 7] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"];
-/// The most paths in a command that agents can write.
+/// Maximum number of paths in a command that agents can write.
 const MAX_FILES: usize = 32;
-/// The most folders that relative words of a command are looked up in.
+/// Maximum number of folders in which relative words of a command are looked up.
 const MAX_BASES: usize = 16;
-/// The reason given for a request of an older flock.
+/// The reason for refusing a request of an older version of flock.
 pub const OUTDATED: &str = "not run: it was asked for under an older flock, which did not say in which folder and with \
                             which environment it runs; ask again";
 
-/// The folder, the environment and the files of a command on the host.
+/// The folder, the environment and the bound files of a command on the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Execution {
-    /// The folder that it runs in. It is made empty for this one command and removed after it.
+    /// The working folder. It is created empty for this command and removed afterwards.
     pub cwd: String,
-    /// All of its environment.
+    /// The complete environment.
     pub env: BTreeMap<String, String>,
-    /// What the command names and agents can write.
+    /// The paths that the command names and agents can write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Bound>,
 }
 
-/// A path that agents can write, as it was when the command was asked for.
+/// A path that agents can write, in its state at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
-    /// Absolute, with all links followed up to the folder that agents write.
+    /// An absolute path. Symbolic links are resolved up to the folder that agents write.
     pub path: String,
-    /// What it was.
     pub kind: BoundKind,
-    /// The digest of its content; of a folder, of all in it.
+    /// Digest of the content. For a folder, of everything in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The file's inode, time of change and mode.
+    /// The file's inode, change time and mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamp: Option<String>,
 }
 
-/// What a bound path was.
+/// The type of a bound path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoundKind {
-    /// Nothing.
+    /// Nothing exists at the path.
     Absent,
-    /// A file.
     File,
-    /// A folder.
     Folder,
 }
 
@@ -76,7 +74,7 @@ impl Bound {
         Self { path: path.to_string_lossy().into_owned(), kind, sha256, stamp }
     }
 
-    /// In one line, for a person.
+    /// Describes the path on one line for a person.
     #[must_use]
     pub fn describe(&self) -> String {
         let path = spelled(&self.path);
@@ -90,17 +88,18 @@ impl Bound {
 }
 
 impl Execution {
-    /// The execution of the request `id` in this home, of a command that names nothing.
+    /// Creates the execution of the request `id` in this home, for a command that names no files.
     #[must_use]
     pub fn new(home: &Home, id: &str) -> Self {
         Self { cwd: folder(home, id), env: environment(&BTreeSet::new()), files: Vec::new() }
     }
 
-    /// The execution of a command, and what a person has to know of it besides. Looks at the disk.
+    /// Creates the execution of a command, with remarks that a person needs for the decision. Reads the disk.
     ///
     /// # Errors
     ///
-    /// For the model: what of the command can't be bound to what it is now.
+    /// Returns a text for the model if a path in the command can't be bound to its current state, or if there are too
+    /// many paths.
     pub fn of(home: &Home, config: &Config, id: &str, command: &str) -> Result<(Self, Vec<String>), String> {
         let roots = writable(home, config);
         let mut execution = Self { env: environment(&roots), ..Self::new(home, id) };
@@ -126,29 +125,30 @@ impl Execution {
         Ok((execution, remarks(&named, &places)))
     }
 
-    /// Gives it the folder of another request.
+    /// Changes the folder to that of another request.
     pub fn rename(&mut self, home: &Home, id: &str) {
         self.cwd = folder(home, id);
     }
 
-    /// The name of its folder, if it is one that this home gives to commands.
+    /// Returns the name of the working folder, if it is one that this home uses for commands.
     ///
     /// # Errors
     ///
-    /// Why it does not run, for the model.
+    /// Returns a text for the model if the folder belongs to another home.
     pub fn name(&self, home: &Home) -> Result<&str, String> {
         let name = Path::new(&self.cwd).file_name().and_then(|name| name.to_str());
         name.filter(|name| folder(home, name) == self.cwd)
             .ok_or_else(|| "not run: it was asked for in another home; ask again".to_owned())
     }
 
-    /// Compares what agents can write with what it was when the command was asked for. Gives what has changed.
+    /// Returns the bound paths whose state differs from that at the time of the request.
     #[must_use]
     pub fn changed(&self, home: &Home, config: &Config) -> Vec<String> {
         let roots = writable(home, config);
         let is_same = |bound: &Bound| {
             let path = Path::new(&bound.path);
             let root = roots.iter().find(|root| path.starts_with(root));
+            // A path that no longer lies in a folder of agents, or can't be read, counts as changed.
             let found = root.and_then(|root| {
                 let rest = path.strip_prefix(root).ok()?;
                 fingerprint::take(root, rest).ok()
@@ -163,7 +163,8 @@ fn folder(home: &Home, id: &str) -> String {
     home.commands().join(id).to_string_lossy().into_owned()
 }
 
-/// The environment of a command. Programs are not looked for where agents write, nor in the folder it runs in.
+/// Returns the environment of a command. Folders in which agents can write, and relative ones, are removed from `PATH`,
+/// so that no program from there runs by its name.
 fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -180,13 +181,13 @@ fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
     env
 }
 
-/// The folders that agents write, with links followed.
+/// Returns the folders in which agents can write, with symbolic links resolved.
 fn writable(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
     let mut folders = vec![
         home.workspaces(),
         home.vaults(),
         home.skills(),
-        // Transcripts and what programs that run agents' turns keep.
+        // Transcripts, and state of the programs that run agents' turns.
         home.root().join("agents"),
         home.openclaw_state(),
     ];
@@ -203,12 +204,12 @@ fn writable(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
     folders.iter().map(|folder| canonical(folder)).collect()
 }
 
-/// Where the paths of a command lead.
+/// The places to which the paths of a command lead.
 #[derive(Debug, Default)]
 struct Places {
-    /// Into folders that agents write: the folder, and the path below it.
+    /// Paths in folders that agents write: the folder, and the rest of the path.
     written: BTreeSet<(PathBuf, PathBuf)>,
-    /// To folders that hold such folders.
+    /// Paths to folders that contain such folders.
     above: BTreeSet<PathBuf>,
 }
 
@@ -224,7 +225,7 @@ fn places(named: &Named, roots: &BTreeSet<PathBuf>) -> Places {
             places.above.insert(at);
         }
     }
-    // `cd FOLDER && sh workspaces/coder/x`: a relative word may be meant below any folder that is named.
+    // For `cd FOLDER && sh workspaces/coder/x`: a relative word may be meant below any folder that the command names.
     for base in places.above.iter().take(MAX_BASES) {
         for word in &named.relative {
             let path = named::normal(&base.join(word));
@@ -233,7 +234,7 @@ fn places(named: &Named, roots: &BTreeSet<PathBuf>) -> Places {
             }
         }
     }
-    // A folder that is bound with all in it needs none of its parts.
+    // A bound folder includes everything in it, so paths below it need no entry.
     let all = places.written.clone();
     places.written.retain(|(root, rest)| {
         !all.iter().any(|(other, above)| {
@@ -247,10 +248,10 @@ fn is_folder(root: &Path, rest: &Path) -> bool {
     join(root, rest).is_dir()
 }
 
-/// The folder that agents write in which a path leads first, and the rest of the path. Each part of it is followed by
-/// itself: a link in such a folder, wherever it leads, is the agents' own.
+/// Returns the first folder of agents into which a path leads, and the rest of the path. Components are resolved one by
+/// one, because a symbolic link inside such a folder belongs to the agents, wherever it leads.
 fn within(path: &Path, roots: &BTreeSet<PathBuf>) -> Option<(PathBuf, PathBuf)> {
-    // The innermost one: a workspace may be in a folder that is one itself.
+    // Take the innermost folder: one workspace may lie inside another one's folder.
     let split = |path: &Path| {
         let root =
             roots.iter().filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len())?;
@@ -268,19 +269,19 @@ fn within(path: &Path, roots: &BTreeSet<PathBuf>) -> Option<(PathBuf, PathBuf)> 
             return Some((root, parts.fold(rest, |rest, part| rest.join(part))));
         }
         if !is_there {
-            // Nothing is below it that could lead elsewhere.
+            // Nothing exists below this point that could lead elsewhere.
             return split(&parts.fold(front, |path, part| path.join(part)));
         }
     }
     None
 }
 
-/// A path below a folder; the folder itself has no slash at its end.
+/// Joins a folder and a relative path. The folder itself gets no trailing slash.
 fn join(root: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { root.to_owned() } else { root.join(rest) }
 }
 
-/// What a person has to know beside the command itself.
+/// Returns what a person has to know in addition to the command itself.
 fn remarks(named: &Named, places: &Places) -> Vec<String> {
     let mut remarks = Vec::new();
     if !places.written.is_empty() {

@@ -79,7 +79,7 @@ fn a_file_that_an_agent_can_write_is_bound_and_a_change_is_seen() {
     }
     let (_, remarks) = place.of(&commands[0]).unwrap();
     assert!(remarks[0].contains(&script), "{remarks:?}");
-    // Changed and put back again: the words are the same, and it is noticed.
+    // Changed and changed back: the content is the same, and the change is noticed.
     fs_err::rename(&script, place.workspace("away")).unwrap();
     fs_err::write(&script, "echo one").unwrap();
     for execution in &bound {

@@ -1,5 +1,5 @@
-//! The mechanical floor: the least level a request has, from what it is and how things stand. Pure; nobody's
-//! word counts in it, and no urgency.
+//! The mechanical floor: the minimum level of a request, computed from the request and the current state. Pure
+//! functions. Neither anybody's statement nor urgency has an effect.
 
 use std::net::IpAddr;
 
@@ -9,38 +9,37 @@ use crate::config::{Agent, Config, Role};
 use crate::nix::Attribute;
 use crate::store::Level;
 
-/// How things stand for a request.
+/// The state on which the level depends.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
-    /// The configuration.
     pub config: &'a Config,
-    /// Who asks.
+    /// The agent that makes the request.
     pub agent: &'a Agent,
-    /// Whether it was granted exactly this before.
+    /// `true` if the agent was granted exactly this before.
     pub granted: bool,
-    /// Where the path of a mount leads.
+    /// The place to which the path of a mount leads.
     pub place: Place,
-    /// Whether the package set is fixed to one content.
+    /// `true` if the package set is pinned to one content.
     pub pinned: bool,
-    /// How many packages it asked to install in the last day.
+    /// Number of packages that the agent asked to install in the last day.
     pub installs: u32,
-    /// Whether there is such an archetype, for a new agent that names one.
+    /// `true` unless the request names an archetype that does not exist.
     pub archetype: bool,
 }
 
-/// Where a path of the host leads, links followed.
+/// The place to which a host path leads after resolving symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// Below a folder that may be given away.
+    /// Below a folder whose contents may be granted.
     Below,
-    /// Not below one, or it is not there.
+    /// Not below such a folder, or it does not exist.
     #[default]
     Outside,
-    /// Where nothing is ever given away.
+    /// A place that is never granted to an agent, with the reason.
     Never(&'static str),
 }
 
-/// Why a request can't be granted by anybody, for the model.
+/// Returns the reason why nobody can grant a request, as text for the model.
 #[must_use]
 pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
     match request {
@@ -77,7 +76,7 @@ pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
     }
 }
 
-/// The least level of a request, and why.
+/// Returns the minimum level of a request, and the reasons for it.
 #[must_use]
 pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static str>) {
     let mut level = Level::Green;
@@ -101,6 +100,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         }
         Request::Package { .. } => at_least(Level::Red, "it comes from another place than the pinned set"),
         Request::Egress { host, port } => {
+            // Checked first for its form: a name can be judged by people and an address can't.
             if host.parse::<IpAddr>().is_ok() {
                 at_least(Level::Red, "an address has no name that says whose it is");
             }
@@ -152,13 +152,13 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
     (level, why)
 }
 
-/// Whether there is a sysadmin beside who asks: nobody decides about what they ask for themselves.
+/// Returns `true` if there is a sysadmin other than the requester. Nobody decides about their own requests.
 fn has_other_sysadmin(context: &Context<'_>) -> bool {
     let mut agents = context.config.agents.iter();
     agents.any(|agent| agent.role == Role::Sysadmin && agent.id != context.agent.id)
 }
 
-/// Whether a request of this level is done only once the sysadmin has agreed.
+/// Returns `true` if a request of this level is done only after the sysadmin agreed.
 #[must_use]
 pub fn asks_sysadmin(request: &Request, context: &Context<'_>, level: Level) -> bool {
     matches!(request, Request::Egress { .. })

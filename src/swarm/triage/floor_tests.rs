@@ -94,7 +94,7 @@ fn a_new_host_is_decided_about_by_whom_the_owner_names() {
         let granted = Context { granted: true, ..coder };
         assert_eq!(floor(&host(), &granted).0, Level::Green, "{ask:?}");
     }
-    // Nobody decides about what they ask for themselves.
+    // Nobody decides about their own requests.
     let config = Config { egress_ask: EgressAsk::Sysadmin, ..config() };
     assert_eq!(floor(&host(), &context(&config, "sysadmin")).0, Level::Red);
     let without = Config {

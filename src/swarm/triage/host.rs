@@ -1,4 +1,4 @@
-//! A command on the host itself, after a person approved exactly it.
+//! Runs a command on the host itself, after a person approved exactly this command.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,17 +15,19 @@ use super::request::TIMEOUT;
 use crate::sandbox::exec::Kept;
 use crate::tool::bounded;
 
-/// How much of its output is kept, in bytes.
+/// Maximum number of bytes of output that are kept.
 const KEEP: usize = 30 * 1024;
-/// How long output may still come once the command has ended and all it started was killed.
+/// Time in which output may still arrive after the command ended and its process group was killed.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Runs `sh -c command` in the folder and with the environment of its execution, and kills its process group when it has ended, when its time is over,
-/// when it is cancelled, or when the future is dropped. Gives its exit code and output as one text.
+/// Runs `sh -c command` in the folder and with the environment of its execution. The process group is killed when the
+/// command ends, when its time is over, when it is cancelled, and when the future is dropped. Returns exit code and
+/// output as one text.
 ///
 /// # Errors
 ///
-/// As text, where it did not run, ran out of time or ended with another code than 0.
+/// Returns the reason and the output as text if the command did not start, was stopped, ran out of time, or ended with
+/// another code than 0.
 pub async fn run(
     command: &str,
     execution: &Execution,
@@ -52,12 +54,13 @@ pub async fn run(
         child.stderr.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
     ];
     let ended = cancel.run_until_cancelled(tokio::time::timeout(limit, child.wait())).await;
-    // What it left in the background has nobody who approved it.
+    // Processes that the command left in the background were not approved.
     drop(group);
     let drained = async {
         for reader in readers.into_iter().flatten() {
-            // A reader that broke has kept what it got.
+            // A reader that failed has kept what it read before.
             let _ = reader.await;
+            // A process that left the group may hold the pipes open, so the wait for the rest is bounded.
         }
     };
     let _ = tokio::time::timeout(LATE, drained).await;
@@ -73,13 +76,13 @@ pub async fn run(
     }
 }
 
-/// A process group, killed when dropped.
+/// A process group that is killed on drop.
 struct Group(Option<i32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It may have ended by itself.
+            // Fails if the group has ended by itself.
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
     }

@@ -1,5 +1,5 @@
-//! Requests that the database has as running, or as about to begin, though nothing in this process is at them: those of
-//! a process before this one, and those whose end could not be written.
+//! Handles requests that are running or about to begin according to the database, but that no task of this process
+//! works on. They are left by an earlier process, or their end could not be written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,31 +11,34 @@ use crate::provider::BoxFuture;
 use crate::store::{Along, RequestRow, RequestState, Step, StoreError};
 use crate::swarm::By;
 
-/// What is said of a request that broke off: nobody knows how far it came, so it is not run again.
+/// Result of a request that was interrupted. It is unknown how far it came, so it is not run again.
 const UNKNOWN: &str = "interrupted, outcome unknown";
 
-/// How often a write is tried before it is left to the next look.
+/// Number of attempts for a write before it is left to the next sweep.
 const TRIES: u32 = 5;
 
 impl Triage {
-    /// Ends what runs nowhere and begins what was granted and has not begun. One that can't be written holds none of the
-    /// others up.
+    /// Ends requests that no task runs, and begins those that were granted but have not begun. A failure for one
+    /// request does not stop the others.
     ///
     /// # Errors
     ///
-    /// Those of the database: the first there was.
+    /// Returns the first error of the database.
     pub(super) async fn settle(self: &Arc<Self>) -> Result<(), StoreError> {
-        // Whoever asked begins it in a moment, and waits for what comes of it.
+        // A new request is begun by its caller in a moment, and the caller waits for the result. So requests younger
+        // than one sweep are left alone.
         let begun_by = unix_ms().saturating_sub(i64::try_from(SWEEP.as_millis()).unwrap_or(i64::MAX));
         self.settle_older(begun_by).await
     }
 
-    /// The same, of those that need nobody's word the ones only that were asked for before this time.
+    /// Does the same as [`Self::settle`], with a given limit: requests that need no decision are begun only if they
+    /// were made before this time.
     pub(super) async fn settle_older(self: &Arc<Self>, asked_before: i64) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let before: HashMap<String, RequestState> =
             store.requests(true, MANY)?.into_iter().map(|row| (row.id, row.state)).collect();
-        // Between the two looks: what is the same in both and not under way in between neither began nor ended.
+        // Taken between the two reads. A request with the same state in both, and not under way in between, was neither
+        // begun nor ended meanwhile.
         let underway = self.underway().clone();
         let mut failed = None;
         for row in store.requests(true, MANY)? {
@@ -76,8 +79,8 @@ impl Triage {
         Ok(())
     }
 
-    /// Writes something, and tries again where the storage failed and can be used once more. It must do no harm done
-    /// twice.
+    /// Writes with retries after a storage failure, as soon as the storage is usable again. The write must be
+    /// idempotent.
     pub(super) async fn insist<'w, T>(
         &self,
         write: impl Fn() -> BoxFuture<'w, Result<T, StoreError>> + Send + Sync,

@@ -1,35 +1,36 @@
-//! The paths that the text of a shell command names. It is no shell: a path that is put together while the command
-//! runs can't be seen in its text, so the reader is told where that may be.
+//! Finds the paths that the text of a shell command names. It does not run a shell: a path that is assembled while the
+//! command runs is not visible in the text. [`Named::is_dynamic`] tells that there may be such paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// The paths in a command's text.
+/// The paths in the text of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// Absolute paths. Of one with a wildcard or a variable, the folder in front of that.
+    /// Absolute paths. For a path with a wildcard or a variable, the folder before it.
     pub absolute: BTreeSet<PathBuf>,
     /// Words that may be paths relative to a folder that the command enters.
     pub relative: BTreeSet<String>,
-    /// Whether parts of the command are only known when it runs.
+    /// `true` if parts of the command are only known when it runs.
     pub is_dynamic: bool,
 }
 
-/// Within a word a path may begin after these or end before them: a list, a mapping or an assignment is taken apart.
+/// Within a word, a path may begin after these characters or end before them, as in a list, a mapping or an assignment.
 const APART: [char; 15] = [':', ',', '=', '@', '+', '%', '(', ')', '{', '}', '[', ']', '"', '\'', '`'];
-/// What a shell puts something else in the place of.
+/// Characters that a shell replaces by something else.
 const OPEN: [char; 6] = ['*', '?', '[', '{', '$', '`'];
-/// The longest path that the kernel takes.
+/// Maximum length of a path in the kernel.
 const MAX_PATH: usize = 4096;
-/// The most absolute paths of one command.
+/// Maximum number of absolute paths in one command.
 pub const MAX_PATHS: usize = 256;
 
-/// Reads a command that runs in the folder `cwd` with this environment. `None` where it names more than [`MAX_PATHS`].
+/// Parses a command that runs in the folder `cwd` with this environment. Returns `None` if it names more than
+/// [`MAX_PATHS`] paths.
 #[must_use]
 pub fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<Named> {
     let mut named = Named { is_dynamic: command.contains('`'), ..Named::default() };
     let mut words = unquoted(command);
-    // What stands in quotes may be a command or a program of its own.
+    // A quoted text may itself be a command or a program with paths in it.
     words.extend(
         command.split(|c: char| c.is_whitespace() || "'\"\\;&|<>(),`".contains(c)).map(str::to_owned),
     );
@@ -40,7 +41,7 @@ pub fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option
             let part = &word[from..];
             let end = part.find(APART).unwrap_or(part.len());
             named.add(&expanded(&part[..end], env), cwd);
-            // A name may hold such a character itself.
+            // A file name may contain such a character itself.
             if from == 0 || part.starts_with(['/', '~', '.', '$']) {
                 named.add(&expanded(part, env), cwd);
             }
@@ -58,6 +59,8 @@ impl Named {
         {
             return;
         }
+        // Both forms of an absolute path are kept below, because `..` after a symbolic link leads elsewhere than the
+        // text says.
         let plain = match part.find(OPEN) {
             Some(open) => part[..open].rfind('/').map_or("", |slash| &part[..=slash]),
             None => part,
@@ -74,7 +77,7 @@ impl Named {
     }
 }
 
-/// The words of a command without their quotes.
+/// Returns the words of a command without their quotes.
 fn unquoted(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -90,7 +93,7 @@ fn unquoted(command: &str) -> Vec<String> {
                 false
             }
             (None | Some('"'), '\\') => {
-                // A line end after it is no part of the word.
+                // A backslash at the end of a line continues the word.
                 if let Some(next) = letters.next().filter(|next| *next != '\n')
                     && let Some(word) = words.last_mut()
                 {
@@ -113,7 +116,7 @@ fn unquoted(command: &str) -> Vec<String> {
     words
 }
 
-/// The word with its home folder and the variables that are known in their place.
+/// Replaces `~` and the known variables in a word.
 fn expanded(word: &str, env: &BTreeMap<String, String>) -> String {
     let home = env.get("HOME").map_or("", String::as_str);
     let user = env.get("USER").map_or("", String::as_str);
@@ -143,9 +146,9 @@ fn expanded(word: &str, env: &BTreeMap<String, String>) -> String {
     word
 }
 
-/// Where in a word a path may begin.
+/// Returns the positions in a word at which a path may begin.
 fn starts(word: &str) -> Vec<usize> {
-    // An option with its value in one word, as in -I/usr/include.
+    // An option with its value in one word, for example `-I/usr/include`.
     let is_option = word.starts_with('-') && word[1..].starts_with(|c: char| c.is_ascii_alphabetic());
     let within = word.char_indices().filter(|(_, c)| APART.contains(c)).map(|(at, c)| at + c.len_utf8());
     let mut all: Vec<usize> = within.chain(is_option.then_some(2)).filter(|at| *at < word.len()).collect();
@@ -153,7 +156,7 @@ fn starts(word: &str) -> Vec<usize> {
     all
 }
 
-/// A path without `.` and `..`, by its text alone.
+/// Removes `.` and `..` from a path by its text alone.
 #[must_use]
 pub fn normal(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
