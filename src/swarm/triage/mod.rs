@@ -1,6 +1,6 @@
-//! Triage: what agents ask for that is not theirs to do. The mechanical floor gives each request its level,
-//! the sysadmin can only raise it; what is RED waits for a person, and what runs has been checked against
-//! its row in the transaction that marks it as running.
+//! Triage of agents' requests for things that they may not do themselves. The mechanical floor gives each request its
+//! level, and the sysadmin can only raise it. A RED request waits for a person. A request runs only after it was
+//! checked against its row in the transaction that marks it as running.
 
 mod again;
 mod ask;
@@ -54,44 +54,43 @@ use crate::store::{
 use crate::tool::bounded;
 use request::shown;
 
-/// How long the agent that asked waits for what runs at once; after that the result comes to its session.
+/// Time that the requesting agent waits for something that runs at once. After that, the result is sent to its session.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The most requests of one agent that are open.
+/// Maximum number of open requests of one agent.
 const MAX_OPEN: usize = 16;
-/// The most hosts that an agent is granted, those that it waits for included.
+/// Maximum number of hosts that an agent can be granted, including those that it waits for.
 const MAX_HOSTS: usize = 32;
-/// How long what a person denied is not asked again, and how long installs are counted, in milliseconds.
+/// Milliseconds for which a denied request can't be repeated, and over which installs are counted.
 const DAY: i64 = 24 * 3_600_000;
-/// The longest reason, in bytes.
+/// Maximum size of a reason in bytes.
 const MAX_REASON: usize = 2000;
-/// The most that is kept of what came of a request, in bytes.
+/// Maximum size of a stored result in bytes.
 const MAX_RESULT: usize = 32 * 1024;
-/// The most rows that are looked through at once.
+/// Maximum number of rows that are read at once.
 const MANY: u32 = 10_000;
-/// How often what waits is looked at: for whether its time is over, and for what the command line granted.
+/// Interval of the sweep, which expires old requests and begins those that the command line granted.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// Takes requests, keeps them, and has them carried out.
+/// Accepts requests, stores them, and has them carried out.
 pub struct Triage {
     swarm: Arc<Swarm>,
     hands: Arc<dyn Hands>,
     tasks: TaskTracker,
-    /// What waits here for its beginning or runs.
+    /// Ids of requests that wait for their beginning or run in this process.
     underway: Mutex<HashSet<String>>,
     stop: CancellationToken,
     restarting: AtomicBool,
-    /// Held from the look at what an agent has asked for to the keeping of what it asks for now: who asks for several
-    /// things at once has no more of them open than who asks for one after the other.
+    /// Held from the check of an agent's earlier requests until the new one is stored. Otherwise an agent that makes
+    /// several requests at once could exceed the limits.
     asking: tokio::sync::Mutex<()>,
-    /// Held while something is given for review, so that nothing is twice.
+    /// Held while requests are given to the sysadmin for review, so that none is given twice.
     reviewing: tokio::sync::Mutex<()>,
 }
 
-/// What the agent that asked is told.
+/// The text for the requesting agent.
 type Told = Result<String, String>;
 
 impl Triage {
-    /// A triage for this team, whose requests these hands carry out.
     #[must_use]
     pub fn new(swarm: Arc<Swarm>, hands: Arc<dyn Hands>) -> Arc<Self> {
         Arc::new(Self {
@@ -106,17 +105,18 @@ impl Triage {
         })
     }
 
-    /// The team.
     #[must_use]
     pub const fn swarm(&self) -> &Arc<Swarm> {
         &self.swarm
     }
 
-    /// An agent asks for something. What nobody has to decide is done at once; gives what the agent is told.
+    /// Accepts a request of an agent. If nobody has to decide, it is carried out at once. Returns the text for the
+    /// agent.
     ///
     /// # Errors
     ///
-    /// Where it can't be asked for, or failed.
+    /// Returns [`SwarmError::Invalid`] if the request or its reason is not valid, [`SwarmError::Refused`] if it can't
+    /// be granted or its execution failed, and [`SwarmError::NoAgent`] if the agent does not exist.
     pub async fn request(
         self: &Arc<Self>,
         by: &By,
@@ -148,6 +148,7 @@ impl Triage {
         if context.granted && level == Level::Green {
             return Ok("you have that already".to_owned());
         }
+        // From here on one request at a time: the check of earlier requests and the insert must not interleave.
         let asking = self.asking.lock().await;
         let now = unix_ms();
         if let Some(answer) = self.known(agent, &asked, now)? {
@@ -174,6 +175,7 @@ impl Triage {
         };
         let sysadmin = sysadmin(&config);
         let mut after = Duration::ZERO;
+        // The brake applies only if another agent is asked, which here is the sysadmin.
         if let Some(sysadmin) = sysadmin.filter(|_| level != Level::Red && (is_other || asks_sysadmin)) {
             let text = asked.request.describe();
             let text = if let Request::Other { request } = &asked.request { request } else { &text };
@@ -199,7 +201,7 @@ impl Triage {
                 }
                 break row;
             }
-            // Somebody has this id already; a command's folder is called by it.
+            // The id is taken. A command's folder is named after the id, so it changes too.
             id = new_id();
             if let Request::Command { execution: Some(execution), .. } = &mut asked.request {
                 execution.rename(self.swarm.home(), &id);
@@ -207,6 +209,7 @@ impl Triage {
             new.id.clone_from(&id);
             new.body = asked.body();
         };
+        // Released before waiting for the execution, so that other requests are not blocked by it.
         drop(asking);
         let id = &kept.id;
         if level == Level::Red {
@@ -228,7 +231,8 @@ impl Triage {
         self.attend(id, cancel).await
     }
 
-    /// Says how a command runs, and binds what it names and agents can write. Gives what a person has to know besides.
+    /// Determines how a command runs, and binds the files that it names and agents can write. Returns remarks for the
+    /// person who decides.
     async fn bind(
         &self,
         config: &Arc<Config>,
@@ -246,7 +250,7 @@ impl Triage {
         Ok(remarks)
     }
 
-    /// Follows the links of a mount's path: what is decided about is where it leads.
+    /// Resolves the symbolic links of a mount's path, so that the decision is about the place to which it leads.
     async fn resolve(
         &self,
         config: &Config,
@@ -265,7 +269,7 @@ impl Triage {
         request.check().map_err(SwarmError::Invalid)?;
         let mut all = self.swarm.granted_mounts(agent)?;
         if place == Place::Below && !all.contains(&new) {
-            // One that can't be mounted would keep the agent from all its commands.
+            // A mount that can't be made would make all commands of the agent fail.
             all.push(new);
             let mounts = Mounts::new(config, all);
             let home = self.swarm.home().clone();
@@ -286,6 +290,7 @@ impl Triage {
         place: Place,
     ) -> Result<Context<'a>, SwarmError> {
         let granted = match &asked.request {
+            // A granted wildcard may cover the host, so rules are compared and not texts.
             Request::Egress { host, port } => {
                 let wanted = request::rule(host, *port).parse::<EgressRule>().ok();
                 let rules = self.swarm.egress_rules(&agent.id)?;
@@ -309,7 +314,8 @@ impl Triage {
         Ok(Context { config, agent, granted, place, pinned, installs, archetype })
     }
 
-    /// How many packages an agent asked to install in the last day, without those that a person decides about.
+    /// Returns the number of packages that an agent asked to install in the last day, without those that a person
+    /// decides about.
     fn installs(&self, agent: &AgentId) -> Result<u32, StoreError> {
         let asked = self.swarm.store().asked_since(agent, "package", unix_ms() - DAY)?;
         let installs = |row: &&RequestRow| {
@@ -320,7 +326,7 @@ impl Triage {
         Ok(u32::try_from(asked.iter().filter(installs).count()).unwrap_or(u32::MAX))
     }
 
-    /// Begins it, and waits a while for what comes of it.
+    /// Begins a request and waits a while for its result.
     async fn attend(self: &Arc<Self>, id: &str, cancel: &CancellationToken) -> Result<String, SwarmError> {
         let (teller, mut told) = oneshot::channel();
         self.begin(id.to_owned(), Some(teller));
@@ -328,7 +334,7 @@ impl Triage {
             told = &mut told => match told {
                 Ok(Ok(text)) => Ok(format!("{id}: {text}")),
                 Ok(Err(text)) => Err(SwarmError::Refused(format!("{id}: {text}"))),
-                // It did not begin: somebody else has it, or it was raised meanwhile.
+                // It did not begin here: another task has it, or its level was raised meanwhile.
                 Err(_) => {
                     let state = self.swarm.store().request(id)?.map_or("gone", |row| row.state.as_str());
                     Ok(format!("{id}: it is {state}; you will be told what becomes of it"))
@@ -339,7 +345,7 @@ impl Triage {
         }
     }
 
-    /// Has it carried out, in a task of its own: what has begun ends, whoever waits for it.
+    /// Carries out a request in a separate task. What has begun runs to its end, even if the requester stops waiting.
     fn begin(self: &Arc<Self>, id: String, teller: Option<oneshot::Sender<Told>>) {
         if self.stop.is_cancelled() || !self.underway().insert(id.clone()) {
             return;
@@ -361,7 +367,7 @@ impl Triage {
         self.underway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who must not be frozen while it runs: who asked, and for a command who runs it.
+    /// Returns the agents that must not be frozen while a request runs: the requester and, for a command, the sysadmin.
     fn involved(&self, row: &RequestRow) -> Vec<AgentId> {
         let config = self.swarm.config();
         let sysadmin = sysadmin(&config).filter(|_| row.kind == "command");
@@ -375,6 +381,7 @@ impl Triage {
         if self.stop.run_until_cancelled(self.swarm.all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
+        // The level may have been raised while the task waited for a thaw.
         let level = store.request(id)?.map_or(Level::Red, |row| row.level);
         let entry = By::system().entry("request.begin", id, level, String::new());
         let row = match store.begin_request(id.to_owned(), entry, unix_ms()).await? {
@@ -392,6 +399,7 @@ impl Triage {
         let told: Told = match &asked {
             None => Err("not run: it can't be read".to_owned()),
             Some(asked) => {
+                // A freeze of an involved agent cancels what runs.
                 let cancel = self.stop.child_token();
                 let swarm = Arc::clone(&self.swarm);
                 let (frozen, ends) = (cancel.clone(), cancel.clone().drop_guard());
@@ -400,6 +408,7 @@ impl Triage {
                         frozen.cancel();
                     }
                 });
+                // A panic must not leave the row in the state "running".
                 let done = AssertUnwindSafe(self.carry_out(asked, &cancel)).catch_unwind().await;
                 drop(ends);
                 done.unwrap_or_else(|_| {
@@ -408,6 +417,7 @@ impl Triage {
             }
         };
         if let (Ok(_), Some(Asked { request: Request::AgentRemove { id: gone }, .. })) = (&told, &asked) {
+            // A later agent with the same id must not inherit the grants.
             self.insist(|| {
                 let entry = By::system().entry("request.revoke", gone.as_str(), Level::Yellow, id.to_owned());
                 Box::pin(store.revoke_grants(gone.clone(), None, entry, unix_ms()))
@@ -418,6 +428,7 @@ impl Triage {
     }
 
     async fn carry_out(&self, asked: &Asked, cancel: &CancellationToken) -> Told {
+        // A former agent's grants would pass to the new agent with its id.
         if let Request::AgentCreate { id, .. } = &asked.request {
             let granted = self.swarm.store().granted_agents().map_err(|error| crate::error::chain(&error))?;
             if granted.contains(id) {
@@ -451,7 +462,7 @@ impl Triage {
             items.push(news.clone());
         }
         let action = if told.is_ok() { "request.done" } else { "request.failed" };
-        // It was done, whatever the disk says: its end must not be lost.
+        // The request was carried out, even if the storage fails now. Its end must be recorded.
         let moved = self
             .insist(|| {
                 let entry = By::system().entry(action, &row.id, row.level, what.clone());
@@ -470,19 +481,20 @@ impl Triage {
         if let Some(teller) = teller
             && teller.send(told.map(|_| text.clone()).map_err(|_| text)).is_err()
         {
-            // Whoever waited gave up in the meantime.
+            // The requester stopped waiting in the meantime, so the result goes to its session.
             self.swarm.store().add_item(news.clone()).await?;
             self.ring(&[news]);
         }
         Ok(())
     }
 
-    /// The sysadmin's word on a request: its level can only rise, before it has begun. Gives what the sysadmin is
-    /// told.
+    /// Records the sysadmin's decision about a request. It can only raise the level, and only before the request has
+    /// begun. Returns the text for the sysadmin.
     ///
     /// # Errors
     ///
-    /// Where it is not the sysadmin who says so, or there is no such request.
+    /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, and [`SwarmError::Invalid`] if there is no
+    /// such request or the reasoning is empty or too long.
     pub async fn raise(
         self: &Arc<Self>,
         by: &By,
@@ -494,6 +506,7 @@ impl Triage {
         let unknown = || word::unknown(id);
         let now = unix_ms();
         let reasoning = shown(reasoning);
+        // Agreeing to the level releases a request that waits for exactly that.
         if row.asks_sysadmin && row.state == RequestState::Triage && level <= row.level {
             return self.release(by, &row, &reasoning).await;
         }
@@ -528,11 +541,11 @@ impl Triage {
         }
     }
 
-    /// A person's decision; what they approved begins at once.
+    /// Records a person's decision. An approved request begins at once.
     ///
     /// # Errors
     ///
-    /// As [`DecideError`] says.
+    /// Returns the errors of [`decide::decide`].
     pub async fn decide(
         self: &Arc<Self>,
         id: &str,
@@ -550,12 +563,8 @@ impl Triage {
         Ok(row)
     }
 
-    /// After a start: what was running when the last gateway ended is not run again, because nobody knows how
-    /// far it came; what was granted and had not begun begins now.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
+    /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
     pub async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
         self.sweep().await?;
         self.swarm.expire_outdated().await?;
@@ -564,8 +573,8 @@ impl Triage {
         self.settle_older(i64::MAX).await
     }
 
-    /// Removes the folders of commands that an earlier process ran. One of this process is called as what is under way
-    /// before it is made, so it is not among those that were found before and are not under way now.
+    /// Removes the folders of commands that an earlier process ran. A folder of this process is never among them: its
+    /// request is under way before the folder is made.
     async fn sweep_folders(&self) {
         let commands = self.swarm.home().commands();
         let above = commands.clone();
@@ -576,11 +585,12 @@ impl Triage {
         }
     }
 
-    /// Ends what nobody decided in time, begins what was granted elsewhere and ends what was lost, from now until `stop`.
+    /// Repeats the sweep until `stop`: it expires requests, begins those that were granted elsewhere, and ends those
+    /// that were lost.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_some() {
             if self.swarm.store().trouble().is_some_and(|trouble| trouble.blocks) {
-                // Nothing could be written of it.
+                // Nothing could be written now.
                 continue;
             }
             let looked = async {
@@ -598,11 +608,7 @@ impl Triage {
         }
     }
 
-    /// Gives the sysadmin for review what ran as YELLOW since the last time, all of it at once.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Gives the sysadmin all requests for review that ran as YELLOW since the last review.
     pub async fn review(&self, now: i64) -> Result<(), StoreError> {
         let config = self.swarm.config();
         let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
@@ -625,11 +631,7 @@ impl Triage {
         Ok(())
     }
 
-    /// Ends what nobody decided in time.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Expires the requests that nobody decided in time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         for row in self.swarm.store().requests(true, MANY)? {
@@ -648,12 +650,12 @@ impl Triage {
         Ok(())
     }
 
-    /// Begins nothing more and ends the commands that run.
+    /// Stops beginning requests, and ends the commands that run.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Waits until nothing that was begun is still running; begins nothing more.
+    /// Waits until everything that was begun has ended. Nothing new is begun.
     pub async fn settled(&self) {
         self.tasks.close();
         self.tasks.wait().await;
@@ -680,12 +682,8 @@ impl Triage {
 }
 
 impl Swarm {
-    /// Ends the requests of an older flock for commands that don't say how they run: they would run in another way than
-    /// a person is shown. Their agents are told to ask again.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Expires requests of older versions of flock for commands without a stored execution. They would run in another
+    /// way than a person is shown. Their agents are told to ask again.
     pub async fn expire_outdated(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         let open = self.store().requests(true, MANY)?;
@@ -703,12 +701,8 @@ impl Swarm {
         Ok(())
     }
 
-    /// Takes back what agents were granted that are not configured any more, so that whoever gets their name
-    /// later has nothing of it.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Revokes the grants of agents that are no longer configured, so that a later agent with the same id does not get
+    /// them.
     pub async fn revoke_missing_agents(&self) -> Result<(), StoreError> {
         for agent in self.store().granted_agents()? {
             if self.config().agent(&agent).is_none() {
@@ -724,11 +718,8 @@ impl Swarm {
         Ok(())
     }
 
-    /// The final text of a turn in one of the sysadmin's sessions for a request goes to who asked.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Delivers the sysadmin's answer to a request: the final text of a turn in the session of that request goes to the
+    /// requester.
     pub async fn request_answered(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
         let config = self.config();
         let is_sysadmin = config.agent(session.agent()).is_some_and(|agent| agent.role == Role::Sysadmin);
@@ -748,18 +739,15 @@ impl Swarm {
         let along = Along { entry, items: vec![news.clone()], post: None };
         let moved = self.store().step_request(row.id.clone(), Step::Answer, Some(text), along, now).await?;
         if !matches!(moved, Moved::Done(_)) {
-            // It waits for a person by now; the words come all the same.
+            // The request waits for a person now. The answer is delivered all the same.
             self.store().add_item(news.clone()).await?;
         }
         self.bell().ring(news.session, Priority::Mention);
         Ok(())
     }
 
-    /// What an agent may reach, `HOST[:PORT]` each: what the configuration gives it, and what it was granted.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that
+    /// were granted.
     pub fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
         let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();
         let granted = self.store().grants(agent, "egress")?;
@@ -770,18 +758,14 @@ impl Swarm {
         Ok(configured.into_iter().chain(granted).collect())
     }
 
-    /// The folders of the host that an agent was granted to read: where each is, links followed, and where in
-    /// its sandbox it belongs.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
+    /// Returns the host folders that an agent was granted to read, with symbolic links resolved, and their names in the
+    /// sandbox.
     pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
         Ok(self.store().grants(agent, "mount")?.iter().filter_map(|body| granted_mount(body)).collect())
     }
 }
 
-/// The mount that a request was for, if it was for one.
+/// Returns the mount that a request body grants, or `None` for another kind of request.
 #[must_use]
 pub fn granted_mount(body: &str) -> Option<ApprovedMount> {
     let Request::Mount { path, target } = Asked::read(body)?.request else { return None };
@@ -790,7 +774,7 @@ pub fn granted_mount(body: &str) -> Option<ApprovedMount> {
     Some(ApprovedMount { source: path.into(), name })
 }
 
-/// A short id that a person can type: `r-` and eight of the letters and digits that are not mixed up.
+/// Returns a short random id that is easy to type: `r-` and eight letters or digits without those that look alike.
 fn new_id() -> String {
     const DIGITS: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let mut id = "r-".to_owned();
@@ -804,7 +788,7 @@ fn sysadmin(config: &Config) -> Option<&Agent> {
     config.agents.iter().find(|agent| agent.role == Role::Sysadmin)
 }
 
-/// In one line, whole or as what it is and where to read it.
+/// Describes a request on one line. A long one is replaced by its kind and the command that shows it.
 fn summary(asked: &Asked, id: &str) -> String {
     view::brief(&asked.request, id)
 }
@@ -841,7 +825,7 @@ fn for_sysadmin(sysadmin: &Agent, row: &RequestRow, text: &str, now: i64) -> New
     }
 }
 
-/// The row that is about to be there, for what is said of it.
+/// Returns the row as it will be stored, for texts about it.
 fn row_of(new: &NewRequest) -> RequestRow {
     RequestRow {
         id: new.id.clone(),

@@ -1,10 +1,10 @@
-//! What sessions and channels are told of a request.
+//! Messages about requests for sessions and channels.
 
 use crate::id::Party;
 use crate::store::{ItemKind, NewItem, NewPost, RequestRow};
 use crate::swarm::channel::system;
 
-/// What came of it, for the session that asked.
+/// Returns the message with a request's result for the session that asked.
 #[must_use]
 pub fn result(row: &RequestRow, text: &str, now: i64) -> NewItem {
     NewItem {
@@ -17,8 +17,8 @@ pub fn result(row: &RequestRow, text: &str, now: i64) -> NewItem {
     }
 }
 
-/// A word in the channel that it came from, if it came from one. It only tells: nobody is woken by it, and
-/// nothing that is said in a channel decides anything.
+/// Returns a post for the channel from which the request came, if there is one. It only informs: it wakes nobody, and
+/// nothing that is said in a channel decides about a request.
 #[must_use]
 pub fn post(row: &RequestRow, text: &str, now: i64) -> Option<NewPost> {
     row.channel.as_ref().map(|channel| system(channel, text.to_owned(), now))

@@ -1,4 +1,4 @@
-//! Where a path of the host leads, and whether anything there may ever be given to an agent.
+//! Determines where a host path leads, and if anything there may be granted to an agent.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::sandbox::binds::{self, Resolved};
 use crate::sandbox::mount;
 
-/// Looks at the disk: where the path leads with all links followed, and what that place is.
+/// Resolves all symbolic links of a path and classifies the result. Reads the disk.
 #[must_use]
 pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, Place) {
     let Some(resolved) = binds::resolve(Path::new(path)) else { return (path.into(), Place::Outside) };
@@ -21,7 +21,7 @@ pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, Place) {
     (resolved.path, place)
 }
 
-/// Judges a path with all links followed; so are `roots` and the person's own folder.
+/// Classifies a resolved path. `roots` and `person`, the person's home folder, must be resolved too.
 fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resolved) -> Place {
     if let Some(why) = binds::forbidden(home, resolved, None) {
         return Place::Never(why);
@@ -30,14 +30,14 @@ fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resol
     if person.is_some_and(|person| person.starts_with(path)) {
         return Place::Never("it is or holds a person's home folder, with their keys");
     }
-    // Keys, tokens and histories are kept in what begins with a dot.
+    // Names that begin with a dot often contain keys, tokens and histories.
     if path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
         return Place::Never("it is in a hidden folder, where keys are kept");
     }
     if path.to_str().is_none_or(|text| text.contains(':')) {
         return Place::Never("its name can't be that of a mount");
     }
-    // A root is what grants are chosen from: all of it is more than anybody can look through.
+    // A root is a choice of things to grant. All of it at once is more than a person can examine.
     if roots.iter().any(|root| root.starts_with(path)) {
         return Place::Never(
             "it is or holds all that may be given away; ask for the folder in it that you need",

@@ -1,5 +1,5 @@
-//! What an agent can ask for that is not its own to do: a closed list of things with typed fields, so that
-//! what is decided about is exactly what is done.
+//! The requests that an agent can make for things that it may not do itself. They are a closed list with typed fields,
+//! so that exactly what was decided is carried out.
 
 use std::path::Path;
 
@@ -14,113 +14,106 @@ use crate::sandbox::mount;
 use crate::store::Scope;
 use crate::tool::bounded;
 
-/// The longest command, in bytes: a person has to read it.
+/// Maximum size of a command in bytes. A person has to read it.
 pub const MAX_COMMAND: usize = 8 * 1024;
-/// The longest text for the sysadmin, in bytes.
+/// Maximum size of a text for the sysadmin in bytes.
 pub const MAX_TEXT: usize = 16 * 1024;
-/// How long a command may run where it does not say, in seconds.
+/// Default time limit of a command in seconds.
 pub const TIMEOUT: u32 = 120;
-/// The longest a command may run, in seconds.
+/// Maximum time limit of a command in seconds.
 pub const MAX_TIMEOUT: u32 = 3600;
 const MAX_PATH: usize = 1024;
 const MAX_REFERENCE: usize = 300;
 
-/// What becomes of a package.
+/// The change of a package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
     /// It is installed.
     #[default]
     Install,
-    /// It is removed.
     Remove,
 }
 
-/// What an agent asks for.
+/// A request of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Request {
-    /// A package of its own profile.
+    /// A package in the agent's own profile.
     Package {
-        /// What becomes of it.
         #[serde(default)]
         action: Change,
-        /// An attribute of the pinned flake, or a whole reference of another one.
+        /// An attribute of the pinned flake, or a complete reference to another flake.
         package: String,
-        /// Where a package of another flake is evaluated and built. flock writes it, so that it is part of what is
+        /// How a package of another flake is evaluated and built. flock sets it, so that it is part of what is
         /// approved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runs: Option<String>,
     },
-    /// A host to reach.
+    /// Access to a host.
     Egress {
-        /// A name, an address, or `*.` and a name.
+        /// A name, an address, or `*.` followed by a name.
         host: String,
-        /// 80 and 443 where there is none.
+        /// `None` means 80 and 443.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
     },
-    /// A folder or file of the host to read.
+    /// Read access to a folder or file of the host.
     Mount {
-        /// Where it is on the host.
+        /// Path on the host.
         path: String,
-        /// Where in the sandbox; below `/mnt` where nothing is said.
+        /// Path in the sandbox. `None` means the path's last component below `/mnt`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
     },
     /// A command on the host itself.
     Command {
-        /// Run by `sh -c`.
+        /// Text for `sh -c`.
         command: String,
-        /// How long it may run, in seconds.
+        /// Time limit in seconds. `None` means [`TIMEOUT`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<u32>,
-        /// How it runs. flock itself writes it when the request is kept; one without it is never run.
+        /// How the command runs. flock sets it when the request is stored. A command without it is never run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         execution: Option<Execution>,
     },
-    /// A new worker.
+    /// Creation of a worker.
     AgentCreate {
-        /// Its id.
         id: AgentId,
-        /// Its archetype.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         archetype: Option<FolderName>,
-        /// Its model; the default one where absent.
+        /// `None` means the default model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<ModelRef>,
     },
-    /// An agent's end.
     AgentRemove {
-        /// Which.
         id: AgentId,
     },
-    /// Anything else, for the sysadmin to read and answer. Nothing is run for it.
+    /// Any other text, for the sysadmin to answer. Nothing is run for it.
     Other {
-        /// In the agent's words.
+        /// The agent's text.
         request: String,
     },
 }
 
-/// A request with who asked for it: what the digest that a person approves is of.
+/// A request with its requester. The digest that a person approves is computed over this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
     /// Who.
     pub agent: AgentId,
-    /// For what.
     pub request: Request,
 }
 
 impl Asked {
-    /// Canonical JSON: the same request has the same text.
+    /// Serializes it as canonical JSON: equal requests give equal texts.
     #[must_use]
     pub fn body(&self) -> String {
-        // A value of these types always has one.
+        // Values of these types can always be serialized.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads a body, if it is one and canonical.
+    /// Parses a body. Returns `None` if it is not valid or not canonical.
     #[must_use]
     pub fn read(body: &str) -> Option<Self> {
         serde_json::from_str::<Self>(body).ok().filter(|asked| asked.body() == body)
@@ -128,7 +121,7 @@ impl Asked {
 }
 
 impl Request {
-    /// The word for its kind.
+    /// Returns the name of the request's kind.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -142,7 +135,7 @@ impl Request {
         }
     }
 
-    /// How long a permission holds.
+    /// Returns how long a grant lasts.
     #[must_use]
     pub const fn scope(&self) -> Scope {
         match self {
@@ -151,7 +144,7 @@ impl Request {
         }
     }
 
-    /// Writes into it what follows from it and belongs to what a person decides about.
+    /// Adds the fields that follow from the request and are part of what a person decides about.
     pub fn complete(&mut self) {
         if let Self::Package { action: Change::Install, package, runs } = self
             && package.parse::<Attribute>().is_err()
@@ -160,13 +153,15 @@ impl Request {
         }
     }
 
-    /// In one line, for people and agents: whatever is not printable ASCII is spelled out, but for a request in words.
+    /// Describes the request on one line, for people and agents. Everything except printable ASCII is escaped. In a
+    /// text for the sysadmin, letters of other scripts stay.
     #[must_use]
     pub fn describe(&self) -> String {
         if let Self::Other { request } = self { shown(request) } else { spelled(&self.text()) }
     }
 
-    /// All that a person decides about, a line each, spelled out as by [`Self::describe`]. Nothing is cut.
+    /// Returns everything that a person decides about, one item per line, escaped as by [`Self::describe`]. Nothing is
+    /// cut off.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let Self::Command { command, timeout, execution } = self else { return vec![self.describe()] };
@@ -186,7 +181,7 @@ impl Request {
         lines
     }
 
-    /// What it asks for, in plain words; a command as it is.
+    /// Returns the request in plain words. A command stays as it is.
     fn text(&self) -> String {
         match self {
             Self::Package { action: Change::Install, package, runs: None } => {
@@ -212,7 +207,7 @@ impl Request {
         }
     }
 
-    /// Whether it asks for the same as another one. How a command runs is flock's to say and does not count.
+    /// Returns `true` if both ask for the same. For a command only its text counts, because flock sets how it runs.
     #[must_use]
     pub fn repeats(&self, other: &Self) -> bool {
         match (self, other) {
@@ -221,8 +216,8 @@ impl Request {
         }
     }
 
-    /// Whether all that another one asks for is in it. The ports of the web count as one; a port that is neither is
-    /// another thing.
+    /// Returns `true` if this request includes everything that `other` asks for. The web ports 80 and 443 count as one,
+    /// any other port is separate.
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
@@ -238,11 +233,11 @@ impl Request {
         }
     }
 
-    /// What is wrong with it by its form alone, for the model.
+    /// Checks the form of the request.
     ///
     /// # Errors
     ///
-    /// What to write instead.
+    /// Returns a text for the model that says what to write instead.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
@@ -275,8 +270,8 @@ impl Request {
     }
 }
 
-/// A text in words on one line, in which everything that could not be seen as it is, is spelled out. Letters of other
-/// scripts stay; for what a person approves there is [`spelled`].
+/// Escapes a text on one line, so that every character is visible. Letters of other scripts stay. Texts that a person
+/// approves use [`spelled`] instead.
 #[must_use]
 pub fn shown(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -293,7 +288,7 @@ pub fn shown(text: &str) -> String {
     line
 }
 
-/// Where a folder of the host is in a sandbox where nothing else is said.
+/// Returns the default path of a host folder in a sandbox.
 #[must_use]
 pub fn mounted_at(path: &str) -> String {
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -304,7 +299,8 @@ fn check_package(action: Change, package: &str) -> Result<(), String> {
     if package.parse::<Attribute>().is_ok() {
         return Ok(());
     }
-    // A reference of another flake: nothing of the store's own container, and nothing that needs a shell.
+    // For a reference to another flake, allow only schemes that fetch from the network and characters without a meaning
+    // in a shell. A local path would name something in the store's own container.
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/:#?=&%@~".contains(c);
     let fetched = ["github:", "gitlab:", "sourcehut:", "git+https:", "https:"];
     let source = package.split('#').next().unwrap_or_default();
@@ -326,7 +322,7 @@ fn check_package(action: Change, package: &str) -> Result<(), String> {
         .to_owned())
 }
 
-/// Whether a reference can mean one content only, so that what is approved is what is built.
+/// Returns `true` if a reference can have only one content, so that exactly what was approved is built.
 fn is_fixed(source: &str) -> bool {
     let (place, query) = source.split_once('?').unwrap_or((source, ""));
     let (scheme, rest) = place.split_once(':').unwrap_or_default();
@@ -354,14 +350,14 @@ fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
     };
     let rule = rule(host, port);
     match rule.parse::<EgressRule>() {
-        // What is written in one way only is compared, shown and approved as what it is.
+        // Only the canonical form is accepted, so that comparing, showing and approving all use the same text.
         Ok(parsed) if parsed.to_string() == rule && (host.contains('.') || host.contains(':')) => Ok(()),
         Ok(_) => wrong("write it in full and plainly".to_owned()),
         Err(error) => wrong(shown(&error.to_string())),
     }
 }
 
-/// A host and its port as one rule of the proxy.
+/// Returns a host and port as a rule of the proxy.
 #[must_use]
 pub fn rule(host: &str, port: Option<u16>) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
@@ -377,7 +373,8 @@ fn check_path(name: &str, path: &str) -> Result<(), String> {
     if plain { Ok(()) } else { Err(format!("`{name}` is an absolute path without `..` and `:`")) }
 }
 
-/// A person decides about what they see: a text that shows something else than it holds is refused.
+/// Checks a text that a person decides about. Invisible characters are refused, because the person would see something
+/// else than the text contains.
 fn check_text(name: &str, text: &str, limit: usize) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err(format!("`{name}` is empty"));

@@ -1,5 +1,4 @@
-//! Restarting the gateway at the sysadmin's word: its supervisor is asked, once the turn that wanted it has
-//! ended.
+//! Restarts the gateway at the sysadmin's request, by its supervisor, after the requesting turn has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,19 +13,21 @@ use crate::supervise::control::{Connection, Request};
 use crate::swarm::By;
 use crate::swarm::triage::request::shown;
 
-/// How long a turn may go on after it asked for a restart.
+/// Maximum time for which the turn may go on after its request.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often it is looked at meanwhile.
+/// Interval between checks for the end of the turn.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long the supervisor may take to hear it. The answer comes when the gateway is up again, to nobody.
+/// Time limit for the supervisor to accept the request. Its answer comes when the gateway is up again, and then nobody
+/// waits for it.
 const HEARD: Duration = Duration::from_secs(60);
 
 impl Triage {
-    /// Has the supervisor start the gateway anew once this turn has ended. Gives what the sysadmin is told.
+    /// Asks the supervisor to restart the gateway after this turn. Returns the text for the sysadmin.
     ///
     /// # Errors
     ///
-    /// Where nothing supervises this gateway, or the database fails.
+    /// Returns [`SwarmError::Invalid`] if the reason is empty or too long, and [`SwarmError::Refused`] if no supervisor
+    /// runs.
     pub async fn restart_gateway(self: &Arc<Self>, by: &By, reason: &str) -> Result<String, SwarmError> {
         if reason.trim().is_empty() || reason.len() > super::MAX_REASON {
             return Err(SwarmError::Invalid(format!(
@@ -46,17 +47,17 @@ impl Triage {
         let triage = Arc::clone(self);
         let turn = by.turn;
         self.tasks.spawn(async move {
-            // Its own stop is what it asks for, and nothing to wait for.
+            // The restart stops this process, and with it this task. There is nothing to wait for then.
             triage.stop.run_until_cancelled(triage.restart_after(turn)).await;
             triage.restarting.store(false, Ordering::SeqCst);
         });
         Ok("the gateway restarts when this turn has ended, and the requests that run; end it now".to_owned())
     }
 
-    /// Whether a request is being carried out.
+    /// Returns `true` if a request is being carried out.
     fn is_running(&self) -> bool {
         let open = self.swarm.store().requests(true, super::MANY);
-        // What can't be looked up may be running.
+        // If that can't be determined, one may be running.
         open.map_or(true, |open| open.iter().any(|row| row.state == RequestState::Running))
     }
 
@@ -81,7 +82,7 @@ impl Triage {
             let mut connection = Connection::open(self.swarm.home()).await?;
             connection.ask(Request::Restart, HEARD).await
         };
-        // Where all goes well this process has ended before there is an answer.
+        // If the restart succeeds, this process ends before the answer arrives.
         if let Err(error) = asked.await {
             tracing::error!(error = chain(&error), "the supervisor did not restart the gateway");
         }

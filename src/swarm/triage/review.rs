@@ -1,30 +1,30 @@
-//! The review of what ran without a person: the sysadmin is given it together, so that many requests are no
-//! storm of turns.
+//! The review of requests that ran without a person. The sysadmin gets them together, so that many requests do not
+//! cause many turns.
 
 use super::view;
 use crate::store::RequestRow;
 use crate::tool::bounded;
 
-/// The peer of the sysadmin's session for it.
+/// Peer of the sysadmin's session for reviews.
 pub const SESSION: &str = "review";
-/// The most requests in one review; the others come with the next.
+/// Maximum number of requests in one review. The rest follows with the next.
 pub const MOST: u32 = 50;
-/// How long after one review the next may come, in milliseconds.
+/// Minimum time between two reviews, in milliseconds.
 const PAUSE: i64 = 10 * 60_000;
-/// The most that is shown of an agent's reason, in bytes.
+/// Maximum number of bytes that are shown of an agent's reason.
 const REASON: usize = 300;
 
-/// Whether it is time for a review of this many, where the last was then.
+/// Returns `true` if a review is due. `waiting` is the number of requests, `last` the time of the last review.
 pub const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
     waiting > 0
         && match last {
-            // A clock that was set back must not put it off for long.
+            // A negative difference means that the clock was set back. It must not delay the review for long.
             Some(last) => !(0 <= now - last && now - last < PAUSE),
             None => true,
         }
 }
 
-/// What the sysadmin is given.
+/// Returns the text for the sysadmin.
 pub fn text(rows: &[RequestRow]) -> String {
     let mut text = "For review afterwards, nothing to do where it is right; with triage_decision and revoke you take one back. These \
                     were YELLOW:".to_owned();

@@ -11,7 +11,7 @@ use crate::provider::BoxFuture;
 use crate::store::{AuditEntry, NewChannel, Page, Store};
 use crate::swarm::{Bell, Parts};
 
-/// Hands that write down what they were given to do.
+/// A fake executor that records what it was given.
 #[derive(Default)]
 struct Ledger {
     done: Mutex<Vec<String>>,
@@ -103,7 +103,7 @@ impl Rig {
         Self { _folder: folder, home, triage, hands, _events: events }
     }
 
-    /// What a new process finds: the same home, and nothing of what was in memory.
+    /// Simulates a new process: the same home, and nothing of what was in memory.
     async fn restarted(self) -> Self {
         let Self { _folder: folder, home, triage, .. } = self;
         let store = Arc::clone(triage.swarm().store());
@@ -111,7 +111,7 @@ impl Rig {
         Self::over(folder, home, store)
     }
 
-    /// Sets one of flock's own keys of the configuration.
+    /// Sets one of flock's own configuration keys.
     fn set(&self, key: &str, value: Value) {
         config::edit(&self.home, |document| {
             document["plugins"]["entries"]["flock"]["config"][key] = value;
@@ -137,7 +137,7 @@ impl Rig {
         self.triage.request(&by(agent), request, "I need it", &CancellationToken::new()).await
     }
 
-    /// The id of what was asked for last.
+    /// Returns the newest request.
     fn last(&self) -> RequestRow {
         self.triage.swarm().store().requests(false, 100).unwrap().pop().unwrap()
     }
@@ -155,7 +155,8 @@ impl Rig {
         self.decide(id, Decision::Approve { sha256 }).await
     }
 
-    /// What was given to an agent's session in the channel, or to the sysadmin's for a request.
+    /// Returns the texts that were delivered to an agent's session in the channel, or to the sysadmin's session for a
+    /// request.
     async fn items(&self, session: &SessionKey) -> Vec<String> {
         let mut found = Vec::new();
         let store = self.triage.swarm().store();
@@ -359,7 +360,7 @@ async fn what_was_approved_runs_once_after_a_crash_and_what_ran_does_not_run_aga
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let approved = rig.last().id;
-    // The database alone, as where the gateway died between the approval and the beginning.
+    // Only the database changes, as if the gateway died between the approval and the beginning.
     let store = rig.triage.swarm().store().clone();
     let sha256 = rig.last().sha256;
     let config = rig.triage.swarm().config();
@@ -488,7 +489,7 @@ async fn who_asks_for_many_things_at_once_has_no_more_of_them_open() {
     let ask = |number| rig.ask(json!({"kind": "command", "command": format!("echo {number}")}));
     let answers = futures_util::future::join_all((0..2 * MAX_OPEN).map(ask)).await;
     assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), MAX_OPEN, "{answers:?}");
-    // Nor is the same taken down twice.
+    // The same request is not recorded twice either.
     let rig = Rig::new().await;
     let (one, two) = tokio::join!(rig.ask(command()), rig.ask(command()));
     let told = [one.unwrap(), two.unwrap()];
@@ -579,7 +580,7 @@ async fn what_runs_only_in_the_database_is_ended_and_what_really_runs_goes_on() 
         rig.ask(json!({"kind": "command", "command": name})).await.unwrap();
         ids.push(rig.last().id);
     }
-    // Two of them as after an end that could not be written; the third runs.
+    // Two of them are in the state after an end that could not be written. The third one runs.
     let store = rig.triage.swarm().store().clone();
     for id in &ids[..2] {
         let approve = Decision::Approve { sha256: rig.row(id).sha256 };
@@ -782,7 +783,7 @@ async fn where_the_sysadmin_decides_nothing_is_reached_before_its_word() {
     let request = |id: &str| SessionKey::new(&"sysadmin".parse().unwrap(), SessionKind::Request, id);
     let asked = rig.items(&request(&id)).await;
     assert!(asked.len() == 1 && asked[0].contains("reach a.example"), "{asked:?}");
-    // Neither a new start nor words let it begin.
+    // Neither a restart nor a message lets it begin.
     let rig = rig.restarted().await;
     rig.triage.recover().await.unwrap();
     rig.triage.swarm().request_answered(&request(&id), "fine, go").await.unwrap();
@@ -824,12 +825,12 @@ async fn what_was_taken_back_is_not_had_again_by_asking() {
     }
     assert_eq!(rig.rules(), Vec::<String>::new());
     rig.ask(host("b.example")).await.expect("it is another host");
-    // A person says otherwise.
+    // A person restores the grant.
     rig.approve(&id).await.unwrap();
     assert_eq!(rig.rules(), ["a.example", "b.example"]);
     assert_eq!(rig.ask(host("a.example")).await.unwrap(), "you have that already");
     assert!(matches!(rig.approve(&id).await, Err(DecideError::Over { .. })), "it is there");
-    // Whoever gets the name of an agent that is gone is another one.
+    // A later agent with the name of a removed one is a different agent.
     rig.revoke(&id).await;
     let coder: AgentId = "coder".parse().unwrap();
     let entry = By::system().entry("request.revoke", "coder", Level::Yellow, String::new());
@@ -854,7 +855,7 @@ async fn a_package_that_a_person_removes_is_one_that_was_taken_back() {
     let refused = rig.ask(hello()).await.unwrap_err().to_string();
     assert!(refused.contains("human:ann took back"), "{refused}");
 
-    // One that a person had installed, and nobody asked for.
+    // A package that a person had installed and no request asked for.
     let cowsay = || json!({"kind": "package", "package": "cowsay"});
     taken("cowsay").await;
     taken("cowsay").await;

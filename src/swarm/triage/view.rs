@@ -1,4 +1,4 @@
-//! A request as programs and people see it.
+//! The presentation of a request for programs and people.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::clean::{self, spelled};
 use crate::store::RequestRow;
 use crate::tool::bounded;
 
-/// For programs. `body` is what the digest is of, byte for byte.
+/// Returns a request as JSON for programs. `body` is byte for byte the text over which the digest is computed.
 #[must_use]
 pub fn json(row: &RequestRow) -> Value {
     json!({
@@ -39,23 +39,24 @@ pub fn json(row: &RequestRow) -> Value {
     })
 }
 
-/// The longest request that is shown in a list, in bytes.
+/// Maximum length in bytes of a request that a list shows.
 const BRIEF: usize = 300;
 
-/// What exactly would be done, on one line, in printable ASCII. Of a body that can't be read, the body.
+/// Describes exactly what would be done, on one line of printable ASCII. For a body that can't be parsed, returns the
+/// body.
 #[must_use]
 pub fn summary(row: &RequestRow) -> String {
     Asked::read(&row.body).map_or_else(|| spelled(&row.body), |asked| asked.request.describe())
 }
 
-/// All that a person decides about, a line each, in printable ASCII and whole.
+/// Returns everything that a person decides about, one item per line, in printable ASCII and complete.
 #[must_use]
 pub fn lines(row: &RequestRow) -> Vec<String> {
     Asked::read(&row.body).map_or_else(|| vec![spelled(&row.body)], |asked| asked.request.lines())
 }
 
-/// What would be done, for a list. What is too long for one is not cut, because the end decides as much as the
-/// beginning: its size is said, and where to read it.
+/// Describes a request for a list. One that is too long is not cut, because its end matters as much as its beginning.
+/// Instead, its size and the command that shows it are given.
 #[must_use]
 pub fn brief(request: &Request, id: &str) -> String {
     let text = request.describe();
@@ -65,7 +66,7 @@ pub fn brief(request: &Request, id: &str) -> String {
     format!("a request of kind {}, {} bytes long: flock approvals show {id}", request.kind(), text.len())
 }
 
-/// As [`brief`], for a row.
+/// Does the same as [`brief`] for a row.
 #[must_use]
 pub fn brief_row(row: &RequestRow) -> String {
     match Asked::read(&row.body) {
@@ -74,7 +75,7 @@ pub fn brief_row(row: &RequestRow) -> String {
     }
 }
 
-/// Words of an agent or a person on one line; what could not be seen in them is spelled out.
+/// Shows a text of an agent or a person on one line, with invisible characters escaped.
 #[must_use]
 pub fn words(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -88,14 +89,15 @@ pub fn words(text: &str) -> String {
     line
 }
 
-/// Whether it is for a command and does not say how that runs: an older flock kept it.
+/// Returns `true` if the request is for a command but does not say how it runs, because an older version of flock
+/// stored it.
 #[must_use]
 pub fn is_outdated(row: &RequestRow) -> bool {
     let command = |asked: Asked| matches!(asked.request, Request::Command { execution: None, .. });
     row.kind == "command" && Asked::read(&row.body).is_some_and(command)
 }
 
-/// An id as it was typed, short enough to be said back.
+/// Returns an id as it was typed, escaped and short enough for a message.
 #[must_use]
 pub fn id(text: &str) -> String {
     shown(bounded::start(text, 40))

@@ -1,5 +1,5 @@
-//! The sysadmin's word on requests beside their level: to let one begin that waits for it, to refuse that one, and to
-//! take back what was done without a person. And a person's taking back of what was done.
+//! Decisions of the sysadmin beyond the level of a request: to release one that waits for it, to refuse that one, and
+//! to revoke something that was done without a person. Also a person's revocation.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::store::{Along, Level, Moved, RequestRow, RequestState, Step, StoreErr
 use crate::swarm::{By, SwarmError};
 use crate::tool::bounded;
 
-/// The error for an id that no request has.
+/// Returns the error for an id that no request has.
 pub(super) fn unknown(id: &str) -> SwarmError {
     SwarmError::Invalid(format!("there is no request {}", shown(bounded::start(id, 40))))
 }
 
-/// What the sysadmin is asked about a request that waits for its word.
+/// Returns the question to the sysadmin about a request that waits for its decision.
 pub(super) fn question(row: &RequestRow, asked: &Asked) -> String {
     format!(
         "Request {} of {}: {}. It is not done before you decide. With triage_decision: YELLOW lets it be done, RED has \
@@ -34,11 +34,12 @@ pub(super) fn question(row: &RequestRow, asked: &Asked) -> String {
 }
 
 impl Triage {
-    /// The request that the sysadmin speaks about.
+    /// Returns the request about which the sysadmin decides.
     ///
     /// # Errors
     ///
-    /// Where it is not the sysadmin who does, or there is no such request.
+    /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, and [`SwarmError::Invalid`] if the reasoning
+    /// is empty or too long or there is no such request.
     pub(super) fn for_sysadmin(&self, by: &By, id: &str, reasoning: &str) -> Result<RequestRow, SwarmError> {
         let config = self.swarm.config();
         let role = by.party.agent().and_then(|agent| config.agent(agent)).map(|agent| agent.role);
@@ -51,7 +52,7 @@ impl Triage {
         self.swarm.store().request(id)?.ok_or_else(|| unknown(id))
     }
 
-    /// Begins a request that waited for the sysadmin's word.
+    /// Begins a request that waited for the sysadmin's decision.
     pub(super) async fn release(
         self: &Arc<Self>,
         by: &By,
@@ -69,11 +70,13 @@ impl Triage {
         Ok(format!("{} is done now; its agent is told", row.id))
     }
 
-    /// The sysadmin refuses a request that waits for its word, or takes back what was done without a person.
+    /// Refuses a request that waits for the sysadmin's decision, or revokes what was done without a person.
     ///
     /// # Errors
     ///
-    /// Where it is not the sysadmin who says so, a person decided about it, or there is nothing to take back.
+    /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, a person decided about the request, or there
+    /// is nothing to revoke. Returns [`SwarmError::Invalid`] if there is no such request or the reasoning is empty or
+    /// too long.
     pub async fn take_back(
         self: &Arc<Self>,
         by: &By,
@@ -101,7 +104,7 @@ impl Triage {
             if self.swarm.config().agent(&made).is_none() {
                 return Ok(format!("{id} is taken back; {made} is gone already"));
             }
-            // Its end is a person's to decide, because it is not undone.
+            // Removing the agent can't be undone, so only a person decides about that. Until then it is frozen.
             self.swarm.freeze(by, &made).await?;
             return Ok(format!("{id} is taken back: {made} is frozen until a person thaws or removes it"));
         }
@@ -123,14 +126,16 @@ impl Triage {
         Ok(format!("{} is denied; its agent is told", row.id))
     }
 
-    /// Takes back what a request granted, and undoes what it did: a package is removed from its profile.
+    /// Revokes what a request granted and undoes its effect: an installed package is removed from the profile.
     ///
     /// # Errors
     ///
-    /// As [`DecideError`] says. [`DecideError::Left`] where it is taken back and not undone.
+    /// Returns [`DecideError::NoGrant`] if there is nothing to revoke, and [`DecideError::Left`] if it is revoked but
+    /// its effect could not be undone.
     pub async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
         let row = decide::revoke(self.swarm.store(), id, party, unix_ms()).await?;
         let Some(asked) = decide::undoing(&row) else { return Ok(row) };
+        // A started removal is not cancelled: the grant is already gone, and the package has to follow.
         let never = CancellationToken::new();
         match self.hands.carry_out(&asked, &never).await {
             Ok(_) => Ok(row),
@@ -138,7 +143,8 @@ impl Triage {
         }
     }
 
-    /// Lists the hosts that agents were granted without a person before a person was asked about each, once.
+    /// Reports, once, the hosts that agents were granted without a person before the rule that each new host needs a
+    /// decision.
     pub(super) async fn list_older_grants(&self) -> Result<(), StoreError> {
         let rows = self.swarm.store().grants_to_list()?;
         if rows.is_empty() {
