@@ -29,6 +29,7 @@ pub const MAX_LIST: usize = 10;
 
 /// A capability of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// A misspelled field is an error that the agent is told, and not silently lost.
 #[serde(deny_unknown_fields)]
 pub struct Skill {
     /// Identifier for programs, unique on the card.
@@ -133,6 +134,7 @@ pub fn made(agent: &Agent, focus: &[String]) -> Card {
             ],
         ),
         Role::Worker => {
+            // Roles with fixed duties have fixed skills. A worker's skills come from its archetype.
             let kind = agent.archetype.as_deref().unwrap_or("worker");
             let skills = focus.iter().map(|point| of_focus(point, kind)).collect::<Vec<_>>();
             (format!("A worker of the team: {}.", summary(kind, MAX_NAME)), unique(skills))
@@ -159,6 +161,7 @@ fn skill(id: &str, name: &str, description: &str, tag: &str) -> Skill {
 }
 
 fn of_focus(point: &str, kind: &str) -> Skill {
+    // An archetype is a text of the owner without limits, so it is cut to what a card may hold.
     let text = summary(point, MAX_SKILL_TEXT);
     let slug: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
@@ -188,6 +191,7 @@ fn unique(mut skills: Vec<Skill>) -> Vec<Skill> {
 ///
 /// Returns a message for the agent with the index of the first invalid skill and what is wrong with it.
 pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
+    // Checked before parsing, so that the work for a huge list is bounded.
     if written.len() > MAX_SKILLS {
         return Err(format!("a card has at most {MAX_SKILLS} skills"));
     }
@@ -195,6 +199,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
     for (number, value) in written.iter().enumerate() {
         let at = |reason: String| format!("skills[{number}]: {reason}");
         let skill: Skill = Deserialize::deserialize(value)
+            // The error may quote what the agent wrote, so it is cleaned and cut.
             .map_err(|error: serde_json::Error| at(summary(&error.to_string(), 200)))?;
         let skill = checked_skill(&skill).map_err(at)?;
         if skills.iter().any(|other| other.id == skill.id) {
@@ -206,6 +211,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
 }
 
 fn checked_skill(skill: &Skill) -> Result<Skill, String> {
+    // Ids are compared exactly by programs and by `flock_discover`, so they have one spelling.
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
     if skill.id.is_empty() || skill.id.len() > MAX_WORD || !skill.id.chars().all(word) {
         return Err(format!("`id` must be 1 to {MAX_WORD} of a-z, 0-9, '-', '_' and '.'"));
@@ -219,6 +225,7 @@ fn checked_skill(skill: &Skill) -> Result<Skill, String> {
     Ok(Skill {
         id: skill.id.clone(),
         name: line("name", &skill.name, MAX_NAME)?,
+        // The only text that may be empty.
         description: match skill.description.trim() {
             "" => String::new(),
             text => line("description", text, MAX_SKILL_TEXT)?,
@@ -230,6 +237,7 @@ fn checked_skill(skill: &Skill) -> Result<Skill, String> {
 
 /// Cleans a text and joins it to one line. Returns an error if it is too long or nothing is left of it.
 fn line(what: &str, text: &str, limit: usize) -> Result<String, String> {
+    // Refused and not cut, so that the agent knows what others will read.
     if text.chars().count() > limit {
         return Err(format!("`{what}` has at most {limit} characters"));
     }
@@ -260,6 +268,7 @@ impl Swarm {
 
     fn card_of(&self, agent: &Agent, said: Option<&StoredCard>) -> Card {
         let folder = self.live.home().archetypes();
+        // An archetype that was deleted meanwhile only leaves the card without its skills.
         let text = agent.archetype.as_deref().and_then(|name| archetype::find(&folder, name).ok());
         let mut card = made(agent, &text.map(|text| archetype::focus(&text)).unwrap_or_default());
         if let Some(said) = said {
@@ -285,6 +294,7 @@ impl Swarm {
     /// Returns [`SwarmError::Invalid`] if the caller is not an agent, if nothing is given, or if a text is empty or too
     /// long.
     pub async fn update_card(&self, by: &By, new: NewCard) -> Result<Card, SwarmError> {
+        // The agent comes from the session, so nobody can change another agent's card.
         let Some(agent) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent has a card".to_owned()));
         };

@@ -65,6 +65,7 @@ impl Swarm {
     /// message are not acceptable, and [`SwarmError::NoAgent`] if a member does not exist.
     pub async fn create_channel(&self, by: &By, wanted: Wanted) -> Result<Channel, SwarmError> {
         let now = unix_ms();
+        // Everything is checked before the transaction, so that nothing is written for an invalid request.
         let topic = topic(&wanted.topic)?;
         let members = self.members(&wanted.members)?;
         let first = match &wanted.message {
@@ -119,11 +120,13 @@ impl Swarm {
         key: Option<IdempotencyKey>,
     ) -> Result<Said, SwarmError> {
         let wake = match &by.party {
+            // People wake every agent at once. A post of an agent waits for the next tick of the others.
             _ if !notify => Wake::Nobody,
             Party::Human(_) => Wake::AtOnce,
             Party::Agent(_) => Wake::InTime,
             Party::System => Wake::Nobody,
         };
+        // The key comes from the client, so a request that is sent again is not posted twice.
         let mut new = NewPost { key, ..self.message(by, channel, text, wake, unix_ms())? };
         let braked = self.braked(&new)?;
         // A stopped message is still stored: members read it with the next message that wakes them.
@@ -153,6 +156,7 @@ impl Swarm {
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages, and
     /// [`SwarmError::Invalid`] if the text is empty or too long.
     pub async fn post_final(&self, by: &By, channel: &ChannelId, text: String) -> Result<Said, SwarmError> {
+        // A final text that woke others would keep two agents answering each other for ever.
         let new = self.message(by, channel, text, Wake::Nobody, unix_ms())?;
         self.say(NewPost { is_final: true, ..new }).await
     }
@@ -211,6 +215,7 @@ impl Swarm {
 
     /// Wakes sleeping agents that the message mentions, and the author if it sleeps.
     async fn wake_by(&self, new: &NewPost, posted: &Posted) -> Result<(), SwarmError> {
+        // The common case needs no query.
         if self.asleep().is_empty() {
             return Ok(());
         }
@@ -219,6 +224,7 @@ impl Swarm {
             self.wake(&by, agent, "it posted").await?;
         }
         if new.wake > Wake::Nobody {
+            // A plain message does not wake a sleeping agent. It waits for the next tick.
             for agent in posted.recipients.iter().filter(|agent| new.mentions.has(agent)) {
                 self.wake(&by, agent, "it was mentioned").await?;
             }
@@ -243,6 +249,7 @@ impl Swarm {
         agent: &AgentId,
         text: String,
     ) -> Result<(), SwarmError> {
+        // An agent that fails repeatedly must not fill the channel with the same complaint.
         let last = self.store.messages(channel, Page::Last, 1)?;
         let is_said = last.first().is_some_and(|post| post.author == Party::System && post.content == text);
         if !is_said {
@@ -274,6 +281,7 @@ impl Swarm {
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(channel.clone()));
         }
+        // Only added members are checked: an agent that was deleted must still be removable.
         let add = self.members(add)?;
         if too_many(&known.members, &add, remove) {
             return Err(SwarmError::Invalid(format!("a channel has at most {MAX_MEMBERS} members")));
@@ -302,6 +310,7 @@ impl Swarm {
             // A member that left has nothing to read here any more.
             self.bell.tell(Event::Seen(session(agent, &known.id)));
         }
+        // The last member that was not ready may just have left.
         self.settle_archive(&known.id).await?;
         Ok((changed.joined, changed.left))
     }
@@ -323,6 +332,7 @@ impl Swarm {
     pub async fn forget_agent(&self, agent: &AgentId) -> Result<(), SwarmError> {
         let party = Party::Agent(agent.clone());
         for channel in self.store.channels(Some(&party), None)? {
+            // An archived channel can't be changed. Its members are checked when it is reopened.
             if channel.state != ChannelState::Archived {
                 self.assign_members(&By::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
             }
@@ -343,6 +353,7 @@ impl Swarm {
     #[must_use]
     pub fn may_read(&self, reader: &Party, channel: &Channel) -> bool {
         reader.agent().is_none()
+            // People and flock itself read everything.
             || self.config().channel_readers == ChannelReaders::All
             || channel.has(reader)
     }
@@ -434,6 +445,7 @@ impl Swarm {
             )));
         }
         let config = self.config();
+        // Mentions are stored with the message, so that a later change of the agents does not change whom it calls.
         let mentions = mention::mentions(&text, config.agents.iter().map(|agent| &agent.id));
         Ok(NewPost {
             channel: channel.clone(),
@@ -458,6 +470,7 @@ impl Swarm {
                     return Err(SwarmError::Invalid("system is flock itself and no member".to_owned()));
                 }
                 Party::Agent(agent) => self.require_agent(agent)?,
+                // Anybody may be named as a person: people have no list in flock.
                 Party::Human(_) => {}
             }
             if !members.contains(party) {
@@ -493,6 +506,7 @@ fn call(bell: &Bell, new: &NewPost, posted: &Posted) {
         return;
     }
     for agent in &posted.recipients {
+        // A mention makes the message urgent for the mentioned agent only.
         let at_once = new.mentions.has(agent) || new.wake == Wake::AtOnce;
         bell.tell(Event::messages(session(agent, &posted.channel), new.author.is_human(), at_once));
     }

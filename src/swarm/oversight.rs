@@ -95,6 +95,7 @@ impl TeamOversight {
     async fn set_aside(&self, call: &ModelCall) -> Result<Reservation, Paused> {
         let config = self.swarm.config();
         let now = unix_ms();
+        // The call counts for the day on which it begins, even if it ends after midnight.
         let day = budget::day(now, &self.zone);
         let channel = match self.swarm.charged(&call.session, Some(call.turn)) {
             Ok(channel) => channel,
@@ -102,6 +103,7 @@ impl TeamOversight {
         };
         let price = price::of(&config, &call.model);
         let limits = budget::limits(&config.budgets, &call.agent, channel.as_ref());
+        // A limit in dollars can't bind a model without a price, so such a model would get around it.
         if price.is_none()
             && !config.budgets.allow_unpriced
             && let Some(limit) = budget::unbound(&limits)
@@ -110,6 +112,7 @@ impl TeamOversight {
             self.announce(call, &text, &format!("unpriced {}", call.model), &day, channel.as_ref()).await;
             return Err(Paused(text));
         }
+        // The maximum is reserved, so that calls that run at the same time can't exceed the budget together.
         let most = Tokens { input: call.input_estimate, output: call.max_output, ..Tokens::default() };
         let new = NewUsage {
             id: self.next_id(),
@@ -192,6 +195,7 @@ impl TeamOversight {
         channel: Option<&ChannelId>,
     ) {
         tracing::warn!(agent = %call.agent, text, "a model is not asked");
+        // The audit also gets pauses of calls that belong to no channel.
         self.record_pause(call, text, &format!("{name} {channel:?}"), &day.name).await;
         let Some(channel) = channel else { return };
         match self.swarm.store().note_budget(day.name.clone(), channel.clone(), name.to_owned()).await {
@@ -229,6 +233,7 @@ impl TeamOversight {
         let Tokens { input, output, .. } = call.most;
         match taken {
             Taken::Nothing => None,
+            // The answer broke off, so only the reservation is a safe upper limit.
             Taken::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
             Taken::Sent | Taken::Told(_) => {
                 let told = taken.told().unwrap_or(Usage { input, ..Usage::default() });
@@ -238,6 +243,7 @@ impl TeamOversight {
                 }
                 let Usage { input, output, cache_read, cache_write, .. } = usage;
                 let tokens = Tokens { input, output, cache_read, cache_write };
+                // The larger one, so that a correction never lowers the cost that the provider's own numbers give.
                 let cost = price::charged(price.as_ref(), &told).max(price::charged(price.as_ref(), &usage));
                 Some((tokens, cost))
             }
@@ -308,6 +314,7 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, Refused>>>, swarm: Weak<Swar
                 swarm.resume(agent);
                 swarm.bell().tell(Event::Resumed(agent.clone()));
             }
+            // On a new day the scheduler ends the pause by itself.
             !has_room && refused.day == today
         });
         if paused.is_empty() {
@@ -344,6 +351,7 @@ impl Oversight for TeamOversight {
 
     fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()> {
         Box::pin(async move {
+            // A reported call ran in another program's own tool, so flock did not decide about it.
             let (level, decision) = match (&call.decision, &call.reported) {
                 (_, Some(reported)) => (Level::Green, format!("reported by {}", reported.by)),
                 (Decision::Allow, None) => (Level::Green, "allowed".to_owned()),
@@ -355,6 +363,7 @@ impl Oversight for TeamOversight {
                 _ if call.is_error => "error",
                 _ => "ok",
             };
+            // The digest identifies the arguments without copying secrets or long texts to the audit.
             let detail = format!(
                 "{decision}, {ended}, {} ms, arguments sha256:{}",
                 call.took.as_millis(),

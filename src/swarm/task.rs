@@ -132,6 +132,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
             Told::Requester
         }
         TaskEvent::Lost(reason) => {
+            // The A2A protocol separates a refusal before the work began from a failure during it.
             let never_began = state == TaskState::Submitted;
             after.state = if never_began { TaskState::Rejected } else { TaskState::Failed };
             after.response = Some(start(reason, MAX_REASON).to_owned());
@@ -179,6 +180,7 @@ fn item(after: &Task, told: Told, now: i64) -> Option<NewItem> {
                 state => format!("[task {} {}: {response}]", after.id, state.as_str()),
             };
             Some(NewItem {
+                // A request by A2A has no session of origin: its client fetches the answer.
                 session: after.origin.clone()?,
                 kind: ItemKind::Answer,
                 sender: after.assignee().to_string(),
@@ -237,6 +239,7 @@ impl Swarm {
         let Some(sender) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent sends direct messages".to_owned()));
         };
+        // The turn would wait for its own answer.
         if sender == to {
             return Err(SwarmError::Invalid("that is yourself: there is nobody else to answer".to_owned()));
         }
@@ -247,6 +250,7 @@ impl Swarm {
         };
         // Checked again, because the attached data counts too.
         checked(&request)?;
+        // One session for each pair of agents, so that the recipient remembers earlier messages of this sender.
         let session = SessionKey::new(to, SessionKind::Dm, sender.as_str());
         let (after, exchange) = self.brake_direct(by, sender, to, text).await?;
         // The work for this message is charged to the channel in which it began.
@@ -294,6 +298,7 @@ impl Swarm {
             context: context.to_owned(),
             kind: TaskKind::A2a,
             requester,
+            // The client fetches the answer or follows a stream. No session of flock gets it.
             origin: None,
             charged: None,
             session: a2a_session(to, client, context),
@@ -317,6 +322,7 @@ impl Swarm {
         };
         let task = match self.store().add_task(new, item, entry).await? {
             TaskAdded::New(task) => task,
+            // The same message was sent again. It has its task and must not run twice.
             TaskAdded::Before(task) => return Ok(task),
             TaskAdded::KeyReused => return Err(SwarmError::KeyReused),
         };
@@ -390,6 +396,7 @@ impl Swarm {
     ) -> Result<Task, SwarmError> {
         checked(text)?;
         let requester = a2a_requester(client);
+        // A client sees only its own tasks, and other ids look like missing ones.
         if self.store().task(id)?.is_none_or(|task| task.requester != requester) {
             return Err(no_task(id));
         }
@@ -421,7 +428,7 @@ impl Swarm {
     /// meanwhile. The turn must not begin then.
     pub async fn task_began(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
         if self.store().task(id)?.is_none_or(|task| task.session != *session) {
-            // The requester is told something of it.
+            // A session of the requester, which is given an answer or a question of the task.
             return Ok(true);
         }
         match self.change(id, TaskEvent::Began(turn), None).await {
@@ -511,6 +518,7 @@ impl Swarm {
         let mut entry = actor_entry("system", "task.end", reason.to_owned());
         id.clone_into(&mut entry.subject);
         match self.change(id, TaskEvent::Lost(reason.to_owned()), Some(entry)).await {
+            // A task that has ended meanwhile is what the caller wanted.
             Ok(_) | Err(SwarmError::Refused(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -535,6 +543,7 @@ impl Swarm {
         after_while: Duration,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
         let now = unix_ms();
+        // Items of the task that no turn has taken yet must not start one.
         let recall = matches!(event, TaskEvent::Stopped | TaskEvent::Lost(_));
         let asked = event.clone();
         let change = move |task: &Task| {
@@ -547,6 +556,7 @@ impl Swarm {
         let changed = self.store().change_task(id.to_owned(), change).await?;
         let Some(TaskChanged { before, after, in_flight }) = changed else { return Err(no_task(id)) };
         let Some(after) = after else {
+            // `next` is pure, so repeating it gives the reason for which the transaction changed nothing.
             let reason = next(&before, &asked, now).err().unwrap_or_default();
             return Err(SwarmError::Refused(reason));
         };

@@ -90,6 +90,7 @@ pub enum VaultError {
 impl Explain for VaultError {
     fn kind(&self) -> ErrorKind {
         match self {
+            // Only these two depend on what the caller wrote. The others depend on the vault.
             Self::Name(_) | Self::Path { .. } => ErrorKind::Usage,
             _ => ErrorKind::Failed,
         }
@@ -151,6 +152,7 @@ impl Vaults {
         for name in self.names() {
             match self.summary(&name) {
                 Ok(summary) => summaries.push(summary),
+                // A person may delete a vault between the two reads.
                 Err(VaultError::Unknown { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -207,6 +209,7 @@ impl Vaults {
         how: How,
     ) -> Result<(Place, u64), VaultError> {
         let path = parse(path)?;
+        // Only for writes: a file that a person has named so can still be read.
         if path.to_string_lossy().chars().any(bounded::is_unseen) {
             let reason = "it holds characters that can't be seen";
             return Err(VaultError::Path { path: start(&path.to_string_lossy()), reason });
@@ -214,6 +217,7 @@ impl Vaults {
         let root = self.open(name)?;
         let place = self.place(name, &path);
         let size = content.len() as u64;
+        // A zero byte marks a file as binary, so `read` would refuse it later.
         if content.contains('\0') {
             return Err(VaultError::Binary { place, size });
         }
@@ -226,16 +230,19 @@ impl Vaults {
         if size > MAX_WRITTEN {
             return Err(VaultError::TooLong { place, size });
         }
+        // Checked under the lock, so that concurrent writes of this gateway can't exceed the limit together.
         self.has_room(&root, name, size)?;
         let fail = |source| VaultError::File { place: place.clone(), source };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             root.create_dir_all(folder, None).map_err(fail)?;
         }
+        // `Root::write` replaces the file atomically, so a reader never sees half of it.
         root.write(&path, whole.as_bytes(), None, None).map_err(fail)?;
         Ok((place, size))
     }
 
     fn summary(&self, name: &FolderName) -> Result<Summary, VaultError> {
+        // Bounded: a person may put a very large folder here.
         let (entries, more) = self.entries(name, WHOLE.depth, WHOLE.entries)?;
         let files = || entries.iter().filter(|entry| entry.kind == Kind::File);
         Ok(Summary {
@@ -268,6 +275,7 @@ impl Vaults {
     }
 
     fn joined(&self, root: &Root, place: &Place, content: &str) -> Result<String, VaultError> {
+        // A larger file would exceed the limit for writes anyway.
         match self.text(root, place, MAX_WRITTEN) {
             Ok(mut whole) => {
                 // Added text always begins on a new line.
@@ -277,6 +285,7 @@ impl Vaults {
                 whole.push_str(content);
                 Ok(whole)
             }
+            // Appending to a missing file creates it.
             Err(VaultError::File { source: BeneathError::NotFound { .. }, .. }) => Ok(content.to_owned()),
             Err(error) => Err(error),
         }
@@ -288,6 +297,7 @@ impl Vaults {
         let found =
             walk(root, Path::new(""), WHOLE).map_err(|source| self.failed(name, Path::new(""), source))?;
         let bytes: u64 = found.files().map(|file| file.size).sum();
+        // The walk itself stops at `MAX_ENTRIES`, so reaching that number means that there may be more.
         if found.entries.len() >= MAX_ENTRIES || bytes + size > MAX_TOTAL {
             return Err(VaultError::Full { name: name.clone(), files: found.entries.len(), bytes });
         }
@@ -336,6 +346,7 @@ fn parse(text: &str) -> Result<PathBuf, VaultError> {
     if text.len() > MAX_PATH || text.split('/').any(|name| name.len() > MAX_NAME) {
         return refuse("it is too long");
     }
+    // A backslash is refused because a model that writes one means a separator, which it is not here.
     if text.starts_with('/') || text.contains('\\') || text.contains('\0') {
         return refuse("write it relative to the vault, with /");
     }
@@ -343,10 +354,12 @@ fn parse(text: &str) -> Result<PathBuf, VaultError> {
         return refuse("it is a folder, not a file");
     }
     let mut path = PathBuf::new();
+    // Models write `./notes.md` and `a//b`, which name the same files without ambiguity.
     for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
         if name == ".." {
             return refuse("no path leads out of a vault");
         }
+        // Editors and version control execute what they find in such files.
         if name.starts_with('.') {
             return refuse("names that begin with a dot are not the agents'");
         }
@@ -368,6 +381,7 @@ fn those_that_are(known: &[FolderName]) -> String {
     if known.is_empty() {
         return "there are none, and only a person can make one".to_owned();
     }
+    // The list is a hint for the model, so a part of it is enough.
     let names: Vec<&str> = known.iter().take(SHOWN).map(FolderName::as_str).collect();
     let more = if known.len() > SHOWN { ", …" } else { "" };
     format!("there are {}{more}, and only a person can make one", names.join(", "))
@@ -380,6 +394,7 @@ fn reason(failure: &BeneathError) -> String {
         BeneathError::WrongKind { found, wanted, .. } => format!("there is {found}, not {wanted}"),
         BeneathError::TooLarge { size, cap, .. } => format!("{size} bytes; at most {cap} are read"),
         BeneathError::Io { verb, source, .. } => {
+            // The details contain host paths, which go to the log and not to the model.
             tracing::warn!("vault: {}", crate::error::chain(failure));
             format!("failed to {verb} it: {}", source.kind())
         }

@@ -119,12 +119,14 @@ pub async fn finish(
             removal.run().await?
         }
         Operation::Rename { to, .. } => {
+            // The home's part was done before the interruption if the record says so.
             if !pending.configured {
                 rename::in_home(swarm.home(), swarm.store(), &pending).await?;
             }
             rename::elsewhere(swarm.home(), hands, &pending.agent, to).await?
         }
     };
+    // The record is removed last. After a crash before this line, all steps run again.
     pending::clear(swarm.home(), &pending.agent)?;
     Ok(warnings)
 }
@@ -140,6 +142,7 @@ pub async fn finish_all(
     hands: &dyn Hands,
 ) -> Result<Vec<(Pending, Result<Vec<String>, OperationError>)>, HomeError> {
     let home = swarm.home();
+    // The common case takes no lock.
     if pending::all(home)?.is_empty() {
         return Ok(Vec::new());
     }
@@ -160,6 +163,7 @@ pub async fn finish_all(
 /// Returns `true` if an operation can be finished here. The home's part of a rename is done only while no gateway runs.
 fn may_finish(home: &Home, pending: &Pending) -> bool {
     let is_rename = matches!(pending.operation, Operation::Rename { .. });
+    // If the lock can't be checked, a gateway may be running.
     !is_rename || pending.configured || !Lock::is_held(&home.gateway_lock()).unwrap_or(true)
 }
 
@@ -194,6 +198,7 @@ pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(
 
 /// Deletes a folder with its contents. Symbolic links in it are removed and not followed.
 fn delete(folder: &Path) -> Result<(), OperationError> {
+    // Deleted relative to its parent, which `clear` opens once, so that a swapped link can't redirect it.
     let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     clear(above, Path::new(name))
         .map_err(|(stuck, _)| OperationError::Delete { path: stuck.path, source: stuck.error })
@@ -202,6 +207,7 @@ fn delete(folder: &Path) -> Result<(), OperationError> {
 /// Returns the agent's folders in the home. A workspace elsewhere is a folder of the user and does not belong to them.
 fn own_folders(home: &Home, agent: &AgentId, workspace: &Path) -> Vec<PathBuf> {
     let mut folders = vec![home.agent(agent)];
+    // The path from the record is compared, because the agent may be gone from the configuration already.
     if workspace == home.workspace(agent) {
         folders.push(workspace.to_owned());
     }

@@ -120,6 +120,7 @@ fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
                 let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
                 format!("posted to #{id} as seq {seq}{notes}")
             }
+            // Models sometimes post the same text twice. The answer says why nothing was added.
             Said::Before(seq) => {
                 format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
             }
@@ -172,12 +173,13 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
         notice::quoted(&without_marks(&channel.topic)),
     );
     let mut room = MAX_READ;
-    // Untrusted text: marks that flock itself uses in prompts are removed from it.
     let mut last = None;
     for post in messages {
         let is_whole = offset == 0 && post.content.len() <= MAX_READ;
+        // Marks that flock itself uses in prompts are removed from what others wrote.
         let whole = is_whole.then(|| notice::line(post.seq, &post.author, &without_marks(&post.content)));
         let line = whole.filter(|line| line.len() <= MAX_READ).unwrap_or_else(|| part(post, offset));
+        // At least one message is always shown, so that reading on makes progress.
         if let (Some(last), true) = (last, line.len() > room) {
             return format!("{text}\nmore follow: read on with after {last}");
         }
@@ -195,6 +197,7 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
 /// Renders a part of a long message from `offset` on, and says where the next part begins.
 fn part(post: &Post, offset: usize) -> String {
     let text = &post.content;
+    // A model may give any number, also one in the middle of a character.
     let from = text.floor_char_boundary(offset);
     // Leave room for the text around the part.
     let mut size = MAX_READ - 512;
@@ -280,6 +283,7 @@ fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
         let id = id(&arguments)?;
         let action: Option<String> = arguments.optional("action")?;
         let what = match (action.as_deref(), arguments.optional("force")?) {
+            // `force: true` without an action means the same as `action: force`.
             (Some("force"), _) | (None, Some(true)) => Archive::Force,
             (None | Some("begin"), _) => Archive::Begin,
             (Some("cancel"), _) => Archive::Cancel,

@@ -71,6 +71,7 @@ fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
     Box::pin(async move {
         let to = agent(&arguments.required::<String>("to")?)?;
         let text: String = arguments.required("message")?;
+        // An object and nothing else, as the schema says. The recipient gets it as JSON text.
         let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
         let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
         Ok(format!(
@@ -103,8 +104,10 @@ fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
         let own = context.agent.clone();
         let mut filter = TaskFilter { state: state(&arguments)?, ..TaskFilter::default() };
         match arguments.optional::<String>("direction")?.as_deref() {
+            // The caller comes from the context, so an agent lists only its own tasks here.
             Some("sent") => filter.requester = Some(own.to_string()),
             Some("received") => filter.assignee = Some(own.clone()),
+            // Models often send an empty string for a parameter that they do not use.
             None | Some("all" | "") => filter.party = Some(own.clone()),
             Some(_) => return Err(ToolError::model("`direction` must be sent, received or all")),
         }
@@ -120,6 +123,7 @@ fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
             let mut line =
                 format!("{} [{}] {other}: {}", task.id, task.state.as_str(), summary(&task.summary, SHORT));
             if task.state == TaskState::InputRequired {
+                // The id comes first and the question follows, so that the model can reply without another call.
                 let question = summary(task.question.as_deref().unwrap_or_default(), ANSWER);
                 let _ = write!(line, "\n  asked: {question}");
             }
@@ -134,6 +138,7 @@ fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
 
 fn history<'a>(swarm: &'a Arc<Swarm>, _: &'a CallContext, arguments: Arguments) -> Answer<'a> {
     Box::pin(async move {
+        // Without an id, the history of the whole team is listed.
         let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
         let since = arguments.optional::<u64>("since")?;
         let filter = TaskFilter {
@@ -152,6 +157,7 @@ fn history<'a>(swarm: &'a Arc<Swarm>, _: &'a CallContext, arguments: Arguments) 
 
 fn past(task: &Task) -> String {
     let took = match task.completed_at {
+        // A clock that was set back could give a negative duration.
         Some(end) => format!("{} s", (end - task.created_at).max(0) / 1000),
         None => "open".to_owned(),
     };
@@ -181,12 +187,14 @@ fn state(arguments: &Arguments) -> Result<Option<TaskState>, ToolError> {
 }
 
 fn limit(arguments: &Arguments) -> Result<u32, ToolError> {
+    // Clamped and not refused: a model that asks for too much is served with what is allowed.
     let limit = arguments.optional::<u64>("limit")?.unwrap_or(LISTED).clamp(1, MOST);
     Ok(u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
 fn agent(text: &str) -> Result<AgentId, ToolError> {
     let text = text.trim();
+    // Models often include the `@` of a mention.
     text.strip_prefix('@').unwrap_or(text).parse().map_err(|error| ToolError::model(format!("{error}")))
 }
 

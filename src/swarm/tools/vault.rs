@@ -130,6 +130,7 @@ fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
         return all_vaults(shared);
     };
     let name = folder(&name)?;
+    // All entries are read, because folders count as entries but are not listed.
     let (entries, more) = shared.vaults.entries(&name, usize::MAX, MAX_ENTRIES)?;
     let files: Vec<_> = entries.iter().filter(|entry| entry.kind == Kind::File).collect();
     let mut lines: Vec<String> = files
@@ -149,6 +150,7 @@ fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
 fn all_vaults(shared: &Shared) -> Result<String, ToolError> {
     let summaries = shared.vaults.summaries()?;
     if summaries.is_empty() {
+        // The text says who can make one, so that agents do not try.
         return Ok("there are no vaults; only a person can make one".to_owned());
     }
     let line = |vault: &crate::swarm::vault::Summary| {
@@ -162,6 +164,7 @@ fn read(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     let name = folder(&arguments.required::<String>("workspace")?)?;
     let path: String = arguments.required("path")?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
+    // Lines are counted from 1, as in `read`.
     let limit = arguments.optional::<u64>("limit")?.unwrap_or(lines::MAX_LINES);
     let (place, text) = shared.vaults.read(&name, &path)?;
     lines::part(&place, &text, first, limit, "")
@@ -201,6 +204,7 @@ fn tree(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
         let line = match entry.kind {
             Kind::Folder => format!("{last}/"),
             Kind::File => format!("{last} ({} bytes)", entry.size),
+            // Shown, so that the agent understands why the name can't be opened.
             Kind::Link => format!("{last} (a link; not followed)"),
             Kind::Other => format!("{last} (no file)"),
         };

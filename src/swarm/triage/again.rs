@@ -22,6 +22,7 @@ impl Triage {
     ) -> Result<Option<String>, SwarmError> {
         let store = self.swarm.store();
         let open = store.requests(true, MANY)?;
+        // Another agent may ask for the same: grants belong to one agent.
         let own: Vec<&RequestRow> = open.iter().filter(|row| row.agent == *agent).collect();
         if let Some(row) = own.iter().find(|row| is(row, |other| other.repeats(&asked.request))) {
             return Ok(Some(format!("{}: you asked for that already; it is {}", row.id, row.state.as_str())));
@@ -34,6 +35,7 @@ impl Triage {
         self.refuse_denied(agent, asked, now)?;
         self.refuse_revoked(agent, asked)?;
         if let Request::Egress { .. } = asked.request {
+            // Waiting requests count too. Otherwise approving all of them could exceed the limit.
             let waiting = own.iter().filter(|row| row.kind == "egress").count();
             if store.grants(agent, "egress")?.len() + waiting >= MAX_HOSTS {
                 return Err(SwarmError::Refused(format!(

@@ -24,6 +24,7 @@ impl AskPerson for ByRequest {
         reason: &'a str,
     ) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
+            // Other tools act inside the turn, so approving them later would have no effect.
             if tool != "exec" {
                 return Err(format!("not run: {tool} can't be approved; {reason}"));
             }

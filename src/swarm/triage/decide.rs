@@ -125,6 +125,7 @@ pub async fn decide(
     let party = admit(config, decider)?;
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(id.to_owned()))?;
     let moved = match decision {
+        // A person can't approve what they are not shown.
         Decision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
             return Err(DecideError::Outdated(row.id));
         }
@@ -144,6 +145,7 @@ pub async fn decide(
                 items: Vec::new(),
                 post: notice::post(&row, &format!("{id} was approved by {party}."), now),
             };
+            // An approval expires too, if the request can't begin for long, for example while its agent is frozen.
             let until = now.saturating_add(millis(config.approval_time));
             store.approve_request(row.id.clone(), sha256, until, along, now).await?
         }
@@ -212,6 +214,7 @@ pub async fn revoke(store: &Store, id: &str, party: &Party, now: i64) -> Result<
     if !can_revoke(party, &row) {
         return Err(DecideError::NoGrant(row.id));
     }
+    // Nothing is left to revoke, for example after a second call.
     if store.revoke_grants(row.agent.clone(), Some(row.id.clone()), entry, now).await? == 0 {
         return Err(DecideError::NoGrant(row.id));
     }
@@ -234,6 +237,7 @@ pub async fn take_back(
 ) -> Result<(), DecideError> {
     for package in packages {
         let is_of = |row: &RequestRow| installs(row).is_some_and(|name| name == package.as_str());
+        // The same package may have been granted by several requests.
         let granted: Vec<RequestRow> =
             store.granted_requests(agent, "package")?.into_iter().filter(is_of).collect();
         for row in &granted {
@@ -310,6 +314,7 @@ fn admit<'d>(config: &Config, decider: &'d Decider) -> Result<&'d Party, DecideE
         Decider::Owner(party) | Decider::Person(party) if !party.is_human() => {
             Err(DecideError::NotApprover(party.clone()))
         }
+        // The other platform says who the person is. Only the owner says who may decide.
         Decider::Person(party) if !config.approvers.contains(party) => {
             Err(DecideError::NotApprover(party.clone()))
         }

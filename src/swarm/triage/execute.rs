@@ -31,11 +31,9 @@ pub trait Hands: Send + Sync + 'static {
 
 /// Carries out requests on this machine.
 pub struct Machine {
-    /// The configuration, and with it the home.
+    /// The live configuration, which includes the home.
     pub live: Arc<Live>,
-    /// Where packages come from.
     pub packages: Arc<nix::Store>,
-    /// Where agents live.
     pub sandbox: Arc<dyn Sandbox>,
 }
 
@@ -93,6 +91,7 @@ impl Machine {
             error => chain(&error),
         };
         match (action, package.parse::<nix::Attribute>()) {
+            // A plain name is an attribute of the pinned set. Anything else is a reference to another flake.
             (Change::Install, Ok(attribute)) => {
                 let new = self.packages.install(agent, &[attribute], cancel, &quiet).await.map_err(failed)?;
                 Ok(match new.is_empty() {
@@ -107,6 +106,7 @@ impl Machine {
             (Change::Remove, Ok(attribute)) => {
                 match self.packages.uninstall(agent, &[attribute]).await {
                     Err(nix::NixError::NotInstalled { .. }) => {
+                        // The package is absent, which is what was asked for.
                         return Ok(format!("{package} was not installed"));
                     }
                     other => other.map_err(failed)?,
@@ -142,7 +142,6 @@ impl Machine {
         let told = host::run(command, execution, timeout, cancel).await;
         // The command may have changed these files itself. A person who reads the result can tell.
         let changed = self.changed(execution).await.unwrap_or_default();
-        // Removed only after the last look, because the folder may hold a file that the command names.
         tokio::task::spawn_blocking(move || drop(scratch)).await.map_err(broke_off)?;
         if changed.is_empty() {
             return told;

@@ -103,6 +103,7 @@ impl Execution {
     pub fn of(home: &Home, config: &Config, id: &str, command: &str) -> Result<(Self, Vec<String>), String> {
         let roots = writable(home, config);
         let mut execution = Self { env: environment(&roots), ..Self::new(home, id) };
+        // Read with the environment in which the command will run, so that `~` and `$HOME` mean the same.
         let named = named::read(command, Path::new(&execution.cwd), &execution.env).ok_or_else(|| {
             format!("`command` names more than {} paths; write it shorter", named::MAX_PATHS)
         })?;
@@ -167,6 +168,7 @@ fn folder(home: &Home, id: &str) -> String {
 /// so that no program from there runs by its name.
 fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        // The body of a request is JSON, which can't hold other values.
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     let mut env: BTreeMap<String, String> =
@@ -174,6 +176,7 @@ fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
     if let Some(path) = env.get_mut("PATH") {
         let is_safe = |folder: &&str| {
             let real = canonical(Path::new(folder));
+            // A relative folder in `PATH` would depend on the folder in which the command runs.
             folder.starts_with('/') && !roots.iter().any(|root| real.starts_with(root))
         };
         *path = path.split(':').filter(is_safe).collect::<Vec<_>>().join(":");
@@ -196,6 +199,7 @@ fn writable(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
         for bind in &agent.docker.binds {
             let mut parts = bind.split(':');
             let (source, mode) = (parts.next().unwrap_or_default(), parts.nth(1));
+            // Another source is a volume, which has no path on the host.
             if source.starts_with('/') && mode != Some("ro") {
                 folders.push(source.into());
             }
@@ -296,6 +300,7 @@ fn remarks(named: &Named, places: &Places) -> Vec<String> {
         let paths: Vec<String> = places.above.iter().map(|path| spelled(&path.to_string_lossy())).collect();
         remarks.push(format!("below {} there are folders that agents write", paths.join(", ")));
     }
+    // The check is on the text only, so the person must know what it can't see.
     if named.is_dynamic {
         remarks.push(
             "parts of it are only known when it runs, so it may use other files than it names".to_owned(),

@@ -46,10 +46,12 @@ pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
         Request::Mount { path, .. } => match context.place {
             Place::Below => None,
             Place::Never(why) => Some(format!("{path} is never given to an agent: {why}")),
+            // One text for both cases: it does not tell the agent if the path exists.
             Place::Outside => Some(format!(
                 "{path} is not below a folder that the owner lets agents have (mountRoots), or is not there"
             )),
         },
+        // A granted host would have no effect, because such a sandbox is not connected to the proxy.
         Request::Egress { .. } if context.agent.network == Network::None => Some(
             "your sandbox has no way out; the owner gives it one with `flock config set` (network: \"proxy\")"
                 .to_owned(),
@@ -91,6 +93,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         }
         Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
             at_least(Level::Green, "a package of the pinned set, for its own profile");
+            // Without a pin, the next evaluation could give another content than the one that was judged.
             if !context.pinned {
                 at_least(Level::Red, "the package set is not pinned yet (flock nix pin --update)");
             }
@@ -100,7 +103,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         }
         Request::Package { .. } => at_least(Level::Red, "it comes from another place than the pinned set"),
         Request::Egress { host, port } => {
-            // Checked first for its form: a name can be judged by people and an address can't.
+            // These rules apply to a repeated request as well, because they concern its form.
             if host.parse::<IpAddr>().is_ok() {
                 at_least(Level::Red, "an address has no name that says whose it is");
             }
@@ -117,6 +120,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
                     EgressAsk::Person => {
                         at_least(Level::Red, "a person decides about each new host (egress.ask)");
                     }
+                    // Nobody else can judge it then, so a person has to.
                     EgressAsk::Sysadmin if !has_other_sysadmin(context) => {
                         at_least(Level::Red, "there is no sysadmin who could decide about a new host");
                     }
@@ -136,10 +140,12 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
                 at_least(Level::Red, "it can read a folder of the host");
             }
         }
+        // `refusal` stops such a request earlier. The level is a second barrier.
         Request::Mount { .. } => at_least(Level::Red, "it is not below a folder that may be given away"),
         Request::Command { .. } => at_least(Level::Red, "it runs on the host, outside of every sandbox"),
         Request::AgentCreate { model, .. } => {
             at_least(Level::Yellow, "a new agent costs money and room");
+            // Some agent uses a known model already, so the owner has allowed it.
             let known =
                 |model| context.config.agents.iter().any(|agent| agent.models().any(|one| one == model));
             if model.as_ref().is_some_and(|model| !known(model)) {

@@ -134,6 +134,7 @@ impl Triage {
         if reason.trim().is_empty() || reason.len() > MAX_REASON {
             return Err(SwarmError::Invalid(format!("`reason` is a text of 1 to {MAX_REASON} bytes")));
         }
+        // Paths are resolved and files bound before the level is computed: the decision is about the result.
         let place = self.resolve(&config, agent, &mut request).await?;
         let mut id = new_id();
         let remarks = self.bind(&config, &id, &mut request).await?;
@@ -145,6 +146,7 @@ impl Triage {
         let (level, why) = floor::floor(&asked.request, &context);
         let is_other = matches!(asked.request, Request::Other { .. });
         let asks_sysadmin = floor::asks_sysadmin(&asked.request, &context, level);
+        // A grant that is still valid needs no second request.
         if context.granted && level == Level::Green {
             return Ok("you have that already".to_owned());
         }
@@ -154,6 +156,7 @@ impl Triage {
         if let Some(answer) = self.known(agent, &asked, now)? {
             return Ok(answer);
         }
+        // A RED request waits for a person from the start. All others may begin without one.
         let state = if level == Level::Red { RequestState::Waiting } else { RequestState::Triage };
         let until = now.saturating_add(i64::try_from(config.approval_time.as_millis()).unwrap_or(i64::MAX));
         let mut new = NewRequest {
@@ -187,9 +190,11 @@ impl Triage {
             let entry = by.entry("request.ask", &new.id, level, summary(&asked, &new.id));
             let mut along = Along::audit(entry);
             if level == Level::Red {
+                // The row, its audit row and all messages about it are one transaction.
                 along.post = notice::post(&row, &waits(&row, &asked), now);
             } else if is_other || asks_sysadmin {
                 let Some(sysadmin) = sysadmin else {
+                    // Without a sysadmin nobody would ever read it.
                     return Err(SwarmError::Refused("there is no sysadmin who could answer".to_owned()));
                 };
                 along.items.push(for_sysadmin(sysadmin, &row, &question(&row, &asked), now));
@@ -213,6 +218,7 @@ impl Triage {
         drop(asking);
         let id = &kept.id;
         if level == Level::Red {
+            // Watchers show it to people, who can decide only what they know of.
             self.publish("approval.waiting", &kept);
             return Ok(format!(
                 "{id}: not done. This is RED ({}) and waits for a person: flock approvals approve {id}. You will \
@@ -340,6 +346,7 @@ impl Triage {
                     Ok(format!("{id}: it is {state}; you will be told what becomes of it"))
                 }
             },
+            // The request goes on. Its result is sent to the session, because nobody waits for it any more.
             () = tokio::time::sleep(PATIENCE) => Ok(format!("{id}: it is running; you will be told here")),
             () = cancel.cancelled() => Err(SwarmError::Refused(format!("{id}: stopped waiting; it goes on"))),
         }
@@ -347,6 +354,7 @@ impl Triage {
 
     /// Carries out a request in a separate task. What has begun runs to its end, even if the requester stops waiting.
     fn begin(self: &Arc<Self>, id: String, teller: Option<oneshot::Sender<Told>>) {
+        // A request that is under way already must not begin twice, for example by the sweep and by its approval.
         if self.stop.is_cancelled() || !self.underway().insert(id.clone()) {
             return;
         }
@@ -378,6 +386,7 @@ impl Triage {
         let store = self.swarm.store();
         let Some(row) = store.request(id)? else { return Ok(()) };
         let involved = self.involved(&row);
+        // A frozen agent's request stays in its state and begins after the thaw, or at the next start.
         if self.stop.run_until_cancelled(self.swarm.all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
@@ -394,6 +403,7 @@ impl Triage {
             Moved::Not(_) | Moved::Unknown => return Ok(()),
         };
         let asked = Asked::read(&row.body)
+            // The body is what was approved. Columns that contradict it show that the row was changed.
             .filter(|asked| asked.agent == row.agent && asked.request.kind() == row.kind)
             .filter(|asked| asked.request.check().is_ok());
         let told: Told = match &asked {
@@ -453,9 +463,11 @@ impl Triage {
             Ok(text) => (Step::Finish, text, "done"),
             Err(text) => (Step::Fail, text, "failed"),
         };
+        // A command's output goes to a model and to terminals, so control characters are made harmless.
         let text = bounded::middle_cut(&bounded::harmless(text), MAX_RESULT);
         let what = asked.map(|asked| summary(asked, &row.id)).unwrap_or_default();
         let news = notice::result(row, &format!("Your request {} ({what}) is {how}:\n{text}", row.id), now);
+        // If nobody waits any more, the result must be stored together with the end of the request.
         let teller = teller.filter(|teller| !teller.is_closed());
         let mut items = Vec::new();
         if teller.is_none() {
@@ -531,6 +543,7 @@ impl Triage {
                 Ok(format!("{id} is {} now", row.level.as_str()))
             }
             Moved::Unknown => Err(unknown()),
+            // The opinion is kept in the audit, even if it comes too late to have an effect.
             Moved::Not(row) | Moved::Expired(row) | Moved::Changed(row) => {
                 self.swarm.store().audit(entry("triage.decision"), now).await?;
                 let (state, stays) = (row.state.as_str(), row.level.as_str());
@@ -567,6 +580,7 @@ impl Triage {
     /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
     pub async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
         self.sweep().await?;
+        // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
         self.list_older_grants().await?;
         self.sweep_folders().await;
@@ -594,6 +608,7 @@ impl Triage {
                 continue;
             }
             let looked = async {
+                // One failure must not keep the other tasks of the sweep from running.
                 let swept = self.sweep().await;
                 self.settle().await?;
                 swept?;
@@ -635,6 +650,7 @@ impl Triage {
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
         for row in self.swarm.store().requests(true, MANY)? {
+            // What runs has begun in time, however long it takes.
             if row.expires_at > now || row.state == RequestState::Running {
                 continue;
             }
@@ -727,6 +743,7 @@ impl Swarm {
             return Ok(());
         }
         let Some(row) = self.store().request(session.peer())? else { return Ok(()) };
+        // A turn may also end without an answer, or after a person has decided.
         if row.kind != "other" || !row.state.is_open() || text.trim().is_empty() {
             return Ok(());
         }

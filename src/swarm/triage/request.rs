@@ -29,7 +29,6 @@ const MAX_REFERENCE: usize = 300;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// It is installed.
     #[default]
     Install,
     Remove,
@@ -45,12 +44,12 @@ pub enum Request {
         action: Change,
         /// An attribute of the pinned flake, or a complete reference to another flake.
         package: String,
-        /// How a package of another flake is evaluated and built. flock sets it, so that it is part of what is
-        /// approved.
+        /// The conditions under which a package of another flake is evaluated and built. flock sets them, so that they
+        /// are part of what is approved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         runs: Option<String>,
     },
-    /// Access to a host.
+    /// Access to a host through the proxy.
     Egress {
         /// A name, an address, or `*.` followed by a name.
         host: String,
@@ -60,7 +59,6 @@ pub enum Request {
     },
     /// Read access to a folder or file of the host.
     Mount {
-        /// Path on the host.
         path: String,
         /// Path in the sandbox. `None` means the path's last component below `/mnt`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,12 +66,13 @@ pub enum Request {
     },
     /// A command on the host itself.
     Command {
-        /// Text for `sh -c`.
+        /// The text that is given to `sh -c`.
         command: String,
         /// Time limit in seconds. `None` means [`TIMEOUT`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<u32>,
-        /// How the command runs. flock sets it when the request is stored. A command without it is never run.
+        /// The conditions under which the command runs. flock sets them when the request is stored. A command without
+        /// them is never run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         execution: Option<Execution>,
     },
@@ -91,7 +90,7 @@ pub enum Request {
     },
     /// Any other text, for the sysadmin to answer. Nothing is run for it.
     Other {
-        /// The agent's text.
+        /// The request in the agent's own words.
         request: String,
     },
 }
@@ -100,7 +99,6 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// Who.
     pub agent: AgentId,
     pub request: Request,
 }
@@ -116,6 +114,7 @@ impl Asked {
     /// Parses a body. Returns `None` if it is not valid or not canonical.
     #[must_use]
     pub fn read(body: &str) -> Option<Self> {
+        // A text that can be written in two ways would have two digests, so only the canonical one counts.
         serde_json::from_str::<Self>(body).ok().filter(|asked| asked.body() == body)
     }
 }
@@ -139,6 +138,8 @@ impl Request {
     #[must_use]
     pub const fn scope(&self) -> Scope {
         match self {
+            // Access lasts until it is revoked or the agent is removed. Everything else is done once and uses the
+            // approval up.
             Self::Egress { .. } | Self::Mount { .. } => Scope::Agent,
             _ => Scope::Once,
         }
@@ -166,6 +167,7 @@ impl Request {
     pub fn lines(&self) -> Vec<String> {
         let Self::Command { command, timeout, execution } = self else { return vec![self.describe()] };
         let mut lines = vec!["run on the host:".to_owned()];
+        // Each line gets a mark, so that no line of the command can look like a line of flock.
         lines.extend(spelled_lines(command).map(|line| format!("| {line}")));
         let seconds = timeout.unwrap_or(TIMEOUT);
         lines.push(format!("time: {seconds} seconds"));
@@ -227,7 +229,9 @@ impl Request {
                 one.zip(other)
                     .is_some_and(|(one, other)| one.covers_hosts(&other) && one.shares_ports(&other))
             }
+            // By components and not by text: `/a/bc` is not below `/a/b`.
             (Self::Mount { path, .. }, Self::Mount { path: other, .. }) => Path::new(other).starts_with(path),
+            // Another model or archetype does not make it a different agent.
             (Self::AgentCreate { id, .. }, Self::AgentCreate { id: other, .. }) => id == other,
             (one, other) => one.repeats(other),
         }
@@ -240,6 +244,7 @@ impl Request {
     /// Returns a text for the model that says what to write instead.
     pub fn check(&self) -> Result<(), String> {
         match self {
+            // An agent must not write the conditions that a person is shown.
             Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
                 Err("`runs` is not yours to say".to_owned())
             }
@@ -278,6 +283,7 @@ pub fn shown(text: &str) -> String {
     for c in text.chars() {
         match c {
             ' ' => line.push(' '),
+            // A backslash is doubled, so that a text can't imitate an escaped character.
             '\\' => line.push_str("\\\\"),
             '\n' => line.push_str("\\n"),
             '\t' => line.push_str("\\t"),
@@ -291,6 +297,7 @@ pub fn shown(text: &str) -> String {
 /// Returns the default path of a host folder in a sandbox.
 #[must_use]
 pub fn mounted_at(path: &str) -> String {
+    // A trailing slash would give an empty name.
     let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     format!("/mnt/{name}")
 }
@@ -331,13 +338,16 @@ fn is_fixed(source: &str) -> bool {
     match scheme {
         "github" | "gitlab" | "sourcehut" => {
             let parts: Vec<&str> = rest.split('/').collect();
+            // A second revision in the query could contradict the commit in the path.
             let more = said.any(|(key, _)| key == "ref" || key == "rev");
             matches!(parts[..], [_, _, commit] if is_commit(commit)) && !more
         }
+        // Exactly one `rev`: of two, it would be open which one counts.
         "git+https" => {
             let revs: Vec<&str> = said.filter(|(key, _)| *key == "rev").map(|(_, value)| value).collect();
             matches!(revs[..], [commit] if is_commit(commit))
         }
+        // An archive has no commit, so its content hash must be given: `sha256-` and 44 characters of Base64.
         _ => said.any(|(key, value)| key == "narHash" && value.len() == 51 && value.starts_with("sha256-")),
     }
 }
@@ -360,6 +370,7 @@ fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
 /// Returns a host and port as a rule of the proxy.
 #[must_use]
 pub fn rule(host: &str, port: Option<u16>) -> String {
+    // An IPv6 address needs brackets, so that its colons differ from the port's.
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
 }

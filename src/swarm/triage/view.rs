@@ -16,6 +16,7 @@ pub fn json(row: &RequestRow) -> Value {
         "agent": row.agent,
         "session": row.session,
         "channel": row.channel,
+        // `summary` and `shown` are escaped for display. Programs that compute the digest need `body`.
         "summary": summary(row),
         "shown": lines(row),
         "body": row.body,
@@ -60,6 +61,7 @@ pub fn lines(row: &RequestRow) -> Vec<String> {
 #[must_use]
 pub fn brief(request: &Request, id: &str) -> String {
     let text = request.describe();
+    // The full text is in `show`, which a person has to read before approving.
     if text.len() <= BRIEF {
         return text;
     }
@@ -80,6 +82,8 @@ pub fn brief_row(row: &RequestRow) -> String {
 pub fn words(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
+        // A reason keeps its letters, because nobody approves it. Only invisible characters and line breaks are
+        // escaped.
         if c != ' ' && (clean::is_ignorable(c) || c.is_whitespace()) {
             clean::spell(&mut line, c);
         } else {
@@ -93,6 +97,7 @@ pub fn words(text: &str) -> String {
 /// stored it.
 #[must_use]
 pub fn is_outdated(row: &RequestRow) -> bool {
+    // A body that can't be parsed is not outdated but invalid, and is handled as such when it begins.
     let command = |asked: Asked| matches!(asked.request, Request::Command { execution: None, .. });
     row.kind == "command" && Asked::read(&row.body).is_some_and(command)
 }

@@ -63,6 +63,7 @@ impl Triage {
         let why = format!("{}: {reasoning}", by.party);
         let moved =
             self.swarm.store().release_request(row.id.clone(), why, Along::audit(entry), unix_ms()).await?;
+        // A person or the deadline may have been faster than the sysadmin.
         let Moved::Done(row) = moved else {
             return Ok(format!("noted; {} does not wait for you any more", row.id));
         };
@@ -88,6 +89,7 @@ impl Triage {
         if row.state == RequestState::Triage && row.asks_sysadmin {
             return self.refuse(by, &row, reasoning).await;
         }
+        // The sysadmin is a model and must not overrule a person.
         if row.decided_by.is_some() || row.level == Level::Red {
             return Err(SwarmError::Refused(format!(
                 "a person decided about {id}, and only a person takes it back: flock approvals revoke {id}"
@@ -101,6 +103,7 @@ impl Triage {
         self.tell(&row, &format!("Your request {text}")).await?;
         if let Some(Request::AgentCreate { id: made, .. }) = Asked::read(&row.body).map(|asked| asked.request)
         {
+            // A person may have removed the agent meanwhile, and there is nothing to freeze then.
             if self.swarm.config().agent(&made).is_none() {
                 return Ok(format!("{id} is taken back; {made} is gone already"));
             }
@@ -133,6 +136,7 @@ impl Triage {
     /// Returns [`DecideError::NoGrant`] if there is nothing to revoke, and [`DecideError::Left`] if it is revoked but
     /// its effect could not be undone.
     pub async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
+        // The grant goes first. If removing the package fails, the agent at least can't ask for it again.
         let row = decide::revoke(self.swarm.store(), id, party, unix_ms()).await?;
         let Some(asked) = decide::undoing(&row) else { return Ok(row) };
         // A started removal is not cancelled: the grant is already gone, and the package has to follow.
