@@ -104,6 +104,7 @@ impl Dialect {
 pub fn inside<'k>(known: &'k Value, name: &str) -> Option<&'k Value> {
     match known {
         Value::Bool(true) => Some(known),
+        // A named entry is more specific than the wildcard.
         _ => known.get(name).or_else(|| known.get("*")),
     }
 }

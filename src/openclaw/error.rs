@@ -90,7 +90,9 @@ impl Explain for OpenClawError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            // One command can be shown. The next run names the next refusal.
             Self::Refused(refusals) => refusals.first().map(|refusal| refusal.mend.clone()),
+            // Another version may accept it: the derived document is not for the user to edit.
             Self::Invalid { .. } => Some("flock update".to_owned()),
             Self::Unchecked { .. } => Some("flock doctor".to_owned()),
             Self::NoKey { provider, .. } => {

@@ -112,6 +112,7 @@ pub async fn derived(
     program: &Program,
 ) -> Result<(Facts, Derived), OpenClawError> {
     let dialect = Dialect::of(&program.version);
+    // Asked only for versions that need it, because the answer takes a call of the engine.
     let store = if dialect.volumes { None } else { store(home, engine).await };
     let facts = Facts {
         port: port::choose(config).ok_or(OpenClawError::NoPort)?,
@@ -130,6 +131,7 @@ pub async fn derived(
         plugin_settings: plugin::settings(home, config),
         hooks: identity::hooks(home),
         mounts: agents(config)
+            // A callback of the caller, because approvals are known only in a higher layer.
             .map(|agent| (agent.id.clone(), Mounts::new(config, approved(&agent.id))))
             .collect(),
     };

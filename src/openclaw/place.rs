@@ -79,6 +79,7 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     let fits = |(id, one): (&String, &String)| placed.sandboxes.get(id) == Some(one);
     let uncleared = known.as_ref().is_none_or(|known| known.uncleared || !known.sandboxes.iter().all(fits));
     let placed = Placed { uncleared, ..placed };
+    // An unreadable file is written anew, like a missing one.
     let there = atomic::read(&path, LARGEST).ok().flatten();
     let is_known = known.as_ref() == Some(&placed);
     if is_known && there.as_deref() == Some(&text) {

@@ -41,6 +41,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     let folder = folder(home);
     let made = fs_err::create_dir_all(&folder);
     made.map_err(|source| HomeError::Io { verb: "make", path: folder.clone(), source })?;
+    // OpenClaw has its own tools for files and commands. Only flock's are added.
     let ours: Vec<&ToolSpec> = tools.iter().filter(|tool| policy::is_flocks_own(&tool.name)).collect();
     let mut changed = false;
     for (name, text) in [
@@ -51,6 +52,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
         let path = folder.join(name);
         // A file that can't be read is replaced like one that is missing.
         if atomic::read(&path, LARGEST).ok().flatten().as_deref() != Some(text.as_bytes()) {
+            // No secret is in these files: the token is in a file of its own, which the settings name.
             atomic::write(&path, text.as_bytes(), 0o644)?;
             changed = true;
         }

@@ -46,6 +46,7 @@ fn free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
 fn free_from(start: u16, own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     (start..start + 1000)
         .step_by(usize::from(WIDTH))
+        // flock's own port counts as taken, even while its gateway does not run.
         .find(|first| (*first..first + WIDTH).all(|port| port != own && is_free(port)))
 }
 

@@ -68,6 +68,7 @@ pub async fn ask(
     let stranger = Client::new(port);
     // Connect first: finding the listener reads the open files of all processes, which is expensive.
     let ready = stranger.send(Call::get("/readyz"), limit).await?;
+    // Not every version has this path, so any other answer says nothing.
     if ready.status() == 503 {
         return Err(ProbeError::Starting { status: ready.status() });
     }

@@ -84,6 +84,7 @@ pub static ENDINGS: Endings = Endings { tells, lasting, passing: |_| None };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     use crate::error::Kind;
+    // A signal or another code says nothing about the next start, so the usual restart applies.
     let (Exit::Code(1 | 78), said) = (exit, said.unwrap_or_default()) else { return None };
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
     if has(&HELD) {

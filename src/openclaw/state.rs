@@ -179,6 +179,7 @@ pub fn left_by(home: &Home, version: &Version) -> Option<PathBuf> {
 pub fn is_migrated(before: &Path, after: &Path) -> bool {
     let Ok(agents) = std::fs::read_dir(before.join("agents")) else { return false };
     agents.flatten().any(|agent| {
+        // One index that is gone is enough: its conversations would be missing.
         INDEXES.iter().any(|index| {
             let place = Path::new("agents").join(agent.file_name()).join(index);
             before.join(&place).is_file() && !after.join(&place).is_file()

@@ -61,6 +61,7 @@ impl Swarm {
                 let text = "This channel is going to be archived. Each agent here: read what was said (flock_channel_read), \
                      keep what you will need again in your MEMORY.md or a vault, update your card if you can do \
                      something new, then call flock_archive_ready.";
+                // The deadline is stored, so that it holds over a restart.
                 let step = ArchiveStep::Begin { by: by.party.clone(), due_at: now + DEADLINE };
                 let post = NewPost { wake: Wake::AtOnce, ..system(&channel.id, text.to_owned(), now) };
                 self.step(by, &channel, step, post).await?;
@@ -74,6 +75,7 @@ impl Swarm {
             }
             (Archive::Reopen, ChannelState::Archived) => {
                 let text = format!("{} opened this channel again.", by.party);
+                // Opening a channel gives nobody a task, so nobody is woken.
                 let post = NewPost { wake: Wake::Nobody, ..system(&channel.id, text, now) };
                 if self.step(by, &channel, ArchiveStep::Reopen, post).await? {
                     self.drop_missing_members(&channel).await?;
@@ -107,6 +109,7 @@ impl Swarm {
         // Held from the count to its commit. Otherwise two agents that report at the same time would be counted as one.
         let counting = self.counting.lock().await;
         let channel = self.channel(id)?;
+        // A late report is not an error: the agent has done what it was asked for.
         if channel.state == ChannelState::Archived {
             return Ok(Progress::of(&channel));
         }

@@ -41,6 +41,7 @@ impl Swarm {
         if let Some(channel) = session.channel() {
             return Ok(Some(channel));
         }
+        // A turn has an entry of its own. Calls outside of a turn follow the session's newest one.
         match turn {
             Some(turn) => self.store().charge(session, turn),
             None => self.store().last_charge(session),
@@ -52,6 +53,7 @@ impl Swarm {
 #[must_use]
 pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -> Vec<UsageLimit> {
     let limit = |scope, Allowance { tokens, micros }| {
+        // A budget without any limit need not be counted.
         (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
     };
     [

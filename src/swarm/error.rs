@@ -44,6 +44,7 @@ impl Explain for SwarmError {
     fn kind(&self) -> Kind {
         match self {
             Self::ChannelExists(_) | Self::TokenExists(_) => Kind::Conflict,
+            // Usage errors are the caller's to fix. The others depend on the team's state.
             Self::Invalid(_) | Self::KeyReused => Kind::Usage,
             Self::NoToken(_)
             | Self::NoChannel(_)
@@ -68,6 +69,7 @@ impl Explain for SwarmError {
     }
 
     fn may_pass(&self) -> bool {
+        // Only a fault of the storage can pass by itself.
         matches!(self, Self::Store(error) if error.may_pass())
     }
 }
@@ -77,6 +79,7 @@ impl From<SwarmError> for ToolError {
     fn from(error: SwarmError) -> Self {
         match error {
             SwarmError::Store(error) => {
+                // The details are internal, so they go to the log only.
                 tracing::error!(error = crate::error::chain(&error), "a tool could not use the database");
                 Self::model("the team's database could not be used just now; it may work later")
             }

@@ -233,7 +233,7 @@ impl TeamOversight {
         let Tokens { input, output, .. } = call.most;
         match taken {
             Taken::Nothing => None,
-            // The answer broke off, so only the reservation is a safe upper limit.
+            // Nobody knows how long the answer was, so the whole reservation counts.
             Taken::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
             Taken::Sent | Taken::Told(_) => {
                 let told = taken.told().unwrap_or(Usage { input, ..Usage::default() });

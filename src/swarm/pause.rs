@@ -61,6 +61,7 @@ impl Swarm {
     pub fn paused(&self) -> BTreeMap<AgentId, Pause> {
         let now = unix_ms();
         let mut paused = self.pauses();
+        // The end of the day ends a pause without an event.
         paused.retain(|_, pause| pause.until.is_none_or(|until| until > now));
         paused.clone()
     }

@@ -77,6 +77,7 @@ fn those_that_are(known: &[FolderName]) -> String {
     if known.is_empty() {
         return "there are none".to_owned();
     }
+    // The list is a hint for the model, so a part of it is enough.
     let names: Vec<&str> = known.iter().take(SHOWN).map(FolderName::as_str).collect();
     format!("there are {}{}", names.join(", "), if known.len() > SHOWN { ", …" } else { "" })
 }

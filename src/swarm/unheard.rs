@@ -15,6 +15,7 @@ impl Swarm {
             channel.members.iter().filter_map(|member| member.party.agent()).collect();
         let id = &channel.id;
         let mut notes = Vec::new();
+        // The author itself does not count: no agent is given its own messages.
         if !members.iter().any(|member| author.agent() != Some(*member)) {
             notes.push(format!("no agent hears of it: #{id} has no other members that are agents"));
         }

@@ -75,6 +75,7 @@ pub(super) fn check(document: &Value, refusals: &mut Vec<Refusal>) {
         });
     };
     let exposed = &document["gateway"]["tailscale"]["mode"];
+    // Any mode but `off` makes the gateway reachable for other machines.
     if exposed.as_str().is_some_and(|mode| mode != "off") {
         refuse("gateway.tailscale", "would open OpenClaw's gateway to other machines");
     }
@@ -137,6 +138,7 @@ pub(super) fn of_agent(listing: &Value, at: &str, dropped: &mut Vec<String>) -> 
 
 /// Returns the settings of `tools`, global or of one agent, that are passed on.
 pub(super) fn of_tools(tools: &Value, at: &str, dropped: &mut Vec<String>) -> Value {
+    // `allow` and `deny` are read by flock's policy, which then sets OpenClaw's lists.
     let mut found = pick(tools, &TOOLS, &READ_TOOLS, at, dropped);
     let exec = pick(&tools["exec"], &EXEC, &["host"], &format!("{at}.exec"), dropped);
     if let Some(found) = found.as_object_mut().filter(|_| exec != Value::Object(Map::new())) {

@@ -35,6 +35,7 @@ pub(super) fn providers(
     let mut used: Vec<(&Agent, &ModelRef)> = Vec::new();
     for agent in agents(config) {
         for model in agent.models() {
+            // Each model is listed once. A refusal names the first agent that uses it.
             if !used.iter().any(|(_, known)| *known == model) {
                 used.push((agent, model));
             }
@@ -60,6 +61,7 @@ pub(super) fn providers(
     for (name, provider) in found {
         let written = &document["models"]["providers"][&name];
         let at = format!("models.providers.{name}");
+        // flock sets these keys itself below, so they are not reported as dropped.
         let read = ["baseUrl", "apiKey", "api", "models"];
         let mut whole = adopt::pick(written, &adopt::PROVIDER, &read, &at, dropped);
         references(&mut whole, &at, dropped);
@@ -122,6 +124,7 @@ fn described(
 fn base_url(wire: &Wire) -> String {
     let url = wire.base_url.as_str();
     match wire.api {
+        // OpenClaw adds the version to the address of this format by itself.
         Api::AnthropicMessages => url.strip_suffix("/v1").unwrap_or(url).to_owned(),
         Api::GoogleGenerativeAi if !url.ends_with("/v1beta") && !url.ends_with("/v1") => {
             format!("{url}/v1beta")
@@ -169,6 +172,7 @@ fn dollars(cost: ModelCost) -> Value {
 fn references(provider: &mut Value, at: &str, dropped: &mut Vec<String>) {
     let Some(headers) = provider.get_mut("headers").and_then(Value::as_object_mut) else { return };
     headers.retain(|name, value| {
+        // Other values than texts can't be headers.
         let kept = value.as_str().is_some_and(|value| !value.contains("${"));
         if !kept {
             dropped.push(format!("{at}.headers.{name}"));

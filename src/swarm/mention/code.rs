@@ -22,6 +22,7 @@ pub(super) fn prose(text: &str) -> Vec<Range<usize>> {
             }
             None => {
                 fence = Fence::opened_by(line);
+                // A code span can't reach over an empty line, so each paragraph is searched by itself.
                 if fence.is_some() || line.trim().is_empty() {
                     outside_spans(text, paragraph, &mut found);
                     paragraph = end..end;
@@ -53,11 +54,13 @@ impl Fence {
 
     fn opened_by(line: &str) -> Option<Self> {
         let (fence, rest) = Self::run(line)?;
+        // A line with more backticks after the run is a code span and opens no block.
         (fence.length >= 3 && !(fence.mark == '`' && rest.contains('`'))).then_some(fence)
     }
 
     fn is_closed_by(&self, line: &str) -> bool {
         Self::run(line).is_some_and(|(fence, rest)| {
+            // A shorter run, or one of the other character, is part of the code.
             fence.mark == self.mark && fence.length >= self.length && rest.trim().is_empty()
         })
     }

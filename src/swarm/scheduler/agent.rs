@@ -51,6 +51,7 @@ fn hash(text: &str) -> u64 {
 
 /// Returns a part of `whole`, from 0 to `whole`, chosen by the upper half of the hash.
 fn share(hash: u64, whole: i64) -> i64 {
+    // Multiplied in 128 bits, because a long setting would overflow 64.
     let part = (i128::from(whole.max(0)) * i128::from(hash >> 32)) >> 32;
     i64::try_from(part).unwrap_or(0)
 }
@@ -151,6 +152,7 @@ impl Agent {
         }
         let free_at = self.free_at();
         let has_queued = self.queue.iter().any(|queue| !queue.is_empty());
+        // Without a waiting session there is nothing to wake up for, so an idle team has no timers.
         let place = (has_queued && free_at > now).then_some(free_at);
         let tick = self.tick_at().filter(|_| !self.plain.is_empty()).map(|at| at.max(free_at));
         place.into_iter().chain(tick).min()
@@ -159,6 +161,7 @@ impl Agent {
     /// Records a turn that failed by the agent's own fault.
     pub(super) fn failed(&mut self, now: i64, settings: &Settings) {
         self.failures = self.failures.saturating_add(1);
+        // Single failures only delay their own session. From here on the whole agent waits.
         if self.failures >= FAILING {
             self.retry_at = now.saturating_add(settings.retry.after(self.failures));
         }

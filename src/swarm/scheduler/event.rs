@@ -91,6 +91,7 @@ impl Event {
             (false, true) => Priority::Mention,
             (false, false) => Priority::Message,
         };
+        // A person's message is urgent only with `at_once`. Its priority puts it before others of the same urgency.
         let urgency = if at_once { Urgency::Now } else { Urgency::Tick };
         Self::Unseen { session, priority, urgency }
     }

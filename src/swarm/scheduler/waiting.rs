@@ -99,6 +99,7 @@ impl Scheduler {
     /// Updates everything that depends on an agent's state: its tick, its entry in the lanes, and its timer.
     pub(super) fn settle(&mut self, id: &AgentId, now: i64) {
         let Some(agent) = self.agents.get_mut(id) else { return };
+        // A pause whose time is over is forgotten here, without an event.
         agent.paused_until = agent.paused_until.filter(|until| *until > now);
         if agent.is_free(now) && agent.tick_at().is_some_and(|at| at <= now) {
             self.tick(id, now);
@@ -127,6 +128,7 @@ impl Scheduler {
         {
             return;
         }
+        // The old entry is removed with the values under which it was made, which may differ from the new ones.
         let place = wait.map(|wait| (down.cloned(), wait));
         let before = std::mem::replace(&mut agent.place, place.clone());
         for (place, is_new) in [(before, false), (place, true)] {

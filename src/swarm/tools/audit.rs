@@ -37,6 +37,7 @@ fn read<'a>(
             .transpose()
             .map_err(|reason| ToolError::model(format!("level: {reason}")))?;
         let filter = AuditFilter {
+            // An empty string means that no actor was given, which models send for unused parameters.
             actor: arguments.optional::<String>("agentId")?.filter(|actor| !actor.is_empty()),
             level,
             ..AuditFilter::default()
@@ -53,6 +54,7 @@ fn read<'a>(
 
 /// Formats a row on one line. Line breaks in it are escaped, so that no text can look like another row.
 fn line(row: &AuditRow) -> String {
+    // UTC, so that the model need not know the machine's time zone.
     let time = jiff::Timestamp::from_millisecond(row.at).unwrap_or_default();
     let time = time.strftime("%Y-%m-%dT%H:%M:%SZ");
     let AuditRow { id, actor, action, subject, level, detail, .. } = row;

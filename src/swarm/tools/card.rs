@@ -54,12 +54,14 @@ fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arg
         let role = word("role")?.map(|role| named(&role)).transpose()?;
         let query = CardQuery { text: word("query")?, role, skill: word("skill")? };
         let limit = arguments.optional::<u64>("limit")?.unwrap_or(20).clamp(1, 100);
+        // Every agent may look at every card. Only writing is limited to its own.
         let found = swarm.discover(&query)?;
         if found.is_empty() {
             return Ok("no agent is like that".to_owned());
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut lines: Vec<String> = found.iter().take(limit).map(describe).collect();
+        // Without this line, a model would take the list for complete.
         if found.len() > limit {
             lines.push(format!("[{limit} of {} agents]", found.len()));
         }
@@ -74,6 +76,7 @@ fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
             description: arguments.optional("description")?,
             skills: arguments.optional("skills")?,
         };
+        // The agent is that of the call. An `agentId` that a model adds has no effect.
         let card = swarm.update_card(&By::call(context), new).await?;
         Ok(format!(
             "your card says {}: {} ({} skills)",

@@ -59,6 +59,7 @@ fn create(arguments: &Arguments) -> Result<Request, ToolError> {
     if role.is_some_and(|role| role != "worker") {
         return Err(ToolError::model("a new agent is a worker; leave `role` out"));
     }
+    // Models often send an empty string for a parameter that they do not use.
     let given = |text: &String| !text.is_empty();
     Ok(Request::AgentCreate {
         id: id.parse().map_err(for_model)?,

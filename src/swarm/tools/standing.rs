@@ -45,6 +45,7 @@ fn sleep<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
     Box::pin(async move {
         let reason: Option<String> = arguments.optional("reason")?;
         let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+        // An agent can only put itself to sleep, whatever it names.
         Ok(if swarm.sleep(&By::call(context), &context.agent, &reason).await? {
             "you sleep from the end of this turn on; a mention or a direct message wakes you".to_owned()
         } else {
@@ -70,8 +71,10 @@ fn status<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Argum
         let mut lines = Vec::new();
         for agent in config.agents.iter().filter(|agent| wanted.as_ref().is_none_or(|id| *id == agent.id)) {
             let state = states.iter().find(|state| state.agent == agent.id);
+            // A clock that was set back could give a negative duration.
             let minutes = |since: i64| (now - since).max(0) / 60_000;
             let stands = match state {
+                // A freeze comes first: nothing wakes a frozen agent, even if it also sleeps.
                 _ if swarm.is_frozen(&agent.id) => "frozen by a person".to_owned(),
                 Some(state) if state.asleep_at.is_some() => {
                     format!("asleep for {} min", minutes(state.asleep_at.unwrap_or(now)))
