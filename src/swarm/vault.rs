@@ -56,17 +56,14 @@ pub enum VaultError {
     /// The file would be too long.
     #[error("{size} bytes for {place}; a file of a vault has at most {MAX_WRITTEN}: split it")]
     TooLong {
-        /// Which file.
         place: Place,
-        /// What it would have.
+        /// The size that the file would have, in bytes.
         size: u64,
     },
     /// The file or the new content is not text.
     #[error("{place} is a binary file of {size} bytes; only text is kept in vaults")]
     Binary {
-        /// Which file.
         place: Place,
-        /// Its size.
         size: u64,
     },
     /// The vault is full.
@@ -130,7 +127,6 @@ pub struct Vaults {
 }
 
 impl Vaults {
-    /// Those of this home.
     #[must_use]
     pub fn new(home: &Home) -> Self {
         Self { folder: home.vaults(), writing: Mutex::default() }

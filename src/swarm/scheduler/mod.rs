@@ -3,7 +3,7 @@
 //! only that a session has undelivered messages, and how urgent they are.
 //!
 //! ```text
-//! unseen ─┬─ at once ──────────────────────────────▶ a line by priority ──▶ a place: runs ──▶ ended
+//! unseen ─┬─ at once ──────────────────────────────▶ a lane by priority ──▶ a slot: runs ───▶ ended
 //!         └─ plain ──▶ the agent's next tick ──────▶        ▲                               │
 //!                              ▲                            └── tried again ◀── backoff ◀────┘ failed
 //!                              └────────────────────────────────────┘
