@@ -119,7 +119,7 @@ pub const READY: Duration = Duration::from_mins(10);
 /// slow machine.
 pub const START: Duration = Duration::from_secs(180);
 
-/// Returns OpenClaw's restart limits. Its first start takes long.
+/// Returns OpenClaw's restart limits. Its first start takes long, and it lets running turns end before it stops.
 #[must_use]
 pub fn limits(common: &Limits) -> Limits {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);

@@ -148,9 +148,9 @@ pub fn verdict(recent: &[Recent], limits: &Limits, now: i64) -> Verdict {
     }
     let agents: Vec<&Recent> = recent
         .iter()
-        // System messages between those of agents neither count nor interrupt the row.
         .rev()
         .take_while(|message| !message.author.is_human())
+        // flock's own messages between those of agents neither count nor interrupt the row.
         .filter(|message| message.author.agent().is_some())
         .collect();
     if agents.len() > limits.turns_without_human {

@@ -29,7 +29,6 @@ pub const MAX_LIST: usize = 10;
 
 /// A capability of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// A misspelled field is an error that the agent is told, and not silently lost.
 #[serde(deny_unknown_fields)]
 pub struct Skill {
     /// Identifier for programs, unique on the card.
@@ -178,9 +177,9 @@ fn of_focus(point: &str, kind: &str) -> Skill {
     }
 }
 
-// Two points of an archetype may give the same id, and ids are unique on a card.
 fn unique(mut skills: Vec<Skill>) -> Vec<Skill> {
     let mut seen = std::collections::HashSet::new();
+    // Two points of an archetype may give the same id, and ids are unique on a card.
     skills.retain(|skill| seen.insert(skill.id.clone()));
     skills
 }
@@ -198,6 +197,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
     let mut skills: Vec<Skill> = Vec::new();
     for (number, value) in written.iter().enumerate() {
         let at = |reason: String| format!("skills[{number}]: {reason}");
+        // An unknown field is an error, so that a misspelled one is not silently lost.
         let skill: Skill = Deserialize::deserialize(value)
             // The error may quote what the agent wrote, so it is cleaned and cut.
             .map_err(|error: serde_json::Error| at(summary(&error.to_string(), 200)))?;

@@ -91,7 +91,7 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
         Request::AgentCreate { .. } | Request::AgentRemove { .. } => {
             Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
         }
-        // Only a person's approval and the policy decide how a command runs on the host.
+        // flock itself determines how a command runs on the host, and a person approves exactly that.
         Request::Command { execution: Some(_), .. } => {
             Err(ToolError::model("how a command runs on the host is not yours to say: leave `execution` out"))
         }

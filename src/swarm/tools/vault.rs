@@ -164,7 +164,7 @@ fn read(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     let name = folder(&arguments.required::<String>("workspace")?)?;
     let path: String = arguments.required("path")?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
-    // Lines are counted from 1, as in `read`.
+    // Lines are counted from 1, as in the tool `read`.
     let limit = arguments.optional::<u64>("limit")?.unwrap_or(lines::MAX_LINES);
     let (place, text) = shared.vaults.read(&name, &path)?;
     lines::part(&place, &text, first, limit, "")

@@ -47,9 +47,9 @@ impl Triage {
         Ok(None)
     }
 
-    // A request that includes a denied one is refused too: otherwise a wider request would get around the denial.
     fn refuse_denied(&self, agent: &AgentId, asked: &Asked, now: i64) -> Result<(), SwarmError> {
         let denied = self.swarm.store().denied_requests(agent, asked.request.kind(), now - DAY)?;
+        // A wider request is refused too: otherwise it would get around the denial of a part.
         let Some(row) = denied.iter().find(|row| is(row, |other| asked.request.includes(other))) else {
             return Ok(());
         };

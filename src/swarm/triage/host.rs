@@ -60,9 +60,9 @@ pub async fn run(
         for reader in readers.into_iter().flatten() {
             // A reader that failed has kept what it read before.
             let _ = reader.await;
-            // A process that left the group may hold the pipes open, so the wait for the rest is bounded.
         }
     };
+    // A process that left the group may hold the pipes open, so the wait for the rest is bounded.
     let _ = tokio::time::timeout(LATE, drained).await;
     let output =
         std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), Kept::new(0)).output();

@@ -218,7 +218,7 @@ impl Triage {
         drop(asking);
         let id = &kept.id;
         if level == Level::Red {
-            // Watchers show it to people, who can decide only what they know of.
+            // Watchers show it to the people who can decide.
             self.publish("approval.waiting", &kept);
             return Ok(format!(
                 "{id}: not done. This is RED ({}) and waits for a person: flock approvals approve {id}. You will \

@@ -59,13 +59,12 @@ impl Named {
         {
             return;
         }
-        // Both forms of an absolute path are kept below, because `..` after a symbolic link leads elsewhere than the
-        // text says.
         let plain = match part.find(OPEN) {
             Some(open) => part[..open].rfind('/').map_or("", |slash| &part[..=slash]),
             None => part,
         };
         if plain.starts_with('/') {
+            // Both forms are kept, because `..` after a symbolic link leads elsewhere than the text says.
             self.absolute.insert(plain.into());
             self.absolute.insert(normal(Path::new(plain)));
         } else if plain.starts_with("..") || plain.starts_with("./") {
