@@ -50,7 +50,7 @@ pub enum Put {
     /// calls [`cleared`].
     Sandboxes,
     /// It was accepted but waits for the next start. It refers to a key that the running process does not have, or it
-    /// is for another version than the running one. Some versions treat a file with such a reference as missing.
+    /// is for another version than the running one. Some versions treat such a file as missing.
     AtNextStart,
 }
 
@@ -143,8 +143,8 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
     all.map(|(id, one)| (id.to_owned(), digest(one))).collect()
 }
 
-/// Checks whether a program that is not in use yet accepts the configuration derived for it, without putting it in
-/// place. A positive answer is recorded, so that [`put`] need not ask again.
+/// Checks that a program that is not in use yet accepts the configuration derived for it, without putting it in place.
+/// A positive answer is recorded, so that [`put`] need not ask again at a time when no OpenClaw serves.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@ use super::lanes::Wait;
 use super::{Mode, Priority, Settings};
 use crate::id::{AgentId, SessionKey};
 
-/// Number of consecutive failed turns from which on the whole agent backs off and runs only one turn at a time.
+/// Number of consecutive failed turns after which the whole agent backs off and runs only one turn at a time.
 const FAILING: u32 = 3;
 
 /// The properties of an agent that others report.

@@ -117,7 +117,7 @@ impl Machine {
         }
     }
 
-    /// Runs a command in a new folder, if the files that it names are still what they were when it was approved.
+    /// Runs a command in a new folder, if the files that it names are still what they were at the time of the request.
     async fn command(
         &self,
         command: &str,
