@@ -159,6 +159,7 @@ fn docker(
     let limit = |value: i64| json!({"soft": value, "hard": value});
     #[expect(clippy::cast_precision_loss, reason = "at most 1024 cores")]
     let cpus = cpu_millis as f64 / 1000.0;
+    // `memorySwap` has the value of `memory`, so that a container has no swap.
     let mut docker = json!({
         "image": image,
         "containerPrefix": container_prefix(home),
@@ -170,7 +171,6 @@ fn docker(
         "env": env,
         "pidsLimit": spec::PIDS,
         "memory": memory.to_string(),
-        // The same value as `memory`, so that a container has no swap.
         "memorySwap": memory.to_string(),
         "cpus": cpus,
         "ulimits": {"nofile": limit(spec::OPEN_FILES), "core": limit(0)},

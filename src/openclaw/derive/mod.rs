@@ -156,9 +156,9 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
             "defaults": {
                 "skipBootstrap": true,
                 "systemAgent": {"agentId": first},
-                // flock starts every turn itself, so an idle OpenClaw does nothing.
+                // Nothing runs unless there is something to do.
                 "heartbeat": {"every": "0m"},
-                // Some versions create an agent for any id in a request. Such an agent gets this sandbox.
+                // Some versions make an agent of any id they are asked for: it has this.
                 "sandbox": agent::sandbox_of_unknown(home, dialect, facts),
             },
         },
@@ -172,7 +172,7 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
             "agentToAgent": {"enabled": false},
             "sandbox": {"tools": {"allow": ["session_status"]}},
         },
-        // A conversation lasts until flock ends it. By default, OpenClaw begins a new one each day.
+        // A conversation lasts until flock ends it; by itself OpenClaw begins a new one each day.
         "session": {"reset": {"mode": "idle", "idleMinutes": 5_256_000}},
         "hooks": {"internal": {
             "enabled": true,
@@ -190,8 +190,7 @@ fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Valu
                 "hooks": {"allowConversationAccess": true},
             }},
         },
-        // OpenClaw's stdout goes to flock's log, which has a size cap. Its own log file has no cap in older versions
-        // and stays silent.
+        // What it writes to its output is in flock's log, which has a cap; a file of its own has none in older versions.
         "logging": {
             "file": home.openclaw_state().join("openclaw.log"),
             "level": "silent",

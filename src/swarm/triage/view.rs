@@ -10,13 +10,13 @@ use crate::tool::bounded;
 /// Returns a request as JSON for programs. `body` is byte for byte the text over which the digest is computed.
 #[must_use]
 pub fn json(row: &RequestRow) -> Value {
+    // `summary` and `shown` are escaped for display. Programs that compute the digest need `body`.
     json!({
         "id": row.id,
         "kind": row.kind,
         "agent": row.agent,
         "session": row.session,
         "channel": row.channel,
-        // `summary` and `shown` are escaped for display. Programs that compute the digest need `body`.
         "summary": summary(row),
         "shown": lines(row),
         "body": row.body,
