@@ -43,10 +43,7 @@ pub enum OpenClawError {
     },
     /// The installed version could not be asked about its configuration.
     #[error("OpenClaw {version} can't say whether it takes its configuration: {reason}")]
-    Unchecked {
-        version: String,
-        reason: String,
-    },
+    Unchecked { version: String, reason: String },
     /// A version failed its trial.
     #[error("{reason}; all it wrote is in {}", log.display())]
     Untried {

@@ -49,10 +49,7 @@ pub enum VaultError {
     },
     /// The path is not valid for a file of a vault.
     #[error("{path:?} can't be a path in a vault: {reason}")]
-    Path {
-        path: String,
-        reason: &'static str,
-    },
+    Path { path: String, reason: &'static str },
     /// The file would be too long.
     #[error("{size} bytes for {place}; a file of a vault has at most {MAX_WRITTEN}: split it")]
     TooLong {
@@ -62,10 +59,7 @@ pub enum VaultError {
     },
     /// The file or the new content is not text.
     #[error("{place} is a binary file of {size} bytes; only text is kept in vaults")]
-    Binary {
-        place: Place,
-        size: u64,
-    },
+    Binary { place: Place, size: u64 },
     /// The vault is full.
     #[error("vault {name} is full ({files} entries, {bytes} bytes): a person has to tidy it up")]
     Full {

@@ -61,10 +61,7 @@ pub enum OperationError {
     },
     /// The agent's packages could not be removed or moved to its new id.
     #[error("failed to move or take away the packages of {agent}: {reason}")]
-    Packages {
-        agent: AgentId,
-        reason: String,
-    },
+    Packages { agent: AgentId, reason: String },
     /// A running OpenClaw still has the agent and would write its conversations again.
     #[error("OpenClaw still has the agent {0}: its conversations there are as they were")]
     OpenClaw(AgentId),

@@ -66,10 +66,7 @@ pub enum Event {
     /// The model answered within a turn that still runs. If the turn is a probe, this closes the breaker.
     Answered(SessionKey),
     /// A turn that was started has ended or could not begin.
-    Ended {
-        session: SessionKey,
-        how: Ended,
-    },
+    Ended { session: SessionKey, how: Ended },
     /// The agent can start no turn until this time in milliseconds or until [`Event::Resumed`], because its budget is
     /// used up.
     Paused {
@@ -127,7 +124,5 @@ pub enum Effect {
         priority: Priority,
     },
     /// Something new arrived for a session whose turn runs. Add it to the turn if that is possible.
-    Steer {
-        session: SessionKey,
-    },
+    Steer { session: SessionKey },
 }
