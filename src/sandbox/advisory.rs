@@ -1,34 +1,34 @@
-//! Versions of the engine and of runc from which a container's way out is publicly known. A small table, looked up by hand:
-//! it tells of what is old, and a version that is not in it is not thereby safe.
+//! Versions of Docker and runc with a publicly known escape from containers. The small table was compiled by hand. It
+//! warns of old versions, but a version that is not in it is not therefore safe.
 
 use std::fmt;
 
-/// When the table was looked up.
+/// Date on which the table was last checked against the sources.
 pub const LOOKED_UP: &str = "2026-11-23";
 
-/// What an advisory is about.
+/// The program that an advisory is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Docker itself, dockerd.
+    /// Docker's daemon, dockerd.
     Engine,
-    /// The runtime that makes its containers.
+    /// The OCI runtime that creates the containers.
     Runc,
 }
 
-/// A way out of containers that was closed.
+/// A known escape from containers, fixed in later versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advisory {
-    /// What it is about.
     pub part: Part,
-    /// Its public number, or several.
+    /// The CVE number, or several.
     pub names: &'static str,
-    /// What it allows.
+    /// A short description of the attack.
     pub allows: &'static str,
-    /// When it was published.
+    /// Date of publication.
     pub published: &'static str,
-    /// Where it is described.
+    /// URL of the description.
     pub source: &'static str,
-    /// The first version without it in each line that got the correction, the oldest line first.
+    /// The first fixed version of each release line that got the fix, oldest line first. A line is a major and a minor
+    /// number.
     fixed: &'static [&'static str],
 }
 
@@ -75,7 +75,7 @@ const TABLE: [Advisory; 5] = [
     },
 ];
 
-/// The advisories that a version is open to, the newest first. One that can't be read is open to none.
+/// Returns the advisories that affect a version, newest first. A version that cannot be parsed is affected by none.
 pub fn open(part: Part, version: &str) -> impl Iterator<Item = &'static Advisory> {
     let version = Version::read(version);
     TABLE.iter().filter(move |known| known.part == part && version.is_some_and(|found| known.concerns(found)))
@@ -84,24 +84,25 @@ pub fn open(part: Part, version: &str) -> impl Iterator<Item = &'static Advisory
 impl Advisory {
     fn concerns(&self, found: Version) -> bool {
         let fixed: Vec<Version> = self.fixed.iter().filter_map(|text| Version::read(text)).collect();
-        // A line without a correction of its own is older than all that have one, or was begun after them.
+        // A line without a fix of its own is either older than all fixed lines, and so affected, or newer, and so not
+        // affected. The comparison with the oldest fix decides both cases.
         let of_line = fixed.iter().find(|one| one.line() == found.line());
         of_line.or_else(|| fixed.first()).is_some_and(|fixed| found < *fixed)
     }
 
-    /// The versions without it, as in `1.2.8, 1.3.3 or later`.
+    /// Returns the fixed versions as text, for example `1.2.8, 1.3.3 or later`.
     #[must_use]
     pub fn fixed(&self) -> String {
         format!("{} or later", self.fixed.join(", "))
     }
 }
 
-/// Major, minor, patch, and the candidate before a release; a release is after all of its candidates.
+/// Major, minor, patch and release candidate. A release sorts after all of its candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version([u32; 4]);
 
 impl Version {
-    /// Reads `1.1.5+ds1`, `v1.4.0-rc.2`, `1.0.0-rc93` or `20.10.24`.
+    /// Parses texts such as `1.1.5+ds1`, `v1.4.0-rc.2`, `1.0.0-rc93` or `20.10.24`.
     fn read(text: &str) -> Option<Self> {
         let text = text.trim().trim_start_matches('v');
         let (release, rest) =
@@ -115,6 +116,7 @@ impl Version {
             let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
             digits.get(..end).and_then(|digits| digits.parse().ok()).unwrap_or(0)
         });
+        // A release has no candidate number. The maximum sorts it after every candidate.
         Some(Self([major, minor, patch, candidate.unwrap_or(u32::MAX)]))
     }
 

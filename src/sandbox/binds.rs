@@ -1,44 +1,46 @@
-//! Which of the mounts that the configuration names a sandbox may have. By itself only the Nix store, read
-//! only. A folder of the host needs a person's approval of exactly that path; flock's own home, the engine's
-//! socket and every other socket are refused even then, whatever links lead to them.
+//! Decides which binds of the configuration a sandbox may have. Without an approval only the Nix store is allowed,
+//! read-only. A folder of the host needs a person's approval of exactly that path. flock's own home, the engine's
+//! socket and every other socket are refused even then, whatever symbolic links lead to them.
 
 use std::path::{Path, PathBuf};
 
 use crate::home::Home;
 use crate::sandbox::names;
 
-/// Where in the sandbox the store is.
+/// Path of the Nix store in the sandbox.
 pub const STORE_TARGET: &str = "/nix";
 
-/// A host path a bind names, as it is on the disk.
+/// The host path of a bind as it is on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// With all links followed.
+    /// The path with all symbolic links resolved.
     pub path: PathBuf,
-    /// Whether it is a socket.
+    /// `true` if the path is a socket.
     pub is_socket: bool,
 }
 
-/// What becomes of a bind.
+/// The decision about one bind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The store, which every sandbox has anyway.
+    /// The bind is the store, which every sandbox has in any case.
     Store,
-    /// An approved folder or file of the host.
+    /// The bind is an approved folder or file of the host.
     Host {
-        /// The source, with all links followed: what was approved is what is mounted.
+        /// The source with all symbolic links resolved, so that exactly the approved path is mounted.
         source: PathBuf,
-        /// Where in the sandbox.
+        /// The path in the sandbox.
         target: String,
-        /// Whether the sandbox may write it.
+        /// `true` if the sandbox may write to it.
         writable: bool,
     },
-    /// Not allowed; the text completes "may not have …".
+    /// The bind is not allowed. The text completes "may not have …".
     Refused(String),
 }
 
-/// Decides about one bind as written, `source:target[:ro|rw]`. `resolve` looks at the disk; `approved` are
-/// the canonical paths that a person approved for this agent, each with whether it may be written.
+/// Decides about one bind as written in the configuration: `source:target[:ro|rw]`.
+///
+/// `resolve` reads the disk. `approved` holds the canonical paths that a person approved for this agent, each with
+/// `true` if it may be written.
 #[must_use]
 pub fn decide(
     home: &Home,
@@ -50,6 +52,7 @@ pub fn decide(
     let refused = |why: &str| Decision::Refused(format!("the bind {bind:?}: {why}"));
     let parts: Vec<&str> = bind.split(':').collect();
     let (source, target, mode) = match parts[..] {
+        // Docker's own default is a writable bind.
         [source, target] => (source, target, "rw"),
         [source, target, mode @ ("ro" | "rw")] => (source, target, mode),
         _ => return refused("write it as source:target:ro or source:target:rw"),
@@ -84,7 +87,7 @@ pub fn decide(
     }
 }
 
-/// Why a path of the host is never mounted, if it is one of those.
+/// Returns the reason why a path of the host is never mounted, or `None` if nothing is wrong.
 #[must_use]
 pub fn forbidden(home: &Home, resolved: &Resolved, engine_socket: Option<&Path>) -> Option<&'static str> {
     let path = resolved.path.as_path();
@@ -97,7 +100,7 @@ pub fn forbidden(home: &Home, resolved: &Resolved, engine_socket: Option<&Path>)
     if engine_socket.is_some_and(|socket| socket.starts_with(path)) {
         return Some("it holds the Docker engine's socket");
     }
-    // `/run` and `/var/run` hold the sockets of the whole system; `/proc`, `/sys` and `/dev` are the host.
+    // `/run` and `/var/run` hold the sockets of the whole system. `/proc`, `/sys` and `/dev` are the host itself.
     if SYSTEM.iter().any(|system| path == Path::new(system) || Path::new(system).starts_with(path))
         || HOST.iter().any(|host| path.starts_with(host))
     {
@@ -106,7 +109,7 @@ pub fn forbidden(home: &Home, resolved: &Resolved, engine_socket: Option<&Path>)
     None
 }
 
-/// Looks at the disk for [`decide`].
+/// Resolves a path on the disk for [`decide`]. Returns `None` if it does not exist.
 #[must_use]
 pub fn resolve(path: &Path) -> Option<Resolved> {
     use std::os::unix::fs::FileTypeExt as _;

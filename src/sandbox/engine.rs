@@ -1,4 +1,4 @@
-//! The connection to the Docker engine: where it is, one way to call it, and what its refusals mean.
+//! The connection to the Docker engine: its address, the one way to call it, and the meaning of its errors.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -13,20 +13,20 @@ use bollard::errors::Error as EngineError;
 use crate::env;
 use crate::sandbox::SandboxError;
 
-/// How long the engine may take to answer a question that costs it nothing, with fifty containers starting
-/// beside it. A stopped or frozen engine can accept a connection and then say nothing at all.
+/// Timeout of a request that is cheap for the engine, while fifty containers may be starting at the same time. A
+/// timeout is needed because a stopped or frozen engine can accept a connection and then never answer.
 pub const QUICK: Duration = Duration::from_secs(30);
 
-/// How long it may hold up whoever only wants to see what is there.
+/// Timeout of a request by a command that only shows what is there.
 pub const GLANCE: Duration = Duration::from_secs(8);
 
-/// How long the engine may take to make, start or remove something on a busy machine.
+/// Timeout of creating, starting or removing something on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(120);
 
-/// How long an image may take to be pulled, built or imported.
+/// Timeout of pulling, building or importing an image.
 pub const IMAGE: Duration = Duration::from_secs(1800);
 
-/// A Docker engine. Making one touches nothing; the first call connects.
+/// A Docker engine. Creating this value does no I/O. The first call connects.
 #[derive(Clone, Debug)]
 pub struct Engine {
     endpoint: String,
@@ -34,7 +34,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine that `DOCKER_HOST` names, else the machine's own, else the user's rootless one.
+    /// Returns the engine that `DOCKER_HOST` names. Without that variable it is the system's engine, or the user's
+    /// rootless engine if only that one has a socket.
     #[must_use]
     pub fn from_env() -> Self {
         Self::at(env::DOCKER_HOST.get().unwrap_or_else(|| {
@@ -48,29 +49,30 @@ impl Engine {
         }))
     }
 
-    /// The engine at `endpoint`, as in `unix:///var/run/docker.sock`.
+    /// Returns the engine at `endpoint`, for example `unix:///var/run/docker.sock`.
     #[must_use]
     pub fn at(endpoint: impl Into<String>) -> Self {
         Self { endpoint: endpoint.into(), client: OnceLock::new() }
     }
 
-    /// Where it is looked for.
+    /// Returns the engine's address.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The path of its socket on this machine.
+    /// Returns the path of the engine's socket on this machine, or `None` if the address is not a `unix://` one.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {
         self.endpoint.strip_prefix("unix://").map(Path::new)
     }
 
-    /// The client. Cheap to clone.
+    /// Returns the client, connecting at the first call. The client is cheap to clone.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Unavailable`] and [`SandboxError::Denied`].
+    /// Returns [`SandboxError::Denied`] if this user may not open the socket, and [`SandboxError::Unavailable`] if the
+    /// address is not a `unix://` one or the socket is missing.
     pub fn client(&self) -> Result<Docker, SandboxError> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
@@ -82,7 +84,7 @@ impl Engine {
         let Some(socket) = self.socket() else {
             return Err(unavailable("only unix:// endpoints are supported".into()));
         };
-        // bollard's own check says "not found" of a socket in a folder this user may not enter.
+        // Look at the socket first: bollard reports "not found" for a socket in a folder that this user may not enter.
         match std::fs::metadata(socket) {
             Err(source) if source.kind() == ErrorKind::PermissionDenied => {
                 return Err(SandboxError::Denied { endpoint: self.endpoint.clone() });
@@ -96,11 +98,12 @@ impl Engine {
         Ok(self.client.get_or_init(|| client).clone())
     }
 
-    /// Calls the engine. `what` completes the sentence "Docker failed to …".
+    /// Calls the engine with a timeout. `what` completes the sentence "Docker failed to …".
     ///
     /// # Errors
     ///
-    /// As [`Engine::error`] sorts them; an engine that says nothing within `limit` is unavailable.
+    /// Returns [`SandboxError::Unavailable`] if the engine does not answer within `limit` or cannot be reached,
+    /// [`SandboxError::Denied`] if it refuses this user, and [`SandboxError::Engine`] for every error that it answers.
     pub async fn call<T>(
         &self,
         what: &str,
@@ -113,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// That it said nothing within this time.
+    /// Returns the error for an engine that gave no answer within `limit`.
     #[must_use]
     pub fn silent(&self, what: &str, limit: Duration) -> SandboxError {
         SandboxError::Unavailable {
@@ -122,11 +125,7 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::call`], with "there is no such thing" (404) as `None`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::call`].
+    /// Calls the engine as [`Engine::call`] does, but returns `None` if it answers that the thing does not exist (404).
     pub async fn find<T>(
         &self,
         what: &str,
@@ -143,7 +142,7 @@ impl Engine {
         self.call(what, limit, found).await
     }
 
-    /// What an error of the client means to a person.
+    /// Converts an error of the client into one that tells the user what is wrong.
     #[must_use]
     pub fn error(&self, what: &str, source: EngineError) -> SandboxError {
         let endpoint = self.endpoint.clone();
@@ -167,16 +166,12 @@ impl Engine {
             }
             _ => return SandboxError::Engine { what: what.to_owned(), source: Box::new(source) },
         };
-        // The client's own words are of its layers; they help whoever looks for a defect.
+        // The client's message names its own protocol layers. It is of no use to a user, but it helps to find a defect.
         tracing::debug!(what, error = crate::error::chain(&source), "the engine did not answer");
         SandboxError::Unavailable { endpoint, source: reason.into() }
     }
 
-    /// The engine's version, and those of what it works with.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::call`].
+    /// Returns the versions of the engine, of its API and of runc.
     pub async fn version(&self) -> Result<Versions, SandboxError> {
         let client = self.client()?;
         let found = self.call("say its version", QUICK, client.version()).await?;
@@ -188,11 +183,7 @@ impl Engine {
         })
     }
 
-    /// What it says of itself that bears on sandboxes, for a report.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::call`].
+    /// Returns the engine's properties that matter to sandboxes, as JSON for a report.
     pub async fn facts(&self) -> Result<serde_json::Value, SandboxError> {
         let versions = self.version().await?;
         let client = self.client()?;
@@ -217,22 +208,14 @@ impl Engine {
         }))
     }
 
-    /// The release of the kernel that its containers share.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::call`].
+    /// Returns the release of the kernel that the engine's containers share.
     pub async fn kernel(&self) -> Result<String, SandboxError> {
         let client = self.client()?;
         let info = self.call("describe itself", QUICK, client.info()).await?;
         Ok(info.kernel_version.unwrap_or_default())
     }
 
-    /// The OCI runtimes that are registered with it, by name, with their programs where they are said.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::call`].
+    /// Returns the registered OCI runtimes by name, each with the path of its program if the engine reports one.
     pub async fn runtimes(&self) -> Result<BTreeMap<String, Option<String>>, SandboxError> {
         let client = self.client()?;
         let info = self.call("say its runtimes", QUICK, client.info()).await?;
@@ -240,18 +223,17 @@ impl Engine {
     }
 }
 
-/// Versions of an engine and its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
-    /// Its own.
+    /// The engine's own version.
     pub engine: String,
-    /// That of its API.
+    /// The version of its API.
     pub api: String,
-    /// runc's, where it says that.
+    /// The version of runc, if the engine reports it.
     pub runc: Option<String>,
 }
 
-/// The HTTP status of a refusal by the engine.
+/// Returns the HTTP status if the engine answered with an error.
 #[must_use]
 pub fn status(error: &EngineError) -> Option<u16> {
     match error {
@@ -260,7 +242,7 @@ pub fn status(error: &EngineError) -> Option<u16> {
     }
 }
 
-/// The HTTP status, where the engine refused a call.
+/// Returns the HTTP status if the engine refused the call.
 #[must_use]
 pub fn refusal(error: &SandboxError) -> Option<u16> {
     match error {
@@ -269,7 +251,7 @@ pub fn refusal(error: &SandboxError) -> Option<u16> {
     }
 }
 
-/// The first operating system error below an error of the client.
+/// Returns the kind of the first operating system error in the chain of causes.
 fn io_kind(error: &EngineError) -> Option<ErrorKind> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = next {
@@ -277,7 +259,7 @@ fn io_kind(error: &EngineError) -> Option<ErrorKind> {
             return Some(io.kind());
         }
         next = match cause.downcast_ref::<EngineError>() {
-            // Transparent variants hide the inner error itself from `source`.
+            // Transparent error variants skip the inner error in `source`, so it has to be unpacked here.
             Some(EngineError::IOError { err }) => Some(err),
             Some(EngineError::HyperResponseError { err }) => Some(err),
             Some(EngineError::HyperLegacyError { err }) => Some(err),

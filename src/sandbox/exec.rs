@@ -1,5 +1,6 @@
-//! A command run by the engine's own exec: forty times slower than the helper, and the engine does not end
-//! it with its caller. It serves the store's container, and a sandbox whose streams can't be had.
+//! Commands run through the engine's own exec. This is forty times slower than the helper, and the engine does not end
+//! a command when its caller goes away. It is used for the store's container and for a sandbox whose streams cannot be
+//! attached.
 
 use std::time::{Duration, Instant};
 
@@ -18,38 +19,41 @@ use crate::sandbox::{End, Outcome, Output, Piece, SandboxError};
 /// A command for the engine to run in a container.
 #[derive(Clone, Debug, Default)]
 pub struct Exec {
-    /// The container.
+    /// The container's name or id.
     pub container: String,
-    /// Program and arguments.
     pub command: Vec<String>,
-    /// `uid:gid`; the container's own where absent.
+    /// The user as `uid:gid`. `None` for the container's own.
     pub user: Option<String>,
-    /// The working folder; the container's own where absent.
+    /// The working folder. `None` for the container's own.
     pub workdir: Option<String>,
-    /// `NAME=value` each, on top of the container's own.
+    /// Variables as `NAME=value`, added to the container's own.
     pub env: Vec<String>,
-    /// What is written to its standard input, which is then closed.
+    /// Bytes for its standard input, which is closed after them.
     pub input: Option<Bytes>,
-    /// How long it may run.
+    /// The time limit.
     pub timeout: Duration,
-    /// Bytes of output to keep.
+    /// The number of output bytes to keep, half from the start and half from the end.
     pub keep: usize,
 }
 
-/// Runs it to its end, and ends it with all it started when time is up or `cancel` fires.
+/// Runs a command and waits for its end. When the timeout passes or `cancel` fires, the command and every process it
+/// started are killed.
+///
+/// A missing program is not an error. It gives an outcome with code 126 or 127, as in a shell.
 ///
 /// # Errors
 ///
-/// As [`Engine::call`]. A program that is not there is an outcome with code 126 or 127, as in a shell.
+/// Fails if the engine cannot be reached, refuses the exec or breaks off the stream, and if the container ends while
+/// the command runs.
 pub async fn run(engine: &Engine, exec: &Exec, cancel: &CancellationToken) -> Result<Outcome, SandboxError> {
     run_with(engine, exec, cancel, &|_| {}).await
 }
 
-/// As [`run`], with each piece of output shown to `watch` as it comes.
+/// Runs a command as [`run`] does, and passes each chunk of output to `watch` when it arrives.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Fails under the same conditions as [`run`].
 pub async fn run_with(
     engine: &Engine,
     exec: &Exec,
@@ -69,18 +73,20 @@ pub async fn run_with(
         () = tokio::time::sleep(exec.timeout) => End::TimedOut,
         () = cancel.cancelled() => End::Cancelled,
     };
+    // `kill` returns `None` if the command has ended by itself.
     if let Some(killed) = running.kill() {
         let _ = killed.await;
     }
     Ok(Outcome { end, output: kept.output(), took: began.elapsed() })
 }
 
-/// What went wrong after a command was started. Whatever it was, nobody may take the command for one that was never begun.
+/// Wraps an error that happened after a command was started. The result is always [`SandboxError::Engine`], so that no
+/// caller takes the command for one that never ran and may be repeated.
 pub(super) fn begun(what: &str, error: &SandboxError) -> SandboxError {
     SandboxError::Engine { what: what.to_owned(), source: crate::error::chain(error).into() }
 }
 
-/// The streams of an exec close a moment before the engine knows its code.
+/// Returns the exit code of an exec, polling because its streams close a moment before the engine knows the code.
 async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, SandboxError> {
     let client = engine.client()?;
     let limit = Instant::now() + engine::QUICK;
@@ -98,10 +104,14 @@ async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, Sandbox
     }
 }
 
-/// The code of a command that has closed its streams and that the engine knows no end of: 0 where it goes on, as a daemon
-/// of its own making. Where its container has ended, so has the command, in the middle of what it did.
+/// Returns the code of a command that has closed its streams and for which the engine reports no end. It is 0 if the
+/// process still runs, for example as a daemon.
+///
+/// # Errors
+///
+/// Returns [`SandboxError::Engine`] if the container has ended, because the command then ended halfway.
 async fn unended(engine: &Engine, what: &str, exec: &ExecInspectResponse) -> Result<i32, SandboxError> {
-    // An engine may go on to call a command running whose container was killed.
+    // The engine may still report a command as running although its container was killed. Look at the container itself.
     let container = exec.container_id.as_deref().unwrap_or_default();
     let client = engine.client()?;
     let found = client.inspect_container(container, None::<InspectContainerOptions>);
@@ -114,13 +124,14 @@ async fn unended(engine: &Engine, what: &str, exec: &ExecInspectResponse) -> Res
     Err(SandboxError::Engine { what: what.to_owned(), source })
 }
 
-/// A command, ended with all it started when this goes out of scope: the engine would let it go on.
+/// A running command. Dropping this value kills the command and every process it started, because the engine would let
+/// them run on.
 struct Running {
     engine: Engine,
     container: String,
     user: Option<String>,
-    /// Inherited by all it starts, and kept over any change of process group: how they are found again. `None` when
-    /// there is nothing to end.
+    /// An environment variable that all child processes inherit, even if they change their process group. It is how
+    /// they are found again. `None` if there is nothing to kill.
     mark: Option<String>,
 }
 
@@ -130,7 +141,7 @@ impl Running {
         Self { engine: engine.clone(), container, user, mark: None }
     }
 
-    /// Starts it and tells what it prints until it has ended; its exit code.
+    /// Starts the command, passes its output to `heard` until it has ended, and returns its exit code.
     async fn follow(
         &mut self,
         engine: &Engine,
@@ -151,6 +162,7 @@ impl Running {
             ..ExecConfig::default()
         };
         let id = engine.call(&what, engine::SLOW, client.create_exec(&exec.container, config)).await?.id;
+        // From here on the process may exist, so that dropping `self` has to kill it.
         self.mark = Some(mark);
         let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await?;
         let StartExecResults::Attached { output: mut stream, mut input } = started else {
@@ -158,10 +170,12 @@ impl Running {
         };
         let feed = async {
             if let Some(bytes) = &exec.input {
-                // A program may end without reading all of it.
+                // A program may end without reading all of its input, so a write error is not a failure.
                 let _ = input.write_all(bytes).await;
                 let _ = input.shutdown().await;
             }
+            // Only the reading branch of the `select!` below may end it. Input that is written does not mean that the
+            // command is done.
             std::future::pending::<()>().await;
         };
         let read = async {
@@ -174,7 +188,8 @@ impl Running {
                     Ok(Some(Ok(LogOutput::StdIn { .. }))) => {}
                     Ok(Some(Err(error))) => return Err(begun(&what, &engine.error(&what, error))),
                     Ok(None) => return Ok(()),
-                    // What it left behind may hold its streams open.
+                    // A process that the command left behind may hold the streams open. Ask the engine if the command
+                    // itself has ended.
                     Err(_) => {
                         let found = engine.call(&what, engine::QUICK, client.inspect_exec(&id)).await;
                         let found = found.map_err(|error| begun(&what, &error))?;
@@ -194,7 +209,7 @@ impl Running {
         Ok(code)
     }
 
-    /// In a task of its own, so that nobody who gives up waiting gives up the killing.
+    /// Kills the command in a separate task, so that a caller that stops waiting does not stop the killing.
     fn kill(&mut self) -> Option<tokio::task::JoinHandle<()>> {
         let mark = self.mark.take()?;
         let (engine, container, user) = (self.engine.clone(), self.container.clone(), self.user.clone());
@@ -209,16 +224,17 @@ impl Drop for Running {
     }
 }
 
-/// How long a program's streams are silent before its process is looked at.
+/// Silence on a command's streams after which the engine is asked if its process still runs.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Ends everything that carries the mark. What could not be ended is logged: the caller's own answer is the
-/// same either way.
+/// Kills every process that carries the mark. A failure is only logged, because the caller's answer is the same either
+/// way.
 async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str) {
     loop {
         match kill_once(engine, container, user.clone(), mark).await {
             Ok(()) => return,
-            // With the container, all that ran in it is gone; but a frozen one thaws, and all of it goes on.
+            // If the container is gone, so are its processes. A frozen container has to be waited for: after the thaw
+            // its processes would go on.
             Err(error) if matches!(engine::refusal(&error), Some(404 | 409)) => {
                 if !is_paused(engine, container).await {
                     return;
@@ -265,10 +281,12 @@ async fn kill_once(
     Ok(())
 }
 
-/// How often a frozen container is looked at in which something is to be ended.
+/// Interval between two looks at a frozen container in which something is to be killed.
 const THAW: Duration = Duration::from_secs(1);
 
-/// Rounds, because a process that forks without end makes new ones while the old are killed.
+/// Shell script that kills every process with the mark. It needs several rounds, because a process that forks without
+/// end creates new ones while the old ones are killed. SIGSTOP comes first so that a process cannot fork between the
+/// two signals.
 const KILL: &str = r#"
 round=0
 while [ $round -lt 50 ]; do
@@ -296,15 +314,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps at most this many bytes.
+    /// Creates a buffer that keeps at most `keep` bytes.
     #[must_use]
     pub fn new(keep: usize) -> Self {
         Self { head: Vec::new(), tail: std::collections::VecDeque::new(), half: keep / 2, total: 0 }
     }
 
-    /// More of it came.
+    /// Adds the next chunk of the output.
     pub fn add(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
+        // The head fills up first. Then the tail keeps the newest bytes and drops its oldest.
         let room = self.half.saturating_sub(self.head.len()).min(bytes.len());
         let (first, rest) = bytes.split_at(room);
         self.head.extend_from_slice(first);
@@ -314,7 +333,7 @@ impl Kept {
         self.tail.extend(rest);
     }
 
-    /// What is kept.
+    /// Returns the bytes that were kept.
     #[must_use]
     pub fn output(self) -> Output {
         Output { head: self.head, tail: self.tail.into(), total: self.total }

@@ -1,4 +1,4 @@
-//! The way out of each failure of a sandbox.
+//! The error kind and the suggested command for each failure of a sandbox.
 
 use crate::error::{Explain, Kind};
 use crate::sandbox::SandboxError;

@@ -1,5 +1,5 @@
-//! What a sandbox has beside its workspace for the program that runs its agent's turns: the program itself, a folder for
-//! what it keeps, one for what it is told.
+//! Mounts that a sandbox gets for the agent program that runs its agent's turns: the program itself, a folder for its
+//! state, and a folder with the files of the turn.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,46 +10,45 @@ use crate::home::Home;
 use crate::sandbox::binds;
 use crate::sandbox::spec::{MountSpec, Source, WORKSPACE_TARGET};
 
-/// Where programs are in a sandbox; read-only.
+/// Folder of the sandbox that holds agent programs, read-only.
 pub const PROGRAMS_TARGET: &str = "/opt/flock";
-/// Where a program keeps what it wants to.
+/// Folder of the sandbox in which an agent program keeps its state.
 pub const STATE_TARGET: &str = "/state";
-/// Where a program finds what flock writes for one turn; read-only.
+/// Folder of the sandbox with the files that flock writes for one turn, read-only.
 pub const TURN_TARGET: &str = "/turn";
 
-/// One of them.
+/// A single mount for an agent program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fitting {
-    /// A file or folder of a program's, which a person installed.
+    /// A file or folder of an agent program that a person installed.
     Part {
-        /// Where it is, with all links followed.
+        /// The path on the host with all symbolic links resolved.
         source: PathBuf,
-        /// Where in the sandbox.
+        /// The path in the sandbox.
         target: String,
-        /// Which file or folder it is and when it was changed: one that was replaced is another, and a mount stays on
-        /// the old.
+        /// Inode and modification time. They change when the file is replaced, and a bind mount would keep showing the
+        /// old file.
         seen: (u64, i64),
     },
-    /// A folder of flock's own that the program may write.
+    /// A folder of flock's home that the program may write to.
     State(PathBuf),
-    /// A folder of flock's own that the program may read.
+    /// A folder of flock's home that the program may only read.
     Turn(PathBuf),
-    /// Something empty of flock's own over something in the workspace.
+    /// An empty file or folder of flock's home, mounted over something in the workspace to hide it.
     Cover {
-        /// The empty file or folder.
         source: PathBuf,
-        /// What it lies over, in the workspace.
+        /// The name in the workspace that it hides.
         name: String,
-        /// Whether it is a folder.
+        /// `true` if it is a folder.
         is_folder: bool,
     },
 }
 
-/// What an agent's sandbox is fitted with, as it is at each look.
+/// A function that returns the current program mounts of an agent's sandbox.
 pub type Fittings = Arc<dyn Fn(&Agent) -> Vec<Fitting> + Send + Sync>;
 
 impl Fitting {
-    /// A part of a program, as it is now; `None` where it is not there.
+    /// Returns the mount for a file or folder of a program, or `None` if it does not exist.
     #[must_use]
     pub fn part(source: &Path, target: String) -> Option<Self> {
         let source = fs_err::canonicalize(source).ok()?;
@@ -57,7 +56,7 @@ impl Fitting {
         Some(Self::Part { source, target, seen: (found.ino(), found.mtime()) })
     }
 
-    /// Which file or folder a part is.
+    /// Returns inode and modification time of a program's part, or `None` for the other kinds.
     #[must_use]
     pub const fn seen(&self) -> Option<(u64, i64)> {
         match self {
@@ -66,14 +65,17 @@ impl Fitting {
         }
     }
 
-    /// As a mount.
+    /// Converts it into a mount.
     ///
     /// # Errors
     ///
-    /// What no sandbox may have; the text completes "may not have …".
+    /// Returns the reason if a part of the program is missing or in a forbidden place of the host. The text completes
+    /// "may not have …".
     pub fn mount(&self, home: &Home, engine_socket: Option<&Path>) -> Result<MountSpec, String> {
         let (source, target, writable) = match self {
             Self::Part { source, target, .. } => {
+                // Only this source was chosen by a person. The other folders are flock's own and always inside its
+                // home, which `forbidden` would reject.
                 let why = match binds::resolve(source) {
                     None => Some("it is not there"),
                     Some(found) => binds::forbidden(home, &found, engine_socket),

@@ -1,5 +1,5 @@
-//! Whether a container is what was asked for. The engine's answer is compared with the specification, field
-//! by field; anything that loosens the container is a finding, and a finding means that it is not used.
+//! Compares a container with its specification. The engine's description of the container is checked field by field.
+//! Every difference that loosens the container is a finding, and a container with findings is not used.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use bollard::models::{ContainerInspectResponse, HostConfig, MountPoint};
 use crate::sandbox::names;
 use crate::sandbox::spec::{ContainerSpec, HELPER_TARGET, MountSpec, Source};
 
-/// What differs between the container and its specification. Empty: it is as confined as was asked for.
+/// Returns the differences between a container and its specification. An empty list means that the container is as
+/// confined as the specification demands.
 #[must_use]
 pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<String> {
     let mut findings = Findings::default();
@@ -23,6 +24,7 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<S
     findings.check("entrypoint", entrypoint == [HELPER_TARGET]);
     findings.check("command", config.cmd.unwrap_or_default().is_empty());
     findings.check("terminal", config.tty != Some(true));
+    // A second attach does not get an answer if the engine closes standard input after the first one.
     findings.check("standard input", config.open_stdin == Some(true) && config.stdin_once != Some(true));
     match &found.host_config {
         Some(host) => host_config(spec, host, &mut findings),
@@ -36,6 +38,7 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<S
 }
 
 fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings) {
+    // Without a chosen runtime the engine fills in the name of its default, which may be any.
     if spec.runtime.is_some() {
         findings.equal("runtime", &host.runtime, &spec.runtime);
     }
@@ -56,6 +59,7 @@ fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings)
     findings.none("links", host.links.as_deref());
     findings.check("sysctls", host.sysctls.as_ref().is_none_or(std::collections::HashMap::is_empty));
     findings.check("ports", host.port_bindings.as_ref().is_none_or(std::collections::HashMap::is_empty));
+    // An empty mode means a separate namespace. The other values share the host's or another container's.
     let namespaces = [("pid", &host.pid_mode), ("uts", &host.uts_mode), ("user", &host.userns_mode)];
     for (name, mode) in namespaces {
         findings.check(&format!("{name} namespace"), mode.as_deref().unwrap_or_default().is_empty());
@@ -71,13 +75,15 @@ fn host_config(spec: &ContainerSpec, host: &HostConfig, findings: &mut Findings)
     let driver = host.log_config.as_ref().and_then(|log| log.typ.as_deref());
     findings.equal("log driver", &driver, &Some("none"));
     let masked = host.masked_paths.as_deref();
+    // Some engines report no lists for the default paths. If there is a list, one well-known entry shows that it was
+    // not replaced.
     findings.check("masked paths", masked.is_none_or(|paths| paths.iter().any(|path| path == "/proc/kcore")));
     let read_only = host.readonly_paths.as_deref();
     findings
         .check("read-only paths", read_only.is_none_or(|paths| paths.iter().any(|path| path == "/proc/sys")));
 }
 
-/// The mounts as a set: the engine reports them in any order.
+/// Compares the mounts as sets, because the engine reports them in any order.
 fn mounts(spec: &ContainerSpec, found: &[MountPoint], findings: &mut Findings) {
     let asked: BTreeSet<MountSpec> = spec.mounts.iter().cloned().collect();
     let mut there = BTreeSet::new();
@@ -88,7 +94,7 @@ fn mounts(spec: &ContainerSpec, found: &[MountPoint], findings: &mut Findings) {
             Some("volume") if mount.driver.as_deref() == Some("local") => {
                 Source::Volume(mount.name.clone().unwrap_or_default())
             }
-            // `/tmp`, which is compared by its options.
+            // `/tmp` is compared by its mount options instead.
             Some("tmpfs") if target == "/tmp" => continue,
             _ => {
                 findings.check(&format!("mount of {target}"), false);
@@ -125,7 +131,8 @@ impl Findings {
     }
 }
 
-/// The specification's hash that a container carries, if it is this home's.
+/// Returns the specification hash in a container's labels. `None` means that the container belongs to another home or
+/// to nobody.
 #[must_use]
 pub fn spec_hash<'a>(owner: &str, labels: &'a std::collections::HashMap<String, String>) -> Option<&'a str> {
     let of_this_home = labels.get(names::LABEL_HOME).is_some_and(|home| home == owner);

@@ -1,4 +1,4 @@
-//! Folders that an agent can write in, opened and listed without following a link.
+//! Opens and lists folders that an agent can write to, without following symbolic links.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -8,21 +8,17 @@ use nix::dir::Dir;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
-/// Opens the folder of this name in another one; a link is refused.
+/// Opens the folder `path` below the folder `at`.
 ///
 /// # Errors
 ///
-/// If it is not there, or something else than a folder.
+/// Fails if the folder does not exist, or if the name is a symbolic link or anything else than a folder.
 pub(super) fn open<P: ?Sized + nix::NixPath>(at: impl AsFd, path: &P) -> io::Result<OwnedFd> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     openat(at, path, flags, Mode::empty()).map_err(io::Error::from)
 }
 
-/// Lists an open folder: the folder to look names up in, and the names.
-///
-/// # Errors
-///
-/// If it can't be read.
+/// Lists an open folder. Returns the folder, to look up names in it, and the names.
 pub(super) fn listed(folder: OwnedFd) -> io::Result<(Dir, Vec<CString>)> {
     let mut dir = Dir::from_fd(folder)?;
     let mut names = Vec::new();

@@ -1,5 +1,5 @@
-//! Where an agent's commands run. [`Sandbox`] is the seam: Docker is behind it today, other engines later,
-//! and no caller knows which.
+//! The place where an agent's commands run. [`Sandbox`] is the interface between flock and a container engine. Docker
+//! is the only engine behind it today, and no caller depends on which engine it is.
 
 pub mod advisory;
 pub mod binds;
@@ -37,119 +37,118 @@ use crate::provider::BoxFuture;
 /// A command to run in an agent's sandbox.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
-    /// Run by `sh -c`.
+    /// The text that `sh -c` runs.
     pub command: String,
-    /// Below `/workspace`; `/workspace` itself where absent.
+    /// A path below `/workspace`. `None` means `/workspace` itself.
     pub workdir: Option<String>,
-    /// On top of the sandbox's own environment.
+    /// Variables added to the sandbox's own environment.
     pub env: Vec<(String, String)>,
-    /// How long it may run. Background jobs have no limit where absent; others get the caller's default.
+    /// The time limit. With `None` a background job has no limit, and any other command gets the caller's default.
     pub timeout: Option<Duration>,
-    /// How much output is kept, in bytes: the first half and the last half.
+    /// The number of output bytes to keep: half of them from the start of the output, half from its end.
     pub keep: usize,
 }
 
-/// Output of a command, bounded: what did not fit is counted, not kept.
+/// The output of a command, with a bound on its size. Bytes that do not fit are counted but not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// The first bytes of stdout and stderr, in the order they came.
+    /// The first bytes of stdout and stderr, in the order they arrived.
     pub head: Vec<u8>,
-    /// The last bytes, where more came than the head holds.
+    /// The last bytes. Empty if the whole output fits into `head`.
     pub tail: Vec<u8>,
-    /// All bytes that came. `total - head - tail` were dropped between the two.
+    /// The number of all bytes printed. `total - head - tail` bytes between the two were dropped.
     pub total: u64,
 }
 
-/// How a command ended.
+/// The way a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with this code.
+    /// The command ended by itself with this exit code.
     Exited(i32),
-    /// By this signal.
+    /// The command was killed by the signal of this number.
     Signalled(i32),
-    /// It ran out of time and was killed with all it had started.
+    /// The command reached its time limit and was killed, together with every process it had started.
     TimedOut,
-    /// The caller gave up; it was killed with all it had started.
+    /// The caller cancelled the command, and it was killed together with every process it had started.
     Cancelled,
 }
 
 /// A command that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// How.
     pub end: End,
-    /// What it printed.
     pub output: Output,
-    /// How long it ran.
+    /// The running time.
     pub took: Duration,
 }
 
 /// A background job of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its id, unique in the sandbox as long as that lives.
+    /// The job's number, unique during the lifetime of the sandbox.
     pub id: u32,
-    /// What it runs.
+    /// The shell text of the job.
     pub command: String,
-    /// How it ended; `None` while it runs.
+    /// The way the job ended, or `None` while it runs.
     pub end: Option<End>,
-    /// Bytes it has printed.
+    /// The number of bytes printed so far.
     pub total: u64,
-    /// How long it has run, or ran.
+    /// The running time so far, or the total running time of a job that has ended.
     pub took: Duration,
 }
 
-/// A program to run in an agent's sandbox for as long as it likes.
+/// A program to run in an agent's sandbox without a time limit.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// The program and its arguments.
     pub command: Vec<String>,
-    /// On top of the sandbox's own environment.
+    /// Variables added to the sandbox's own environment.
     pub env: Vec<(String, String)>,
-    /// Its standard input, which ends with it.
+    /// The whole standard input, which is closed after these bytes.
     pub input: bytes::Bytes,
 }
 
-/// A piece of what a program prints.
+/// A chunk of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// To its standard output.
+    /// A chunk of standard output.
     Out(&'a [u8]),
-    /// To its standard error.
+    /// A chunk of standard error.
     Err(&'a [u8]),
 }
 
-/// What can be done with background jobs.
+/// A request about an agent's background jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobRequest {
-    /// All of them.
+    /// Lists all jobs.
     List,
-    /// One job and what it printed since the last poll.
+    /// Returns one job and the output printed since the last poll.
     Poll(u32),
-    /// One job and the output that is kept of it.
+    /// Returns one job and all of its output that is kept.
     Log(u32),
-    /// Write to its standard input.
+    /// Writes these bytes to a job's standard input.
     Write(u32, Vec<u8>),
-    /// End it and all it started.
+    /// Kills a job and every process it started.
     Kill(u32),
 }
 
-/// What came of a [`JobRequest`].
+/// The reply to a [`JobRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobReply {
-    /// The jobs asked for; for `List` all of them, else one.
+    /// All jobs for `List`, otherwise the one job of the request.
     pub jobs: Vec<Job>,
-    /// Output, for `Poll` and `Log`.
+    /// The output for `Poll` and `Log`, otherwise empty.
     pub output: Output,
 }
 
-/// Where agents' commands run.
+/// The container engine's side of running agents' commands.
 pub trait Sandbox: Send + Sync {
-    /// Makes the agent's sandbox if it is not there, mends it if it differs from its specification, and
-    /// returns once a probe inside has found it confined.
+    /// Makes sure that the agent's sandbox exists, matches its specification and is confined.
+    ///
+    /// The sandbox is created if it is missing and repaired if it differs from its specification. The future resolves
+    /// after a probe inside the sandbox has found it confined.
     fn ensure<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
 
-    /// Runs a command to its end.
+    /// Runs a command and waits for its end.
     fn run<'a>(
         &'a self,
         agent: &'a AgentId,
@@ -157,18 +156,17 @@ pub trait Sandbox: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Outcome, SandboxError>>;
 
-    /// Starts a background job.
     fn spawn<'a>(&'a self, agent: &'a AgentId, command: Command) -> BoxFuture<'a, Result<Job, SandboxError>>;
 
-    /// Asks about background jobs.
+    /// Lists, reads, writes to or kills background jobs.
     fn jobs<'a>(
         &'a self,
         agent: &'a AgentId,
         request: JobRequest,
     ) -> BoxFuture<'a, Result<JobReply, SandboxError>>;
 
-    /// Runs a program to its end, in `/workspace`, and gives its exit code. Dropping the future ends it with all it has
-    /// started; another run of the same agent waits for that.
+    /// Runs a program in `/workspace`, waits for its end and returns its exit code. Dropping the future kills the
+    /// program and every process it started. The next run of the same agent waits until they are gone.
     fn attend<'a>(
         &'a self,
         _agent: &'a AgentId,
@@ -179,129 +177,117 @@ pub trait Sandbox: Send + Sync {
         Box::pin(async { Err(SandboxError::NotStarted { reason }) })
     }
 
-    /// Removes the agent's sandbox; nothing to remove is fine.
+    /// Removes the agent's sandbox. It is not an error if there is none.
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
 
-    /// Freezes the agent's sandbox: what runs in it stands still, and new calls fail with
-    /// [`SandboxError::Frozen`] until [`Sandbox::resume`]. A sandbox that is not there is not made meanwhile.
-    /// It holds for this process; who wants more does it again after a restart.
+    /// Freezes the agent's sandbox: its processes are suspended, and new calls fail with [`SandboxError::Frozen`] until
+    /// [`Sandbox::resume`]. A missing sandbox is not created while the agent is frozen.
+    ///
+    /// The freeze is remembered by this process only. A caller that wants it to outlive a restart has to repeat it.
     fn pause<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
 
-    /// Thaws it: what stood still goes on. A command whose time ran out meanwhile is ended.
+    /// Thaws the agent's sandbox, and its processes continue. A command whose time limit passed while it was frozen is
+    /// ended.
     fn resume<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>>;
 
-    /// Freezes all sandboxes at once, those of later agents too.
+    /// Freezes all sandboxes at once, including those of agents added later.
     fn pause_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
 
-    /// Thaws all, those that were frozen one by one too.
+    /// Thaws all sandboxes, including those that were frozen one by one.
     fn resume_all(&self) -> BoxFuture<'_, Result<(), SandboxError>>;
 }
 
-/// Why a sandbox did not do its work.
+/// An error of a sandbox or of its engine.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The agent has no sandbox by its configuration.
+    /// The agent's configuration turns the sandbox off.
     #[error("agent {0} has no sandbox: its sandbox.mode is \"off\"")]
     Off(AgentId),
-    /// No engine answers.
+    /// No engine answers, or it does not answer in time.
     #[error("the Docker engine at {endpoint} does not answer")]
     Unavailable {
-        /// Where it was looked for.
+        /// The address that was tried, such as `unix:///var/run/docker.sock`.
         endpoint: String,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The engine refuses this user.
+    /// The engine's socket refuses the user that runs flock.
     #[error("the Docker engine at {endpoint} refuses this user")]
     Denied {
-        /// Where it is.
+        /// The address that was tried.
         endpoint: String,
     },
-    /// An image is not there and can't be had.
+    /// An image is missing and could not be pulled or built.
     #[error("the image {image} is not there")]
     NoImage {
-        /// Its name.
         image: String,
     },
-    /// The engine does not know the runtime that was chosen.
+    /// The engine does not know the OCI runtime that the agent's configuration names.
     #[error("the Docker engine knows no runtime {runtime:?}, which agent {agent} is to be run by")]
     NoRuntime {
-        /// Whose.
         agent: AgentId,
-        /// Its name.
+        /// The runtime's name in `sandbox.docker.runtime`.
         runtime: String,
     },
-    /// The sandbox is not as confined as it must be: it refuses to run anything.
+    /// The sandbox is not confined as its specification demands, so nothing may run in it.
     #[error("the sandbox of {agent} is not confined: {finding}")]
     NotConfined {
-        /// Whose.
         agent: AgentId,
-        /// What the inspection or the probe found.
+        /// The difference found by the inspection, or the open wall found by the probe.
         finding: String,
     },
-    /// The configuration asks for what no sandbox may have.
+    /// The configuration or an approval asks for something that no sandbox may have.
     #[error("the sandbox of {agent} may not have {what}")]
     Refused {
-        /// Whose.
         agent: AgentId,
-        /// As in `a bind of /var/run/docker.sock`.
+        /// The refused thing, for example `a bind of /var/run/docker.sock`.
         what: String,
-        /// Whether it is something that it asked for and was granted.
+        /// `true` if an approval granted it, `false` if the configuration asks for it.
         granted: bool,
     },
-    /// No such agent in the configuration.
+    /// The configuration has no agent of this id.
     #[error("there is no agent {0}")]
     Unknown(AgentId),
-    /// A container of the same name that this home did not make. It is left alone.
+    /// A container has the expected name but was not made by this home. It is left alone.
     #[error("the container {name} is not of this home")]
     Foreign {
-        /// Its name.
         name: String,
     },
-    /// No such background job.
+    /// The agent has no background job of this number.
     #[error("there is no job {0}")]
     NoJob(u32),
-    /// A background job that ended with the container it ran in: another one had to be made.
+    /// The background job ended because its container was replaced by a new one.
     #[error("job {id} ({command}) has ended: its sandbox was made anew, with changed settings")]
     JobEnded {
-        /// Its id.
         id: u32,
-        /// What it ran.
+        /// The shell text of the job.
         command: String,
     },
-    /// A command could not be started.
     #[error("failed to start the command: {reason}")]
     NotStarted {
-        /// As in `can't enter the folder "/workspace/x"`.
+        /// The reason, for example `can't enter the folder "/workspace/x"`.
         reason: String,
     },
-    /// The agent is frozen: nothing runs until it is thawed.
+    /// The agent is frozen, so nothing runs until it is thawed.
     #[error("the sandbox of {0} is frozen")]
     Frozen(AgentId),
-    /// The helper inside broke the protocol or went away.
+    /// The helper inside the sandbox broke the protocol or closed its streams.
     #[error("the sandbox of {agent} stopped answering: {reason}")]
     Lost {
-        /// Whose.
         agent: AgentId,
-        /// What was seen.
+        /// A description of the broken frame or of the lost connection.
         reason: String,
     },
-    /// A folder or file of the host could not be prepared.
     #[error("failed to prepare {}", path.display())]
     Host {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The engine answered with an error.
     #[error("Docker failed to {what}")]
     Engine {
-        /// As in `create flock-sbx-coder`.
+        /// The attempted action, for example `create flock-sbx-coder`. It completes "Docker failed to …".
         what: String,
-        /// Its answer.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

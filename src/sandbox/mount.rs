@@ -1,6 +1,6 @@
-//! Folders and files of the host that a person approved for an agent: mounted read-only at `/mnt/<name>`. An
-//! approval is for a path as it was then. What it is now is looked at again whenever a container is made, and
-//! some of the host is never given away, approved or not.
+//! Folders and files of the host that a person approved for an agent. They are mounted read-only at `/mnt/<name>`. An
+//! approval is for a path as it was at that time, so the path is checked again whenever a container is made. Some paths
+//! of the host are never mounted, approved or not.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -10,37 +10,37 @@ use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::binds::{self, Resolved};
 
-/// Where in the sandbox mounts are.
+/// The folder of the sandbox that holds the mounts.
 pub const TARGET: &str = "/mnt";
 
 /// A mount that a person approved for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovedMount {
-    /// The folder or file of the host, with all links followed at the time of the approval.
+    /// The folder or file of the host, with all symbolic links resolved at the time of the approval.
     pub source: PathBuf,
-    /// Its name below [`TARGET`].
+    /// The mount's name below [`TARGET`].
     pub name: String,
 }
 
-/// The mounts approved for an agent, as they are at each look.
+/// A function that returns the mounts currently approved for an agent.
 pub type ApprovedMounts = Arc<dyn Fn(&AgentId) -> Vec<ApprovedMount> + Send + Sync>;
 
-/// The mounts of one sandbox and what they are judged by.
+/// The mounts of one sandbox and the facts they are checked against.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mounts {
-    /// What was approved.
     pub approved: Vec<ApprovedMount>,
-    /// The folders below which mounts may be.
+    /// The folders of the host below which mounts are allowed. No mount is allowed if there are none.
     pub roots: Vec<PathBuf>,
-    /// All agents' workspaces: what is in one can be changed by its agent at any moment.
+    /// The workspaces of all agents. No mount may overlap them, because an agent can change its workspace at any
+    /// moment.
     pub workspaces: Vec<PathBuf>,
-    /// Home folders of people.
+    /// The home folders of people, which hold their keys.
     pub homes: Vec<PathBuf>,
 }
 
 impl Mounts {
-    /// What is approved for an agent, with what this configuration says about it. The same for all agents
-    /// without a mount, whatever the configuration says.
+    /// Combines the approved mounts of an agent with the configuration. Without a mount the result is the same for
+    /// every configuration.
     #[must_use]
     pub fn new(config: &Config, approved: Vec<ApprovedMount>) -> Self {
         if approved.is_empty() {
@@ -54,12 +54,12 @@ impl Mounts {
         }
     }
 
-    /// The sources and targets of all mounts.
+    /// Checks all mounts and returns their sources and targets.
     ///
     /// # Errors
     ///
-    /// Why one of them is refused; the text completes "may not have …". One refused is all refused: an agent
-    /// that lacks what it was given would work on something else.
+    /// Returns the reason why one of them is refused. The text completes "may not have …". One refused mount refuses
+    /// the sandbox, because an agent that lacks data it was given would work on something else.
     pub fn decide(
         &self,
         home: &Home,
@@ -99,6 +99,7 @@ impl Mounts {
             return Err(why);
         }
         let meets = |other: &PathBuf| {
+            // A path that does not exist yet is compared as written.
             let other = resolve(other).map_or_else(|| other.clone(), |found| found.path);
             path.starts_with(&other) || other.starts_with(path)
         };
@@ -112,6 +113,7 @@ impl Mounts {
         }
         let roots: Vec<PathBuf> =
             self.roots.iter().filter_map(|root| resolve(root)).map(|root| root.path).collect();
+        // A mount root itself is refused as well as a folder above it: an approval has to name something inside.
         if roots.iter().any(|root| root.starts_with(path)) {
             return Err("it is or holds a whole folder of plugins.entries.flock.config.mountRoots");
         }
@@ -122,7 +124,7 @@ impl Mounts {
     }
 }
 
-/// Whether a text can be the name of a mount.
+/// Returns `true` if the text can be the name of a mount.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     name.len() <= 64
@@ -130,13 +132,14 @@ pub fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
 }
 
-/// Why a path of the host is never mounted, by its name alone, if it is one of those.
+/// Returns the reason why a path of the host is never mounted, judged by its name alone, or `None` if nothing is wrong.
 #[must_use]
 pub fn denied(path: &Path) -> Option<&'static str> {
     let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !path.is_absolute() || !plain {
         return Some("it is not a plain absolute path");
     }
+    // Both directions count: a folder inside a system folder, and a folder such as `/var` that contains one.
     if SYSTEM.iter().any(|system| path.starts_with(system) || Path::new(system).starts_with(path)) {
         return Some("it is, holds or is in a part of the host's system");
     }
@@ -152,17 +155,18 @@ pub fn denied(path: &Path) -> Option<&'static str> {
     (key || SECRETS.iter().any(holds)).then_some("it is or holds a person's keys")
 }
 
-/// Whether a file is a key by its name.
+/// Returns `true` if a file of this name is a key.
 fn is_key(name: &str) -> bool {
+    // Public keys may be mounted, and so may the `.env` templates that projects publish.
     name.starts_with("id_") && !name.ends_with(".pub")
         || [".pem", ".key", ".p12", ".pfx"].iter().any(|end| name.ends_with(end))
         || name == ".env"
         || name.starts_with(".env.") && ![".env.example", ".env.sample", ".env.template"].contains(&name)
 }
 
-/// Whether there is something within a folder that keeps keys. Looks `DEPTH` folders deep and at the first
-/// `MAX_LOOKED_AT` names; links are not followed, because a mount does not follow them out either. What can't
-/// be read counts as nothing.
+/// Returns `true` if a folder contains keys, judged by names. The search goes `DEPTH` folders deep and looks at the
+/// first `MAX_LOOKED_AT` names. It does not follow symbolic links, because a mount does not follow them out of the
+/// folder either. A folder that cannot be read counts as empty.
 #[must_use]
 pub fn holds_keys(path: &Path) -> bool {
     let mut left = MAX_LOOKED_AT;
@@ -188,18 +192,18 @@ pub fn holds_keys(path: &Path) -> bool {
     false
 }
 
-/// How many folders deep keys are looked for.
+/// Depth in folders of the search for keys.
 const DEPTH: usize = 4;
-/// How many names are looked at for keys.
+/// Limit on the number of names that the search looks at.
 const MAX_LOOKED_AT: usize = 50_000;
 
-/// The host, and what runs on it.
+/// Folders of the host's operating system and of the services that run on it.
 const SYSTEM: [&str; 18] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/nix", "/proc", "/root", "/run", "/sbin",
     "/snap", "/sys", "/usr", "/var/lib", "/var/log", "/var/run",
 ];
 
-/// Where programs keep what lets somebody in, below a home folder and wherever else they lie.
+/// Files and folders in which programs keep credentials, below a home folder or anywhere else.
 const SECRETS: [&str; 28] = [
     ".ssh",
     ".aws",
@@ -223,7 +227,8 @@ const SECRETS: [&str; 28] = [
     ".npmrc",
     ".pypirc",
     ".cargo/credentials.toml",
-    // Of agent programs: what each says itself (`Program::logins`), which a test holds this to.
+    // Login folders of the agent programs. Each program names its own in `Program::logins`, and a test compares them
+    // with this list.
     ".claude",
     ".claude.json",
     ".codex",

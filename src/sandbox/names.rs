@@ -1,5 +1,5 @@
-//! The names and labels of what a home owns in an engine. Every name ends in the home's suffix, so two homes
-//! never meet; the label tells whose a thing is, whatever its name.
+//! Names and labels of everything that a home owns in an engine. Every name ends in the home's suffix, so the names of
+//! two homes never collide. The label, not the name, tells which home owns a thing.
 
 use std::collections::HashMap;
 
@@ -20,43 +20,43 @@ pub const LABEL_RECIPE: &str = "flock.recipe";
 /// Label: the request and step that a build container was made for.
 pub const LABEL_BUILD: &str = "flock.build";
 
-/// The agent's container.
+/// Returns the name of the agent's container.
 #[must_use]
 pub fn sandbox(home: &Home, agent: &AgentId) -> String {
     format!("flock-sbx-{agent}{}", home.suffix())
 }
 
-/// The container that writes the Nix store.
+/// Returns the name of the container that writes the Nix store. In spite of the name no daemon runs in it.
 #[must_use]
 pub fn store(home: &Home) -> String {
     format!("flock-nix-daemon{}", home.suffix())
 }
 
-/// The volume of the Nix store.
+/// Returns the name of the volume that holds the Nix store.
 #[must_use]
 pub fn store_volume(home: &Home) -> String {
     format!("flock-nix{}", home.suffix())
 }
 
-/// The volume in which builds of packages write, a folder each.
+/// Returns the name of the volume for package builds. Each build writes to its own folder in it.
 #[must_use]
 pub fn build_volume(home: &Home) -> String {
     format!("flock-nix-builds{}", home.suffix())
 }
 
-/// A container in which a package is evaluated or built.
+/// Returns the name of a container in which a package is evaluated or built.
 #[must_use]
 pub fn build(home: &Home, id: &str) -> String {
     format!("flock-nix-build-{id}{}", home.suffix())
 }
 
-/// The value of [`LABEL_HOME`].
+/// Returns the value of [`LABEL_HOME`].
 #[must_use]
 pub fn owner(home: &Home) -> String {
     home.root().to_string_lossy().into_owned()
 }
 
-/// The filter that finds exactly what this home owns.
+/// Returns the engine's filter for exactly the things that this home owns.
 #[must_use]
 pub fn owned(home: &Home) -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![format!("{LABEL_HOME}={}", owner(home))])])

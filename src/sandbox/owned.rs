@@ -1,5 +1,5 @@
-//! All that a home owns in an engine: listed by one call, stopped and removed together. What does not carry
-//! the home's label is never touched, whatever its name.
+//! Lists, stops and removes all containers of a home. A container without the home's label is never touched, whatever
+//! its name is.
 
 use bollard::models::ContainerSummary;
 use bollard::query_parameters::{
@@ -15,45 +15,39 @@ use crate::sandbox::{SandboxError, names};
 /// A container of a home, as the engine lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// The agent it belongs to; `None` for the store's.
+    /// The agent it belongs to. `None` for the containers of the store and of builds.
     pub agent: Option<String>,
     /// The request and step that a build container was made for.
     pub build: Option<String>,
-    /// As in `running` or `exited`.
+    /// The engine's state, for example `running` or `exited`.
     pub state: String,
-    /// As in `Up 3 minutes`.
+    /// The engine's description, for example `Up 3 minutes`.
     pub status: String,
-    /// When it was made, in milliseconds since the epoch.
+    /// Creation time in Unix milliseconds.
     pub created_at: i64,
-    /// The hash of its specification.
+    /// The hash of the specification it was made from. Empty if it has no such label.
     pub spec: String,
-    /// The OCI runtime that was chosen for it; `None` is the engine's default.
+    /// The OCI runtime chosen in the configuration. `None` for the engine's default.
     pub runtime: Option<String>,
 }
 
 impl Container {
-    /// Whether there are processes in it: it runs or is frozen.
+    /// Returns `true` if the container has processes, running or frozen.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.state == "running" || self.is_frozen()
     }
 
-    /// Whether its processes stand still.
+    /// Returns `true` if its processes are suspended.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.state == "paused"
     }
 }
 
-/// The containers of a home, by name, from one call.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
+/// Returns all containers of a home, sorted by name, with a single call to the engine.
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     let client = engine.client()?;
     let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
@@ -63,21 +57,14 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, Sandbo
     Ok(containers)
 }
 
-/// The names of this home's containers that run.
-///
-/// # Errors
-///
-/// As [`list`].
+/// Returns the names of this home's containers that run or are frozen.
 pub async fn running(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let containers = list(engine, home).await?;
     Ok(containers.into_iter().filter(Container::is_running).map(|container| container.name).collect())
 }
 
-/// Stops a container: asks it, and kills it when it does not stop.
-///
-/// # Errors
-///
-/// If the engine refuses. That it is not there, or stopped already, is none.
+/// Stops a container with its stop signal, and kills it if it does not end within 5 seconds. It is not an error if the
+/// container is missing or stopped already.
 pub async fn stop(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let options = StopContainerOptionsBuilder::default().t(GRACE).build();
@@ -85,35 +72,33 @@ pub async fn stop(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     engine.find(&what, engine::SLOW, client.stop_container(name, Some(options))).await.map(drop)
 }
 
-/// Ends all containers of a home at once.
+/// Kills all containers of a home at the same time.
 ///
 /// # Errors
 ///
-/// The first failure; the others are still stopped.
+/// Returns the first failure. The other containers are killed all the same.
 pub async fn stop_all(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
     let containers = list(engine, home).await?;
+    // Everything else may hold processes: paused and restarting containers, too.
     let running =
         containers.iter().filter(|container| container.state != "exited" && container.state != "created");
     let ended = future::join_all(running.map(|container| kill(engine, &container.id))).await;
     ended.into_iter().collect()
 }
 
-/// Removes all containers of a home at once.
+/// Removes all containers of a home at the same time.
 ///
 /// # Errors
 ///
-/// The first failure; the others are still removed.
+/// Returns the first failure. The other containers are removed all the same.
 pub async fn remove_all(engine: &Engine, home: &Home) -> Result<(), SandboxError> {
     let containers = list(engine, home).await?;
     let removed = future::join_all(containers.iter().map(|container| remove(engine, &container.id))).await;
     removed.into_iter().collect()
 }
 
-/// Ends a container's processes. Nothing in a sandbox waits for a polite signal: the helper has no state.
-///
-/// # Errors
-///
-/// As [`Engine::call`]; a container that is gone or does not run is fine.
+/// Kills a container's processes. SIGKILL is enough, because the helper keeps no state that it would have to save. It
+/// is not an error if the container is missing or does not run.
 pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
@@ -121,29 +106,23 @@ pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> 
     settled(engine.find(&what, engine::SLOW, client.kill_container(container, Some(options))).await)
 }
 
-/// Makes all processes of a container stand still.
-///
-/// # Errors
-///
-/// As [`Engine::call`]; a container that is gone, does not run, or is frozen already is fine.
+/// Suspends all processes of a container. It is not an error if the container is missing, does not run or is frozen
+/// already.
 pub async fn freeze(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("freeze {container}");
     settled(engine.find(&what, engine::SLOW, client.pause_container(container)).await)
 }
 
-/// Lets them go on.
-///
-/// # Errors
-///
-/// As [`freeze`]; a container that is not frozen is fine.
+/// Resumes all processes of a container. It is not an error if the container is missing or not frozen.
 pub async fn thaw(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("thaw {container}");
     settled(engine.find(&what, engine::SLOW, client.unpause_container(container)).await)
 }
 
-/// 409 is the engine's word for "it is as you want it, or there is nothing to do it to".
+/// Treats status 409 as success. The engine answers 409 if the container is in the wanted state already, or in a state
+/// in which there is nothing to do.
 fn settled(answer: Result<Option<()>, SandboxError>) -> Result<(), SandboxError> {
     match answer {
         Err(error) if engine::refusal(&error) == Some(409) => Ok(()),
@@ -151,22 +130,19 @@ fn settled(answer: Result<Option<()>, SandboxError>) -> Result<(), SandboxError>
     }
 }
 
-/// Removes a container, running or not.
-///
-/// # Errors
-///
-/// As [`Engine::call`]; a container that is gone is fine.
+/// Removes a container, running or not. It is not an error if the container is missing. If somebody else is removing it
+/// already, the function waits until it is gone.
 pub async fn remove(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("remove {container}");
     let limit = std::time::Instant::now() + engine::SLOW;
     loop {
-        // With the volumes that have no name: nobody else can find them.
+        // `v` also removes the container's anonymous volumes. Without a name nobody could find them later.
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         let removed = client.remove_container(container, Some(options));
         match engine.find(&what, engine::SLOW, removed).await {
             Ok(_) => return Ok(()),
-            // Somebody else removes it already: wait until it is gone.
+            // Another process is removing the container. Poll until it is gone.
             Err(error) if engine::refusal(&error) == Some(409) && std::time::Instant::now() < limit => {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
@@ -178,6 +154,7 @@ pub async fn remove(engine: &Engine, container: &str) -> Result<(), SandboxError
 impl From<ContainerSummary> for Container {
     fn from(found: ContainerSummary) -> Self {
         let labels = found.labels.unwrap_or_default();
+        // The engine writes names with a leading slash and the creation time in seconds.
         let name = found.names.unwrap_or_default().into_iter().next().unwrap_or_default();
         Self {
             id: found.id.unwrap_or_default(),

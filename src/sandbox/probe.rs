@@ -1,4 +1,4 @@
-//! What a probe inside a sandbox found, and when: what `status` shows, and what is refused.
+//! The result of a probe inside a sandbox. `flock status` shows it, and a sandbox with findings is refused.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 use crate::sandbox::helper::{Expected, ProbeReport};
 
-/// A probe's result with its time.
+/// The result of a probe and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// When, in milliseconds since the epoch.
+    /// Time of the probe in Unix milliseconds.
     pub at: i64,
-    /// What it found open that must be closed. Empty: the sandbox is confined.
+    /// Ways out that the probe found open. Empty if the sandbox is confined.
     pub findings: Vec<String>,
-    /// How long it looked.
+    /// The duration of the probe.
     pub took: Duration,
 }
 
 impl Probed {
-    /// The result of a probe that has just ended.
+    /// Builds the result of a probe that has just ended.
     #[must_use]
     pub fn now(report: &ProbeReport, expected: &Expected<'_>) -> Self {
         Self {
@@ -29,17 +29,17 @@ impl Probed {
         }
     }
 
-    /// Whether it found the sandbox confined.
+    /// Returns `true` if the probe found the sandbox confined.
     #[must_use]
     pub fn is_confined(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// An error unless it is confined.
+    /// Returns an error unless the sandbox is confined.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::NotConfined`] with the first finding, and how many more there are.
+    /// Returns [`SandboxError::NotConfined`] with the first finding and the number of the others.
     pub fn verdict(&self, agent: &AgentId) -> Result<(), SandboxError> {
         let Some(first) = self.findings.first() else { return Ok(()) };
         let finding = match self.findings.len() - 1 {

@@ -1,28 +1,30 @@
-//! The system calls of a sandbox. flock brings a profile of its own: an engine's default depends on its version, and some
-//! engines have none.
+//! The seccomp profile of a sandbox. flock brings its own profile, because an engine's default depends on the engine's
+//! version and some engines have none.
 //!
-//! It is an allow-list, and allows nothing that Docker's default of May 2026 (github.com/moby/profiles, 3c28324) refuses to a
-//! container without capabilities; what that allows is in `seccomp_docker.txt`, for the test. Beyond that it refuses
+//! The profile is an allow-list. It allows nothing that Docker's default of May 2026 (github.com/moby/profiles,
+//! 3c28324) refuses to a container without capabilities. The calls allowed by that default are listed in
+//! `seccomp_docker.txt`, for the test. In addition flock's profile refuses:
 //!
-//! - sockets of other families than the four that programs need, so `AF_VSOCK` and `AF_ALG`;
-//! - the setuid and setgid bits wherever a mode is given: a workspace is a folder of the host, where a program with such a
-//!   bit would give its rights to any local user;
-//! - `openat2`, whose mode lies in memory where a filter can't look. It says "no such call", on which programs fall back to
-//!   `openat`; so does `clone3`, for the flags of new namespaces;
-//! - programs of other architectures, 32-bit ones too: their calls have other numbers.
+//! - sockets of all families except the four that programs need. `AF_VSOCK` and `AF_ALG` are among the refused ones.
+//! - the setuid and setgid bits in every mode argument. A workspace is a folder of the host, where a program with such
+//!   a bit would give its rights to any local user.
+//! - `openat2`, because its mode lies in memory that a filter cannot read. The call fails with "no such call"
+//!   (`ENOSYS`), on which programs fall back to `openat`. `clone3` fails the same way, because of its flags for new
+//!   namespaces.
+//! - programs of other architectures, 32-bit ones included, because their system calls have other numbers.
 
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-/// The profile in the form that Docker's API takes it.
+/// Returns the profile as JSON in the form that Docker's API takes.
 #[must_use]
 pub fn profile() -> &'static str {
     static PROFILE: LazyLock<String> = LazyLock::new(|| document().to_string());
     &PROFILE
 }
 
-/// The profile as an option of a container's security.
+/// Returns the profile as a security option of a container.
 #[must_use]
 pub fn option() -> String {
     format!("seccomp={}", profile())
@@ -31,17 +33,21 @@ pub fn option() -> String {
 fn document() -> Value {
     let plain: Vec<&str> = ALLOWED.split_ascii_whitespace().collect();
     let mut rules = vec![json!({"names": plain, "action": ALLOW})];
+    // Each rule holds a single condition. Several rules for one call are alternatives, so a list of values needs a rule
+    // for each value.
     rules.extend(FAMILIES.map(|family| allowed_if("socket", &[], &equal(0, family))));
     rules.extend(PERSONALITIES.map(|persona| allowed_if("personality", &[], &equal(0, persona))));
     rules.push(allowed_if("clone", &[], &none_of(0, NAMESPACES)));
     for (calls, mode) in MODES {
         rules.push(allowed_if(calls[0], &calls[1..], &none_of(mode, SET_ID)));
     }
-    // The mode counts only where a file may be made; elsewhere it is whatever was in the register.
+    // The mode argument is meaningful only if the call may create a file. Otherwise the register holds an arbitrary
+    // value. So a call passes if it cannot create a file or if its mode has no such bit.
     for (call, flags) in [("open", 1), ("openat", 2)] {
         rules.push(allowed_if(call, &[], &none_of(flags, MAKES_A_FILE)));
         rules.push(allowed_if(call, &[], &none_of(flags + 1, SET_ID)));
     }
+    // `ENOSYS` and not `EPERM`: only on "no such call" do programs fall back to the older call.
     rules.push(json!({"names": ["clone3", "openat2"], "action": ERRNO, "errnoRet": ENOSYS}));
     let mut document = json!({"defaultAction": ERRNO, "defaultErrnoRet": EPERM, "syscalls": rules});
     if let Some(architecture) = ARCHITECTURE {
@@ -59,7 +65,7 @@ fn equal(argument: u32, value: u64) -> Value {
     json!({"index": argument, "value": value, "op": "SCMP_CMP_EQ"})
 }
 
-/// That an argument has none of these bits.
+/// Returns the condition that an argument has none of these bits.
 fn none_of(argument: u32, bits: u64) -> Value {
     json!({"index": argument, "value": bits, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"})
 }
@@ -69,7 +75,7 @@ const ERRNO: &str = "SCMP_ACT_ERRNO";
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 
-/// The only architecture whose calls are looked up; programs of another one are killed.
+/// The only architecture whose calls are listed here. Programs of any other architecture are killed.
 const ARCHITECTURE: Option<&str> = if cfg!(target_arch = "x86_64") {
     Some("SCMP_ARCH_X86_64")
 } else if cfg!(target_arch = "aarch64") {
@@ -78,23 +84,23 @@ const ARCHITECTURE: Option<&str> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// `AF_UNIX`, `AF_INET`, `AF_INET6` and, with which the C library lists interfaces, `AF_NETLINK`.
+/// `AF_UNIX`, `AF_INET`, `AF_INET6` and `AF_NETLINK`. The C library needs the last one to list network interfaces.
 const FAMILIES: [u64; 4] = [1, 2, 10, 16];
-/// `PER_LINUX`, `PER_LINUX32`, each with `UNAME26`, and the question which it is.
+/// `PER_LINUX` and `PER_LINUX32`, each with and without `UNAME26`, and the value that asks for the current personality.
 const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
-/// `CLONE_NEWNS`, `NEWCGROUP`, `NEWUTS`, `NEWIPC`, `NEWUSER`, `NEWPID` and `NEWNET`.
+/// `CLONE_NEWNS`, `CLONE_NEWCGROUP`, `CLONE_NEWUTS`, `CLONE_NEWIPC`, `CLONE_NEWUSER`, `CLONE_NEWPID` and
+/// `CLONE_NEWNET`.
 const NAMESPACES: u64 = 0x7e02_0000;
-/// `S_ISUID` and `S_ISGID`.
 const SET_ID: u64 = 0o6000;
-/// `O_CREAT` and the kernel's own bit of `O_TMPFILE`.
+/// `O_CREAT` and the bit that only `O_TMPFILE` sets.
 const MAKES_A_FILE: u64 = 0o100 | 0o20_000_000;
-/// Calls that always take a mode, by the number of that argument.
+/// Calls that always take a mode, with the index of the mode argument.
 const MODES: [(&[&str], u32); 2] = [
     (&["chmod", "creat", "fchmod", "mkdir", "mknod"], 1),
     (&["fchmodat", "fchmodat2", "mkdirat", "mknodat"], 2),
 ];
 
-/// Calls that are allowed with any argument. One that an engine or the architecture does not know is passed over.
+/// Calls that are allowed with any arguments. Names that the engine or the architecture does not know are skipped.
 const ALLOWED: &str = "
     accept accept4 access adjtimex alarm arch_prctl bind brk cachestat capget capset chdir chown clock_adjtime
     clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range dup dup2 dup3
@@ -132,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// The rules that name a call.
+    /// Returns the rules that name a call.
     fn rules(call: &str) -> Vec<Value> {
         let names = |rule: &Value| rule["names"].as_array().unwrap().iter().any(|name| name == call);
         document()["syscalls"].as_array().unwrap().iter().filter(|rule| names(rule)).cloned().collect()
@@ -223,10 +229,10 @@ mod tests {
         assert_eq!(names.len(), count);
     }
 
-    /// What Docker's default allows a container without capabilities.
+    /// The calls that Docker's default profile allows to a container without capabilities.
     const DOCKERS: &str = include_str!("seccomp_docker.txt");
 
-    /// The names of the sections that are chosen by their titles.
+    /// Returns the names in the sections whose titles `is_chosen` accepts.
     fn dockers(is_chosen: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
         let mut is_in = false;
         let mut names = BTreeSet::new();
@@ -258,7 +264,7 @@ mod tests {
                 let argument = &rule["args"][0];
                 let value = argument["value"].as_u64().unwrap();
                 let is_within = match name {
-                    // Neither AF_ALG nor AF_VSOCK.
+                    // All families except 38 (`AF_ALG`) and 40 (`AF_VSOCK`).
                     "socket" => argument["op"] == "SCMP_CMP_EQ" && (value < 38 || value == 39 || value > 40),
                     "personality" => {
                         argument["op"] == "SCMP_CMP_EQ"

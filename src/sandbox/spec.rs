@@ -1,5 +1,5 @@
-//! What an agent's container is, as an allow-list: nothing that is not a field here can be asked of the
-//! engine. The same agent, image and files always give the same specification and so the same hash.
+//! The specification of an agent's container, written as an allow-list: flock can ask the engine only for what is a
+//! field here. The same agent, image and files always give the same specification and the same hash.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,134 +20,131 @@ use crate::sandbox::fitting::Fitting;
 use crate::sandbox::mount::{self, Mounts};
 use crate::sandbox::{SandboxError, names, seccomp};
 
-/// Where the helper is in the sandbox.
+/// Path of the helper program in the sandbox.
 pub const HELPER_TARGET: &str = "/flock-helper";
-/// Where the workspace is in the sandbox.
+/// Path of the workspace in the sandbox.
 pub const WORKSPACE_TARGET: &str = "/workspace";
-/// The files that say who an agent is; it can read them and not change them.
+/// Names of the files that describe an agent. The agent can read them but not change them.
 pub const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
-/// The most memory in bytes where the configuration says nothing.
+/// Memory limit in bytes if the configuration sets none.
 const MEMORY: u64 = 2 << 30;
-/// The most thousandths of a core where it says nothing.
+/// CPU limit in thousandths of a core if the configuration sets none.
 const CPU_MILLIS: u64 = 2000;
 const TMP_BYTES: u64 = 512 << 20;
-/// The most processes of a sandbox.
+/// Limit on the number of processes in a sandbox.
 pub const PIDS: i64 = 256;
-/// The most open files of a process.
+/// Limit on the number of open files of a process.
 pub const OPEN_FILES: i64 = 4096;
 
-/// The most memory and `/tmp` of an agent's sandbox, in bytes, and its thousandths of a core.
+/// Returns the limits of an agent's sandbox: memory in bytes, size of `/tmp` in bytes, and CPU in thousandths of a
+/// core.
 #[must_use]
 pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
     let memory = agent.docker.memory.unwrap_or(MEMORY);
-    // The engine refuses a limit above what the machine has.
+    // The engine refuses a CPU limit above the number of cores of the machine.
     let cpu_millis = agent.docker.cpu_millis.unwrap_or(CPU_MILLIS).min(cores.max(1) * 1000);
     (memory, TMP_BYTES.min(memory / 2), cpu_millis)
 }
 
-/// What the host knows beyond the configuration.
+/// Facts about the host that a specification needs besides the configuration.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The image, as an id: a tag may come to mean another image.
+    /// The image's id, not its tag, because a tag can be moved to another image.
     pub image: String,
-    /// Who the sandbox runs as.
+    /// The user that the sandbox runs as.
     pub user: User,
-    /// The helper's program on the host.
+    /// Path of the helper program on the host.
     pub helper: PathBuf,
-    /// The agent's workspace, with all links followed.
+    /// The agent's workspace with all symbolic links resolved.
     pub workspace: PathBuf,
-    /// The identity files, all of them.
+    /// All identity files of the agent.
     pub identity: Vec<IdentityFile>,
-    /// Processor cores there are.
+    /// The number of processor cores.
     pub cores: u64,
-    /// The engine's socket, which no bind may reach.
+    /// The engine's socket, which no bind may expose.
     pub engine_socket: Option<PathBuf>,
-    /// What of the host was approved for the agent.
+    /// The host folders and files approved for the agent.
     pub mounts: Mounts,
-    /// What the program that runs its turns needs.
+    /// The mounts needed by the agent program that runs the agent's turns. Empty if flock itself runs them.
     pub fittings: Vec<Fitting>,
 }
 
-/// A user of the container: numbers, since the image need not know the name.
+/// A user of the container, by number because the image may not know the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
 }
 
-/// An identity file as it is on the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdentityFile {
-    /// Its name in the workspace.
+    /// The file's name in the workspace.
     pub name: String,
-    /// Its inode: a file that was replaced is another one, and a mount stays on the old.
+    /// The inode, which changes when the file is replaced. A bind mount would keep showing the old file.
     pub inode: u64,
 }
 
-/// A container, complete.
+/// The complete description of one container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ContainerSpec {
-    /// Its name.
     pub name: String,
-    /// The home that owns it.
+    /// The home that owns the container, as [`names::owner`] writes it.
     pub home: String,
-    /// Whose it is.
     pub agent: String,
-    /// The image's id.
     pub image: String,
-    /// `uid:gid`.
+    /// User and group as `uid:gid`.
     pub user: String,
-    /// The engine's name of the OCI runtime; its default where absent.
+    /// The name of the OCI runtime in the engine. `None` selects the engine's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    /// All that is mounted, by target.
+    /// All mounts, sorted by target.
     pub mounts: Vec<MountSpec>,
-    /// The identity files mounted over the workspace's own.
+    /// The identity files mounted over the workspace's own files of the same name.
     pub identity: Vec<IdentityFile>,
-    /// The inode and time of change of each part of a mounted program.
+    /// Inode and modification time of each mounted file or folder of an agent program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<(u64, i64)>,
-    /// Memory limit in bytes; there is no swap beyond it.
+    /// Memory limit in bytes. Swap is not allowed beyond it.
     pub memory: i64,
     /// CPU limit in billionths of a core.
     pub nano_cpus: i64,
-    /// The most processes.
+    /// Limit on the number of processes.
     pub pids: i64,
-    /// The most open files of a process.
+    /// Limit on the number of open files of a process.
     pub open_files: i64,
-    /// The size of `/tmp` in bytes.
+    /// Size of `/tmp` in bytes.
     pub tmp_bytes: u64,
 }
 
-/// Something mounted into a container.
+/// A single mount of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct MountSpec {
-    /// Where in the container.
+    /// The path in the container.
     pub target: String,
-    /// What of the host.
+    /// The path or volume of the host.
     pub source: Source,
-    /// Whether it may be written.
+    /// `true` if the container may write to it.
     pub writable: bool,
 }
 
-/// What is mounted.
+/// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Source {
-    /// A folder or file.
+    /// A folder or file of the host.
     Path(PathBuf),
-    /// A volume.
+    /// A volume of the engine, by name.
     Volume(String),
 }
 
 impl ContainerSpec {
-    /// The container of `agent`, a pure function of its arguments but for links that binds lead through.
+    /// Builds the specification of `agent`'s container. The result depends only on the arguments and on the symbolic
+    /// links in the paths of binds and mounts.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Refused`] where the configuration asks for what no sandbox may have.
+    /// Returns [`SandboxError::Refused`] if the configuration, the workspace's place, an approved mount or a program
+    /// mount asks for something that no sandbox may have.
     pub fn build(home: &Home, agent: &Agent, host: &Host) -> Result<Self, SandboxError> {
         let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
         let binds = allowed(home, agent, host.engine_socket.as_deref()).map_err(refused)?;
@@ -186,6 +183,7 @@ impl ContainerSpec {
         for fitting in &host.fittings {
             mounts.push(fitting.mount(home, engine_socket).map_err(refused)?);
         }
+        // The hash is taken over the list, so its order must not depend on the configuration's order.
         mounts.sort();
         let (memory, tmp_bytes, cpu_millis) = limits(agent, host.cores);
         Ok(Self {
@@ -206,16 +204,16 @@ impl ContainerSpec {
         })
     }
 
-    /// The hash that tells whether a container was made from this specification.
+    /// Returns the hash that shows if a container was made from this specification.
     #[must_use]
     pub fn hash(&self) -> String {
-        // Fields and mounts have a fixed order, so the text is canonical. The version takes in what is
-        // fixed in `body` and so not a field.
+        // Fields and mounts have a fixed order, so the JSON text is canonical. `BODY_VERSION` stands for the settings
+        // that `body` hard-codes and that are therefore not fields.
         let text = serde_json::to_vec(&(BODY_VERSION, self, seccomp::profile())).unwrap_or_default();
         hex(&Sha256::digest(text))
     }
 
-    /// The labels of the container.
+    /// Returns the labels of the container.
     #[must_use]
     pub fn labels(&self) -> HashMap<String, String> {
         let mut labels = HashMap::from([
@@ -227,7 +225,7 @@ impl ContainerSpec {
         labels
     }
 
-    /// The limits on a process.
+    /// Returns the resource limits of each process.
     #[must_use]
     pub fn ulimits(&self) -> Vec<ResourcesUlimits> {
         let limit = |name: &str, value| ResourcesUlimits {
@@ -238,23 +236,24 @@ impl ContainerSpec {
         vec![limit("nofile", self.open_files), limit("core", 0)]
     }
 
-    /// The options of the container's security.
+    /// Returns the security options of the container.
     #[must_use]
     pub fn security_options(&self) -> Vec<String> {
         vec!["no-new-privileges".to_owned(), seccomp::option()]
     }
 
-    /// The options of `/tmp`. Programs are built and run there.
+    /// Returns the mount options of `/tmp`. They allow execution because programs are built and run there.
     #[must_use]
     pub fn tmpfs(&self) -> HashMap<String, String> {
         let options = format!("rw,exec,nosuid,nodev,size={},mode=1777", self.tmp_bytes);
         HashMap::from([("/tmp".to_owned(), options)])
     }
 
-    /// What the engine is asked to create.
+    /// Returns the request body that creates the container.
     #[must_use]
     pub fn body(&self) -> ContainerCreateBody {
         let host_config = HostConfig {
+            // There is no network interface besides loopback. The helper's streams are the only way out.
             network_mode: Some("none".to_owned()),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
@@ -264,13 +263,15 @@ impl ContainerSpec {
             ipc_mode: Some("private".to_owned()),
             pids_limit: Some(self.pids),
             memory: Some(self.memory),
+            // A swap limit equal to the memory limit means no swap.
             memory_swap: Some(self.memory),
             nano_cpus: Some(self.nano_cpus),
             ulimits: Some(self.ulimits()),
             tmpfs: Some(self.tmpfs()),
             mounts: Some(self.mounts.iter().map(|mount| mount.body(&self.home)).collect()),
+            // A log driver would copy everything that a command prints to the host's disk.
             log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
-            // Who starts a container also attaches to it and probes it: the engine must not do it alone.
+            // flock attaches to a container and probes it right after the start. The engine must not start one alone.
             restart_policy: Some(RestartPolicy {
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
@@ -291,7 +292,7 @@ impl ContainerSpec {
             attach_stdout: Some(true),
             attach_stderr: Some(false),
             open_stdin: Some(true),
-            // With `true` a second attach after the first one has gone never gets an answer.
+            // With `true`, a second attach after the first connection is closed never gets an answer.
             stdin_once: Some(false),
             stop_signal: Some("SIGKILL".to_owned()),
             network_disabled: Some(false),
@@ -303,7 +304,8 @@ impl ContainerSpec {
 
 impl MountSpec {
     fn body(&self, home: &str) -> Mount {
-        // Read-only holds for a mount and not for those below it: of an approved folder there are none.
+        // A read-only bind does not make the mounts below it read-only. An approved folder is therefore mounted
+        // non-recursively: file systems mounted below it are not visible.
         let approved = Path::new(&self.target).starts_with(mount::TARGET);
         let bind_options = approved.then(|| MountBindOptions {
             propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
@@ -315,7 +317,7 @@ impl MountSpec {
             Source::Volume(name) => {
                 let labels = HashMap::from([(names::LABEL_HOME.to_owned(), home.to_owned())]);
                 let options = MountVolumeOptions {
-                    // The store is seeded by its own container, never from a sandbox's image.
+                    // The store is filled by its own container, never with files of a sandbox's image.
                     no_copy: Some(true),
                     labels: Some(labels),
                     ..MountVolumeOptions::default()
@@ -335,12 +337,12 @@ impl MountSpec {
     }
 }
 
-/// What a person's docker settings of an agent add to its mounts; the store is not among them, every sandbox
-/// has it.
+/// Returns the mounts that the agent's docker settings add. The store is not among them, because every sandbox has it.
 ///
 /// # Errors
 ///
-/// What of them no sandbox may have, whoever makes it; the text completes "may not have …".
+/// Returns a description of the first setting, network or bind that no sandbox may have. The text completes "may not
+/// have …".
 pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<Vec<MountSpec>, String> {
     if let Some(key) = agent.docker.refused.first() {
         return Err(format!("the setting {key:?}"));
@@ -361,27 +363,27 @@ pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Resu
     Ok(mounts)
 }
 
-/// Whether an agent may have a sandbox as it is configured, as far as that can be told without an engine.
+/// Checks that an agent may have a sandbox with its configuration, as far as this is known without an engine.
 ///
 /// # Errors
 ///
-/// [`SandboxError::Refused`] for a setting that no sandbox may have.
+/// Returns [`SandboxError::Refused`] for a setting, a bind or a workspace that no sandbox may have.
 pub fn check(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Result<(), SandboxError> {
     let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
     allowed(home, agent, engine_socket).map_err(refused)?;
     match binds::resolve(&agent.workspace) {
         Some(workspace) => check_workspace(home, agent, &workspace.path, engine_socket),
-        // It is made with the sandbox.
+        // A missing workspace is created together with the sandbox.
         None => Ok(()),
     }
 }
 
-/// A workspace is the agent's own folder below `workspaces/`, or a folder outside the home that a person
-/// configured and that gives away nothing of the system. `path` has all links followed.
+/// Checks that a folder may be the agent's workspace. It must be the agent's own folder below `workspaces/`, or a
+/// folder outside the home that exposes nothing of the system. `path` must have all symbolic links resolved.
 ///
 /// # Errors
 ///
-/// [`SandboxError::Refused`].
+/// Returns [`SandboxError::Refused`] if the folder belongs to another agent, or if [`binds::forbidden`] rejects it.
 pub fn check_workspace(
     home: &Home,
     agent: &Agent,
@@ -403,7 +405,7 @@ pub fn check_workspace(
     }
 }
 
-/// Goes up when [`ContainerSpec::body`] changes what it asks for.
+/// Version of the settings hard-coded in [`ContainerSpec::body`]. Increase it when that function changes.
 const BODY_VERSION: u32 = 2;
 
 #[cfg(test)]

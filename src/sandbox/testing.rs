@@ -1,10 +1,10 @@
-//! What tests of this module share.
+//! Helpers shared by the tests of this module.
 
 use std::path::PathBuf;
 
 use crate::config::{Agent, CommandPolicy, DockerSettings, Role, SandboxMode, SkillsMode};
 
-/// A worker with this id.
+/// Returns the configuration of a worker agent with this id.
 pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
     Agent {
         id: id.parse().unwrap(),

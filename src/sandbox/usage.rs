@@ -1,4 +1,4 @@
-//! How much of the disk a workspace holds.
+//! Measures the disk space that a workspace uses.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,23 +10,25 @@ use nix::sys::stat::{SFlag, fstat, fstatat};
 
 use super::listing::{listed, open};
 
-/// Folders below one another that are open at once.
+/// Limit on the number of nested folders that are open at once.
 const OPEN: usize = 128;
 
-/// Counts what is on the disk below a folder, each file once whatever its names, and without following links or entering other
-/// file systems. It stops where the sum is above `most`: an agent can make more files than anybody wants to count.
+/// Returns the disk space used below a folder, in bytes. A file with several hard links counts once. The walk does not
+/// follow symbolic links and does not enter other file systems. It stops as soon as the sum exceeds `most`, because an
+/// agent can create more files than anyone wants to count.
 ///
 /// # Errors
 ///
-/// If the folder can't be read.
+/// Fails if the folder itself cannot be opened or read.
 pub fn size(folder: &Path, most: u64) -> io::Result<u64> {
     let root = open(nix::fcntl::AT_FDCWD, folder)?;
     let mut count = Count { device: fstat(&root)?.st_dev, seen: HashSet::new(), bytes: 0, most };
-    // What is deeper than so many folders is begun anew from there: descriptors are few.
+    // Folders nested deeper than `OPEN` are queued and walked from there later, because file descriptors are limited.
     let mut roots = vec![root];
     while let Some(root) = roots.pop() {
         count.below(root, &mut roots)?;
         if count.is_full() || roots.len() > OPEN {
+            // Too many deep folders count as "more than allowed". To report less would let an agent hide data in them.
             return Ok(count.bytes.max(if roots.len() > OPEN { most.saturating_add(1) } else { 0 }));
         }
     }
@@ -52,13 +54,15 @@ impl Count {
                 stack.pop();
                 continue;
             };
-            // What is gone meanwhile holds nothing.
+            // A file that has been removed in the meantime uses nothing.
             let Ok(found) = fstatat(dir.as_fd(), name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else {
                 continue;
             };
             if found.st_dev != self.device || (found.st_nlink > 1 && !self.seen.insert(found.st_ino)) {
                 continue;
             }
+            // `st_blocks` counts units of 512 bytes whatever the file system's block size is. Holes in sparse files are
+            // not in it.
             self.bytes =
                 self.bytes.saturating_add(u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(512));
             if self.is_full() {

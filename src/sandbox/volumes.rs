@@ -1,4 +1,4 @@
-//! Volumes and networks of a home. Only what carries the home's label is its own.
+//! Volumes and networks of a home. Only those with the home's label are listed.
 
 use bollard::query_parameters::{
     ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder,
@@ -8,11 +8,7 @@ use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
 use crate::sandbox::{SandboxError, names};
 
-/// The names of this home's volumes.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
+/// Returns the names of this home's volumes, sorted.
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let options = ListVolumesOptionsBuilder::default().filters(&names::owned(home)).build();
@@ -23,11 +19,8 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     Ok(names)
 }
 
-/// The names of this home's networks. flock makes none today; an earlier or later one may have.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
+/// Returns the names of this home's networks, sorted. flock creates none today, but an earlier or later version may
+/// have.
 pub async fn networks(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let options = ListNetworksOptionsBuilder::default().filters(&names::owned(home)).build();
@@ -37,11 +30,7 @@ pub async fn networks(engine: &Engine, home: &Home) -> Result<Vec<String>, Sandb
     Ok(names)
 }
 
-/// Removes a volume with all in it.
-///
-/// # Errors
-///
-/// As [`Engine::call`]; a volume that is gone is fine.
+/// Removes a volume with its contents. It is not an error if the volume is missing.
 pub async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("remove the volume {name}");
@@ -49,11 +38,7 @@ pub async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     engine.find(&what, engine::SLOW, client.remove_volume(name, Some(options))).await.map(drop)
 }
 
-/// Removes a network.
-///
-/// # Errors
-///
-/// As [`Engine::call`]; a network that is gone is fine.
+/// Removes a network. It is not an error if the network is missing.
 pub async fn remove_network(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("remove the network {name}");

@@ -1,9 +1,9 @@
-//! The workspace on the host, made ready before its container: it exists, has its identity files, and
-//! belongs to whom the sandbox runs as.
+//! Prepares the workspace on the host before its container is created: the folder exists, has its identity files, and
+//! belongs to the user that the sandbox runs as.
 //!
-//! What is in a workspace was written by an agent, so a link there may point anywhere: nothing here follows
-//! one, and the walk goes from open folder to open folder, so that a folder swapped for a link meanwhile
-//! leads nowhere.
+//! An agent wrote the contents of the workspace, so a symbolic link in it may point anywhere. The code here never
+//! follows one. It walks from open folder to open folder, so that a folder replaced by a link in the meantime leads
+//! nowhere.
 
 use std::collections::HashSet;
 use std::io;
@@ -24,27 +24,28 @@ use crate::sandbox::fitting::Fitting;
 use crate::sandbox::listing;
 use crate::sandbox::spec::{IDENTITY_FILES, IdentityFile, User};
 
-/// Who all sandboxes ran as, before each had a user of its own, where flock itself runs as root: root in a container is root
-/// on the host's files. Agents that only OpenClaw knows still do.
+/// The common user of the sandboxes if flock runs as root, because root in a container is root on the host's files. It
+/// was used for all agents before each agent got its own user. It is still used for agents that only OpenClaw knows.
 pub const UNPRIVILEGED: User = User { uid: 10001, gid: 10001 };
 
-/// The users that sandboxes get where flock runs as root. The kernel limits much by user, such as inotify instances, so that
-/// one agent could use it up for all.
+/// The range of users for sandboxes if flock runs as root. Each agent has its own, because the kernel limits some
+/// resources by user, such as inotify instances, and one agent could use them up for all others.
 const USERS: std::ops::Range<u32> = 20_000..30_000;
 
-/// Who a sandbox runs as that is no agent's of this home.
+/// Returns the user of a sandbox that belongs to no agent of this home.
 #[must_use]
 pub fn process_user() -> User {
     let (uid, gid) = (Uid::effective(), Gid::effective());
     if uid.is_root() { UNPRIVILEGED } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
-/// Who the sandbox of an agent with this identity folder runs as: where flock runs as root, a user of the agent's own, chosen
-/// once and written down beside the folder; else the user who runs flock.
+/// Returns the user of an agent's sandbox, given the agent's identity folder. If flock runs as root, the agent gets a
+/// user of its own, chosen once and recorded beside that folder. Otherwise it is the user that runs flock.
 ///
 /// # Errors
 ///
-/// The path that failed, and why.
+/// Returns the path that could not be created, locked, read or written, with the cause. Fails as well if every user of
+/// the range is taken.
 pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(process_user());
@@ -57,9 +58,10 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     }
     let agents = agent.parent().unwrap_or(agent);
     fs_err::create_dir_all(agent).map_err(|error| (agent.to_owned(), error))?;
-    // Two processes may make sandboxes of one home at once. The lock ends with the descriptor.
+    // Two processes may create sandboxes of the same home at once. The lock is released when the descriptor is closed.
     let lock = std::fs::File::open(agents).and_then(|folder| folder.lock().map(|()| folder));
     let _lock = lock.map_err(|error| (agents.to_owned(), error))?;
+    // Another process may have written the record between the first read and the lock.
     if let Some(uid) = recorded(&record).map_err(failed)? {
         return Ok(User { uid, gid: uid });
     }
@@ -70,25 +72,26 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     Ok(User { uid, gid: uid })
 }
 
-/// Whom the files are given that flock makes for the sandbox of an agent with this identity folder; `None` where they are the
-/// user's own anyway.
+/// Returns the owner for files that flock creates for an agent's sandbox, or `None` if they belong to the right user
+/// already because flock does not run as root.
 ///
 /// # Errors
 ///
-/// As [`sandbox_user`].
+/// Fails under the same conditions as [`sandbox_user`].
 pub fn owner(identity: &Path) -> Result<Option<Owner>, (PathBuf, io::Error)> {
     let user = sandbox_user(identity)?;
     Ok(Uid::effective().is_root().then_some((user.uid, user.gid)))
 }
 
-/// The user that was chosen for an agent.
+/// Returns the recorded user of an agent. A number outside the range counts as no record, so that a damaged file cannot
+/// select root.
 fn recorded(record: &Path) -> Result<Option<u32>, HomeError> {
     let bytes = atomic::read(record, 64)?;
     let uid = bytes.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse().ok());
     Ok(uid.filter(|uid| USERS.contains(uid)))
 }
 
-/// The users of all agents of a home.
+/// Returns the users of all agents of a home.
 fn taken(agents: &Path) -> io::Result<HashSet<u32>> {
     let mut taken = HashSet::new();
     for entry in fs_err::read_dir(agents)? {
@@ -100,7 +103,8 @@ fn taken(agents: &Path) -> io::Result<HashSet<u32>> {
     Ok(taken)
 }
 
-/// The first user that nobody has, from a place that the agent's path gives: another home's agents begin elsewhere.
+/// Returns the first free user. The search starts at a number derived from the agent's path, so that the agents of
+/// another home start elsewhere.
 fn free_user(agent: &Path, taken: &HashSet<u32>) -> Option<u32> {
     let digest = Sha256::digest(agent.as_os_str().as_encoded_bytes());
     let [a, b, c, d, ..] = *digest.as_slice() else { return None };
@@ -110,35 +114,35 @@ fn free_user(agent: &Path, taken: &HashSet<u32>) -> Option<u32> {
         .find(|uid| !taken.contains(uid) && !is_known(*uid))
 }
 
-/// Whether a user of the machine has this number.
+/// Returns `true` if an account of the machine has this user id.
 fn is_known(uid: u32) -> bool {
     nix::unistd::User::from_uid(Uid::from_raw(uid)).is_ok_and(|found| found.is_some())
 }
 
-/// The file beside an agent's identity folder that holds the number of its user.
+/// Name of the file beside an agent's identity folder that holds the agent's user id.
 const RECORD: &str = "uid";
 
-/// Makes the workspace if it is missing, and returns its path with all links followed. Nothing is made
-/// inside: whether this is a folder that may be one is not decided yet.
+/// Creates the workspace if it is missing and returns its path with all symbolic links resolved. It creates nothing
+/// inside, because the folder has not been checked yet.
 ///
 /// # Errors
 ///
-/// The path that failed, and why.
+/// Returns the path that could not be created or resolved, with the cause.
 pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
     fs_err::create_dir_all(path)
         .and_then(|()| fs_err::canonicalize(path))
         .map_err(|error| (path.to_owned(), error))
 }
 
-/// Makes the identity files that are missing, empty, and returns all of them. In a workspace found by
-/// [`locate`] each gets a file of the same name, over which it is mounted, and which tells its reader so.
+/// Creates the missing identity files, empty, and returns all of them. In a workspace found by [`locate`] it also
+/// creates a placeholder for each. The identity file is mounted over the placeholder, whose text says so.
 ///
-/// What is mounted lies outside the workspace: an agent can't replace it by a link to a file of the host, and
-/// an editor that renames a new file into place does not take the mount off.
+/// The mounted files lie outside the workspace. An agent therefore cannot replace one by a symbolic link to a file of
+/// the host, and an editor that renames a new file into place does not remove the mount.
 ///
 /// # Errors
 ///
-/// The path that failed, and why.
+/// Returns the path that could not be created or read, with the cause.
 pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
     fs_err::create_dir_all(identity_folder).map_err(|error| (identity_folder.to_owned(), error))?;
     for folder in [identity_folder, workspace] {
@@ -151,12 +155,12 @@ pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityF
     identity(identity_folder)
 }
 
-/// Makes the folders and files of flock's own that are mounted for an agent's program, and, in a workspace found by
-/// [`locate`], what they lie over.
+/// Creates flock's own folders and files that are mounted for an agent program. In a workspace found by [`locate`] it
+/// also creates the mount points that they cover.
 ///
 /// # Errors
 ///
-/// The path that failed, and why.
+/// Returns the path that could not be created, with the cause.
 pub fn fit(workspace: &Path, fittings: &[Fitting], owner: Option<Owner>) -> Result<(), (PathBuf, io::Error)> {
     let root = |path: &Path| Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)));
     for fitting in fittings {
@@ -185,24 +189,25 @@ pub fn fit(workspace: &Path, fittings: &[Fitting], owner: Option<Owner>) -> Resu
     Ok(())
 }
 
-/// Lets a sandbox's user read it, whatever this process makes files with. The home keeps all others out.
+/// Makes a path readable for the sandbox's user, whatever this process's umask is. The home's own permissions keep
+/// everybody else out.
 fn readable(path: &Path, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// Makes a folder of flock's own that a sandbox may write in, and sees to it that its user may: it could have taken all
-/// rights from itself.
+/// Creates a folder of flock's that a sandbox may write to, and gives its user the right to do so again: the user could
+/// have removed its own permissions.
 ///
 /// # Errors
 ///
-/// The path, and why.
+/// Returns the path with the cause if the folder cannot be created or changed.
 pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::Error)> {
     let made = || {
         fs_err::create_dir_all(path)?;
         if let Some((uid, gid)) = owner
             && fs_err::metadata(path)?.uid() != uid
         {
-            // New, or of before each agent had a user of its own.
+            // The folder is new, or from a version in which agents had no user of their own.
             give(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), User { uid, gid })?;
         }
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
@@ -210,11 +215,11 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
     made().map_err(|error| (path.to_owned(), error))
 }
 
-/// Where flock runs as root, gives a workspace and all that is in it to its sandbox's user.
+/// Gives a workspace and everything in it to the sandbox's user. Does nothing unless flock runs as root.
 ///
 /// # Errors
 ///
-/// The path that failed, and why.
+/// Returns the path with the cause if the folder cannot be opened or an owner cannot be changed.
 pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
     if !Uid::effective().is_root() {
         return Ok(());
@@ -226,11 +231,11 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
     owned().map_err(|error| (path.to_owned(), error))
 }
 
-/// The identity files of an agent as they are now.
+/// Returns the current identity files of an agent.
 ///
 /// # Errors
 ///
-/// The file that is missing, or is not a file.
+/// Returns the path of a file that is missing or is not a regular file, with the cause.
 pub fn identity(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
     let mut files = Vec::with_capacity(IDENTITY_FILES.len());
     for name in IDENTITY_FILES {
@@ -246,8 +251,8 @@ pub fn identity(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> 
     Ok(files)
 }
 
-/// The text of the file in a workspace that an identity file is mounted over: only who looks at the workspace on this
-/// machine sees it.
+/// Returns the text of the workspace file over which an identity file is mounted. Only people who look at the workspace
+/// on the host see it.
 #[must_use]
 pub fn placeholder(name: &str) -> String {
     format!(
@@ -266,6 +271,8 @@ fn make_identity(root: &Root, name: &str, text: &str) -> io::Result<()> {
         Err(BeneathError::NotFound { .. }) => None,
         Err(error) => return Err(io::Error::other(error)),
     };
+    // A mount needs a regular file as its target. A folder may hold somebody's work and is renamed. A link or a FIFO is
+    // removed.
     match found {
         Some(Kind::File) => Ok(()),
         Some(Kind::Folder) => {
@@ -280,7 +287,7 @@ fn make_identity(root: &Root, name: &str, text: &str) -> io::Result<()> {
     }
 }
 
-/// Gives a file or folder another name beside its own: nothing can be mounted over it, and it may be somebody's work.
+/// Renames a file or folder that is in the way of a mount. It is not deleted, because it may be somebody's work.
 fn set_aside(root: &Root, name: &str) -> io::Result<()> {
     let names =
         std::iter::once(format!("{name}.aside")).chain((2..=MOST_ASIDE).map(|n| format!("{name}.aside-{n}")));
@@ -314,11 +321,15 @@ fn make_folder(root: &Root, name: &str) -> io::Result<()> {
     root.create_dir_all(Path::new(name), None).map_err(io::Error::other)
 }
 
-/// Gives a folder and all below it to `user`, the folder itself last; links themselves, not what they point to. What has more
-/// than one hard link is left alone unless it is a folder or was a sandbox's already: the other name may be outside.
+/// Changes the owner of a folder and of everything below it to `user`, the folder itself last. Symbolic links are
+/// changed themselves, not their targets.
+///
+/// A file with more than one hard link is skipped, because its other name may lie outside the workspace. The exception
+/// is a file that belonged to a sandbox before.
 fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-    // Explicit, not by recursion: a deep tree must not use up the stack, nor a wide one the descriptors.
+    // An explicit stack instead of recursion: a deep tree must not overflow the call stack. `MAX_DEPTH` limits the open
+    // descriptors.
     let mut open: Vec<(Dir, Vec<std::ffi::CString>)> = vec![listing::listed(folder.try_clone_to_owned()?)?];
     while let Some((dir, names)) = open.last_mut() {
         let Some(name) = names.pop() else {
@@ -326,10 +337,11 @@ fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
             continue;
         };
         let here = dir.as_fd();
+        // The agent may remove a file during the walk. A file that is gone needs no new owner.
         let Ok(found) = fstatat(here, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else { continue };
         let is_folder = kind(&found) == SFlag::S_IFDIR;
         let others = (found.st_uid, found.st_gid) != (user.uid, user.gid);
-        // A sandbox can't link to what is outside of a mount of its own.
+        // A sandbox cannot create a hard link to a file outside its own mount. So both names of such a file are inside.
         let was_sandboxs = found.st_uid == UNPRIVILEGED.uid || USERS.contains(&found.st_uid);
         if others && (is_folder || found.st_nlink == 1 || was_sandboxs) {
             fchownat(here, name.as_c_str(), Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
@@ -349,10 +361,11 @@ fn kind(found: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT
 }
 
-/// So many things of one name are set aside in a workspace.
+/// Limit on the number of renamed things of one name in a workspace.
 const MOST_ASIDE: usize = 100;
 
-/// Deeper folders keep their owner: a path this long can't be opened in one piece anyway.
+/// Limit on the depth of the walk. Deeper folders keep their owner, because such a long path cannot be opened in one
+/// piece anyway.
 const MAX_DEPTH: usize = 256;
 
 #[cfg(test)]
@@ -469,7 +482,7 @@ mod tests {
         assert_eq!(different.len(), names.len());
         assert!(different.iter().all(|uid| USERS.contains(uid) && *uid != UNPRIVILEGED.uid));
         assert_eq!(names.iter().map(|name| user(name)).collect::<Vec<_>>(), first);
-        // A number that was taken is passed over, and a record that is none is written again.
+        // A number that is taken is skipped, and an invalid record is written again.
         let agent = folder.path().join("agents/worker-0");
         let wanted = first[0].uid;
         std::fs::write(agent.join(RECORD), "0\n").unwrap();

@@ -1,4 +1,4 @@
-//! The attached streams of a container as the two ends the helper's client takes.
+//! Attaches to a container's standard streams, in the form that the helper's client takes.
 
 use bollard::Docker;
 use bollard::container::{AttachContainerResults, LogOutput};
@@ -8,10 +8,10 @@ use futures_util::{Stream, StreamExt as _, future};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::StreamReader;
 
-/// Reads what the helper writes, and writes what it reads.
+/// A reader for the helper's output and a writer for its input.
 pub type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
-/// Attaches to a container that runs or is about to.
+/// Attaches to a container that runs or is about to be started.
 pub async fn attach(client: &Docker, container: &str) -> Result<Streams, bollard::errors::Error> {
     let options =
         AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(false).build();

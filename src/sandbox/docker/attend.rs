@@ -1,6 +1,6 @@
-//! A program that runs an agent's turn. The engine's exec starts it, which gives it streams of its own; the helper
-//! knows it as a guest, and alone can end it: it is there already when the sandbox has no room for one process more, and
-//! finds what has left its session, its parent and its environment behind.
+//! Runs a program that performs an agent's turn. The engine's exec starts it, so that it has standard streams of its
+//! own. The helper registers it as a guest, and only the helper can end it: the helper is running already when the
+//! sandbox's process limit is reached, and it finds processes that changed their session, parent and environment.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,16 +23,17 @@ use crate::sandbox::helper::{HelperClient, HelperError};
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{Piece, Run, SandboxError};
 
-/// Why a program did not run to its end.
+/// The reason why a program was not run to its end.
 pub enum Unrun {
-    /// The container is gone or stopped, and the program was never begun.
+    /// The container is gone or stopped, and the program was never started. The caller may try again in a new
+    /// container.
     Gone(SandboxError),
-    /// Anything else.
+    /// Any other failure. The program may have been started.
     Failed(SandboxError),
 }
 
-/// Runs a program to its end in a container, and gives its exit code. Dropping the future ends it with all that it has
-/// started; `endings` counts that as long as it lasts.
+/// Runs a program in a container, waits for its end and returns its exit code. Dropping the future ends the program and
+/// every process it started. `endings` counts that ending until it is done.
 pub async fn attend(
     engine: &Arc<Engine>,
     agent: &AgentId,
@@ -59,7 +60,8 @@ pub async fn attend(
         env: Some(environment.into_iter().map(|(name, value)| format!("{name}={value}")).collect()),
         ..ExecConfig::default()
     };
-    // In a task of its own: where the caller gives up in the middle, the engine may start the program all the same.
+    // A separate task, because the engine may start the program although the caller has been dropped in the middle. The
+    // task then still ends it.
     let task = tokio::spawn(start(Arc::clone(engine), guest, config));
     let mut starting = Starting { task: Some(task), endings: endings.clone() };
     let (guest, mut program) = starting.done().await?;
@@ -68,7 +70,7 @@ pub async fn attend(
     Ok(code.unwrap_or(0))
 }
 
-/// A program that was started.
+/// A program that has been started.
 struct Program {
     id: String,
     what: String,
@@ -90,7 +92,7 @@ async fn start(
         Err(error) => return Err(Unrun::Failed(error.of(&guest.agent))),
     };
     config.cmd = Some(HelperClient::guest(mark, &config.cmd.unwrap_or_default()));
-    // Before it is started: from here on, whatever becomes of it, it is ended.
+    // Set before the start: from here on dropping the guest ends the program, whatever happens.
     guest.mark = Some(mark);
     let gone = |error: SandboxError| match engine::refusal(&error) {
         Some(404 | 409) => Unrun::Gone(error),
@@ -103,7 +105,7 @@ async fn start(
     let started = engine.call(&what, engine::SLOW, client.start_exec(&id, None)).await;
     let started = started.map_err(|error| match engine::refusal(&error) {
         Some(_) => gone(error),
-        // Whether it runs is not known.
+        // The engine may or may not have started the program.
         None => Unrun::Failed(begun(&what, &error)),
     })?;
     let StartExecResults::Attached { output, input } = started else {
@@ -112,7 +114,7 @@ async fn start(
     Ok((guest, Program { id, what, output, input }))
 }
 
-/// A start that is under way. Who drops it ends what comes of it.
+/// A start in progress. Dropping it ends the program if the start succeeds.
 struct Starting {
     task: Option<JoinHandle<Result<(Guest, Program), Unrun>>>,
     endings: Endings,
@@ -133,7 +135,8 @@ impl Drop for Starting {
         let ending = self.endings.begin();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                // What came of it is dropped, and so ended, before this end is no longer counted.
+                // Dropping the result ends the program. That ending is counted before this one stops being counted, so
+                // that the count does not reach zero in between.
                 drop(task.await);
                 drop(ending);
             });
@@ -145,7 +148,8 @@ fn never() -> SandboxError {
     SandboxError::NotStarted { reason: "its start was given up".to_owned() }
 }
 
-/// Tells what it prints until it has ended; its exit code, `None` where it closed its streams and goes on.
+/// Passes the program's output to `heard` until it has ended, and returns its exit code. The result is `None` if the
+/// program has closed its streams and still runs.
 async fn follow(
     engine: &Engine,
     program: &mut Program,
@@ -155,15 +159,17 @@ async fn follow(
     let Program { id, what, output, input } = program;
     let (id, what) = (id.as_str(), what.as_str());
     let feed = async {
-        // A program may end without reading all of it.
+        // A program may end without reading all of its input, so a write error is not a failure.
         let _ = input.write_all(given).await;
         let _ = input.shutdown().await;
+        // Only the reading branch may end the `select!` below.
         std::future::pending::<()>().await;
     };
     let read = async {
         let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // Set once it has ended: what it left behind may hold its streams open, and go on writing to them.
+        // Set when the program has ended. A process that it left behind may hold the streams open and keep writing to
+        // them.
         let mut ended: Option<Instant> = None;
         loop {
             let silence = async {
@@ -194,7 +200,7 @@ async fn follow(
         read = read => read?,
         () = feed => {}
     }
-    // The streams close a moment before the engine knows the code.
+    // The streams close a moment before the engine knows the exit code.
     let limit = Instant::now() + engine::QUICK;
     loop {
         match exit(engine, what, id).await? {
@@ -204,7 +210,7 @@ async fn follow(
     }
 }
 
-/// Its exit code, if it has ended.
+/// Returns the exit code if the program has ended.
 async fn exit(engine: &Engine, what: &str, id: &str) -> Result<Option<i32>, SandboxError> {
     let client = engine.client()?;
     let found = engine.call(what, engine::QUICK, client.inspect_exec(id)).await;
@@ -213,25 +219,26 @@ async fn exit(engine: &Engine, what: &str, id: &str) -> Result<Option<i32>, Sand
     Ok(code.map(|code| i32::try_from(code).unwrap_or(-1)))
 }
 
-/// A program as the helper knows it. Dropped, it is ended with all that it has started.
+/// A program as the helper knows it. Dropping it ends the program and every process it started.
 struct Guest {
     agent: AgentId,
     live: Arc<Live>,
     endings: Endings,
-    /// What all that it starts carries; `None` where there is nothing to end.
+    /// The helper's mark on all processes of the program. `None` if there is nothing to end.
     mark: Option<u64>,
-    /// What the engine knows it by.
+    /// The engine and the id of its exec.
     exec: Option<(Arc<Engine>, String)>,
 }
 
 impl Guest {
-    /// It has ended by itself, and what it left may stay. One that goes on with its streams closed is ended.
+    /// Reports to the helper that the program has ended by itself, so that its remaining processes may stay. Without an
+    /// exit code the program still runs with closed streams, and it is ended.
     async fn leave(mut self, code: Option<i32>) {
         if code.is_none() {
             return;
         }
         if let (Some(mark), Ok(helper)) = (self.mark.take(), self.live.helper(&self.agent, "")) {
-            // Whoever connects next ends what he finds; there is nothing to wait for.
+            // A failure needs no retry, because the next client that connects ends what it finds.
             if let Err(error) = helper.dismiss(mark).await {
                 tracing::debug!(agent = %self.agent, %error, "the helper does not know that a program has ended");
             }
@@ -245,15 +252,17 @@ impl Drop for Guest {
         let (agent, live, ending) = (self.agent.clone(), Arc::clone(&self.live), self.endings.begin());
         let exec = self.exec.take();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        // In a task of its own, so that nobody who gives up waiting gives up the ending.
+        // A separate task, so that a caller that stops waiting does not stop the ending.
         runtime.spawn(async move {
             if let Some((engine, id)) = exec {
+                // The helper can only end a process that exists already, so wait for the engine to start it.
                 come(&engine, &id).await;
             }
             if let Ok(helper) = live.helper(&agent, "")
                 && let Err(error) = helper.end(mark).await
             {
-                // With its container all of it is gone; a helper that lives ends it when it is next connected to.
+                // If the container is gone, so is the program. A helper that still runs ends it when the next client
+                // connects.
                 tracing::info!(%agent, %error, "a program was not seen to end");
             }
             drop(ending);
@@ -261,7 +270,7 @@ impl Drop for Guest {
     }
 }
 
-/// Resolves when an exec has a process or had one: the engine opens its streams before that.
+/// Waits until an exec has or had a process. The engine opens the streams before it starts the process.
 async fn come(engine: &Engine, id: &str) {
     let Ok(client) = engine.client() else { return };
     let limit = Instant::now() + COMING;
@@ -276,11 +285,11 @@ async fn come(engine: &Engine, id: &str) {
     }
 }
 
-/// How long the engine may take to start what it has opened streams for.
+/// Time that the engine may take to start a process after it has opened its streams.
 const COMING: Duration = Duration::from_secs(10);
-/// How often is looked whether a program has ended whose streams are open.
+/// Interval between two checks if a program with open streams has ended.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the streams of a program that has ended have to be silent.
+/// Silence on the streams after which a program that has ended is considered done.
 const LAST_WORDS: Duration = Duration::from_millis(300);
-/// How long they are read at most.
+/// Limit on the time for which the streams of a program that has ended are read.
 const MOST_LAST_WORDS: Duration = Duration::from_secs(5);

@@ -1,25 +1,24 @@
-//! Programs of a sandbox that were told to end and may not have ended yet.
+//! Counts the programs of a sandbox that were told to end and may not have ended yet.
 
 use tokio::sync::watch;
 
-/// How many there are.
+/// The shared counter.
 #[derive(Clone, Debug, Default)]
 pub struct Endings(watch::Sender<usize>);
 
-/// One of them, for as long as this lives.
+/// A guard for one program that is ending. Dropping it decreases the counter.
 #[derive(Debug)]
 pub struct Ending(watch::Sender<usize>);
 
 impl Endings {
-    /// Counts one more.
     pub fn begin(&self) -> Ending {
         self.0.send_modify(|count| *count += 1);
         Ending(self.0.clone())
     }
 
-    /// Resolves when there are none, those included that begin meanwhile.
+    /// Waits until the counter is zero. Endings that begin in the meantime are waited for, too.
     pub async fn wait(&self) {
-        // It can't be closed: `self` keeps it open.
+        // The channel cannot be closed, because `self` holds a sender.
         drop(self.0.subscribe().wait_for(|count| *count == 0).await);
     }
 }

@@ -1,5 +1,5 @@
-//! Freezing and thawing. What is wanted is in the slot; the container is brought in line with it under the
-//! slot's lock, by whoever changed it or made the container meanwhile, so that the last word holds.
+//! Freezes and thaws containers. The slot holds the wanted state. The container is brought in line with it under the
+//! slot's lock, by whoever changed the state or created a container in the meantime, so that the last wish wins.
 
 use std::sync::Arc;
 use std::sync::PoisonError;
@@ -15,7 +15,7 @@ use crate::sandbox::{SandboxError, engine, owned};
 use super::DockerSandbox;
 use super::slot::{Live, Slot};
 
-/// Whether an agent's sandbox is to stand still.
+/// A function that returns `true` if an agent's sandbox has to be frozen.
 pub type Standing = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
 
 impl DockerSandbox {
@@ -25,15 +25,15 @@ impl DockerSandbox {
         self.settle(agent, &slot).await
     }
 
-    /// Brings all sandboxes in line with `standing`, and those that come later. The first failure; the others
-    /// are still frozen or thawed.
+    /// Brings all sandboxes in line with `standing`, now and when they are created later.
     ///
     /// # Errors
     ///
-    /// As [`SandboxError`] says.
+    /// Returns the first failure of listing, freezing or thawing. The other containers are frozen or thawed all the
+    /// same.
     pub async fn follow(&self, standing: Standing) -> Result<(), SandboxError> {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&standing);
-        // Before the engine is asked: whoever makes a container meanwhile sees it.
+        // Update the slots before asking the engine, so that a container created in the meantime sees the new state.
         let mut slots: Vec<(AgentId, Arc<Slot>)> = {
             let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             let differs = |(agent, slot): &(&AgentId, &Arc<Slot>)| slot.is_frozen() != standing(agent);
@@ -41,7 +41,7 @@ impl DockerSandbox {
             differing.map(|(agent, slot)| (agent.clone(), Arc::clone(slot))).collect()
         };
         slots.iter().for_each(|(agent, slot)| slot.set_frozen(standing(agent)));
-        // Of a gateway before this one there may be more.
+        // A previous gateway may have left containers that have no slot yet.
         for container in self.containers().await? {
             let agent = container.agent.and_then(|agent| agent.parse::<AgentId>().ok());
             let is_still = container.state == "paused";
@@ -61,7 +61,7 @@ impl DockerSandbox {
         Arc::clone(&self.standing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Brings the container in line with what the slot says.
+    /// Brings the agent's container in line with the slot's wanted state.
     pub(super) async fn settle(&self, agent: &AgentId, slot: &Slot) -> Result<(), SandboxError> {
         let _freezing = slot.freezing.lock().await;
         let Some((id, found)) = self.own_container(agent).await? else { return Ok(()) };
@@ -72,8 +72,8 @@ impl DockerSandbox {
         }
     }
 
-    /// What an error of the helper means. A helper that is silent because somebody froze its container behind
-    /// flock's back is not lost.
+    /// Converts an error of the helper. A helper that does not answer because somebody froze its container directly
+    /// through the engine is reported as frozen, not as lost.
     pub(super) async fn explained(&self, agent: &AgentId, live: &Live, error: HelperError) -> SandboxError {
         if error.is_lost()
             && let Ok(client) = self.engine.client()

@@ -1,5 +1,6 @@
-//! Makes a container ready: the host's side, the engine's side, the inspection and the probe. What is there
-//! already is used if it is this home's and made from the same specification, else it is replaced.
+//! Makes a container ready: the files on the host, the container in the engine, the inspection and the probe. An
+//! existing container is used if it belongs to this home and was made from the same specification. Otherwise it is
+//! replaced.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,19 +22,18 @@ use crate::sandbox::{SandboxError, image, inspect, names, owned, workspace};
 
 use super::DockerSandbox;
 
-/// What was found under the container's name.
+/// The container found under the expected name.
 enum Found {
-    /// Nothing, or nothing of use.
+    /// There is no usable container.
     Nothing,
-    /// A container from the same specification that runs.
+    /// The running container of the same specification, by id.
     Running(String),
-    /// The same, stopped.
+    /// The stopped container of the same specification, by id.
     Stopped(String),
 }
 
 impl DockerSandbox {
-    /// Makes or mends the agent's container and connects to it. What the probe found is the caller's to
-    /// judge.
+    /// Creates or repairs the agent's container and connects to it. The caller has to judge the result of the probe.
     pub(super) async fn make(&self, agent: &AgentId, plan: Plan) -> Result<(Live, Probed), SandboxError> {
         let name = names::sandbox(&self.home, agent);
         let (host, found) = tokio::try_join!(self.host(&plan), self.look(&name))?;
@@ -44,7 +44,7 @@ impl DockerSandbox {
                 let client = self.engine.client()?;
                 let attached = attach(&client, &id);
                 match Box::pin(self.connect(agent, &spec, &plan, id.clone(), attached)).await {
-                    // Wedged, or of an older flock: a new one does better.
+                    // The helper hangs, or is of an older flock. A new container solves both.
                     Err(SandboxError::Lost { reason, .. }) => {
                         tracing::warn!(%agent, %reason, "its sandbox does not answer and is made anew");
                     }
@@ -56,7 +56,7 @@ impl DockerSandbox {
             Found::Nothing => {}
         }
         let id = match self.create(&spec, &plan).await {
-            // Another process of this home was faster.
+            // Another process of this home created the container first. Use that one.
             Err(error) if engine::refusal(&error) == Some(409) => {
                 match Box::pin(self.usable(agent, &spec, self.look(&name).await?)).await? {
                     Found::Running(id) | Found::Stopped(id) => id,
@@ -68,7 +68,7 @@ impl DockerSandbox {
         Box::pin(self.start(agent, &spec, plan, id)).await
     }
 
-    /// Everything of the host that the specification needs.
+    /// Collects the facts about the host that the specification needs, and prepares the files that are mounted.
     async fn host(&self, plan: &Plan) -> Result<Host, SandboxError> {
         let (home, agent, fittings) = (self.home.clone(), plan.agent.clone(), plan.fittings.clone());
         let socket = self.engine.socket().map(PathBuf::from);
@@ -76,6 +76,7 @@ impl DockerSandbox {
         let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
             let failed = |(path, source)| SandboxError::Host { path, source };
             let path = workspace::locate(&agent.workspace).map_err(failed)?;
+            // Checked before anything is written into the folder.
             spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
             let identity = workspace::prepare(&path, &agent.identity).map_err(failed)?;
             let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
@@ -112,7 +113,7 @@ impl DockerSandbox {
         self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await
     }
 
-    /// Sorts what was found, and removes what is this home's and of no use.
+    /// Classifies the container that was found. One that belongs to this home but cannot be used is removed.
     async fn usable(
         &self,
         agent: &AgentId,
@@ -126,7 +127,7 @@ impl DockerSandbox {
             return Err(SandboxError::Foreign { name: spec.name.clone() });
         };
         let state = found.state.and_then(|state| state.status);
-        // By a gateway that was killed, or by hand. Whoever froze it wants it to stay as it is.
+        // Frozen by a gateway that was killed, or by a person. Neither would want the container removed.
         if state == Some(ContainerStateStatusEnum::PAUSED) {
             return Err(SandboxError::Frozen(agent.clone()));
         }
@@ -136,7 +137,7 @@ impl DockerSandbox {
                 Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
                     return Ok(Found::Stopped(id));
                 }
-                // Dead or on its way out: nothing flock ever does to a container.
+                // Dead or being removed. flock never leaves a container in such a state itself.
                 _ => {}
             }
         }
@@ -151,9 +152,11 @@ impl DockerSandbox {
         let created = client.create_container(Some(options), spec.body());
         match self.engine.call(&what, engine::SLOW, created).await {
             Ok(created) => Ok(created.id),
+            // The engine answers 404 for a missing image, because the container itself does not exist yet.
             Err(error) => Err(match engine::refusal(&error) {
                 Some(404) => SandboxError::NoImage { image: plan.image.clone() },
-                // The engine's own words have changed over its versions, and all name the runtime.
+                // The text of this error differs between versions of the engine, but always contains the word
+                // "runtime".
                 Some(400) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
                     match spec.runtime.clone() {
                         Some(runtime) => SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime },
@@ -165,8 +168,8 @@ impl DockerSandbox {
         }
     }
 
-    /// Starts a container and gives it its workspace. Attaching goes on at the same time: the engine takes
-    /// it before the start, and the streams flow with it.
+    /// Starts a container and changes the owner of its workspace. Attaching happens at the same time: the engine
+    /// accepts it before the start, and the streams begin with the container.
     async fn start(
         &self,
         agent: &AgentId,
@@ -197,7 +200,7 @@ impl DockerSandbox {
         self.connect(agent, spec, &plan, id, std::future::ready(streams)).await
     }
 
-    /// Connects to a running container, and looks at it from outside and from inside.
+    /// Connects to a running container, inspects it from outside and probes it from inside.
     async fn connect(
         &self,
         agent: &AgentId,
@@ -218,7 +221,7 @@ impl DockerSandbox {
         let (inspected, probed) = tokio::join!(inspected, probed);
         let findings = inspect::findings(spec, &inspected?);
         if let Some(finding) = findings.into_iter().next() {
-            // Not what was made: somebody changed it. The next call makes a new one.
+            // Somebody has changed the container since its creation. Remove it, so that the next call makes a new one.
             owned::remove(&self.engine, &id).await?;
             return Err(SandboxError::NotConfined { agent: agent.clone(), finding });
         }
@@ -241,7 +244,8 @@ impl DockerSandbox {
             }
             Err(error) => self.engine.error("attach", error),
         };
-        // Without a living helper there is nothing to fall back on.
+        // The fall-back to the engine's exec needs a running container with a living helper. If the helper broke the
+        // protocol, or the container has stopped, it is an error.
         let client = self.engine.client()?;
         let found = self.engine.find("look at it", engine::QUICK, client.inspect_container(id, None)).await?;
         let state = found.and_then(|found| found.state).unwrap_or_default();
@@ -256,7 +260,8 @@ impl DockerSandbox {
         Ok(Line::Exec)
     }
 
-    /// What the helper is to listen for.
+    /// Returns the proxy that the helper has to listen for. `None` if the agent has no network and does not call flock
+    /// from inside.
     fn entrance(&self, plan: &Plan) -> Option<Entrance> {
         let has_network = plan.agent.network == Network::Proxy;
         let inside = self.inside.clone().filter(|_| plan.asks_flock);
@@ -271,7 +276,7 @@ impl DockerSandbox {
         })
     }
 
-    /// Ends a container that must not run anything more.
+    /// Kills a container that must not run anything more. A failure is logged.
     pub(super) async fn kill(&self, id: &str) {
         if let Err(error) = owned::kill(&self.engine, id).await {
             tracing::warn!(container = id, error = %crate::error::chain(&error), "it could not be stopped");
@@ -279,8 +284,8 @@ impl DockerSandbox {
     }
 }
 
-/// Puts the helper's program where the engine can mount it: a folder for each version, so that one that is
-/// in use is never written.
+/// Installs the helper program where the engine can mount it and returns its path. Each version has its own folder, so
+/// that a program in use is never overwritten.
 pub(crate) fn install_helper(helpers: &std::path::Path) -> Result<PathBuf, SandboxError> {
     let folder = helpers.join(&helper::PROGRAM_SHA256[..16.min(helper::PROGRAM_SHA256.len())]);
     let path = folder.join("flock-helper");
