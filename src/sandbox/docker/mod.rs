@@ -1,8 +1,8 @@
-//! Sandboxes in Docker: a container for each agent, made when it is first needed, mended when it is not what
-//! it should be, and used over the streams of the helper inside.
+//! Sandboxes in Docker. Each agent has one container, which is created at first use, repaired if it differs from its
+//! specification, and used over the streams of the helper inside.
 //!
-//! A warm sandbox costs the engine nothing: whether its container still lives is known from the attached
-//! streams, whether it is still the right one from comparing the configuration with what it was made from.
+//! A warm sandbox needs no call to the engine. The attached streams show if the container still lives, and a comparison
+//! with the configuration it was made from shows if it is still the right one.
 
 mod attach;
 mod attend;
@@ -43,17 +43,17 @@ use freeze::Standing;
 use ready::Need;
 use slot::{Line, Live, Plan, Slot};
 
-/// The configuration as it is at each look.
+/// A function that returns the current configuration.
 pub type ConfigSource = Arc<dyn Fn() -> Arc<Config> + Send + Sync>;
 
-/// The sandboxes of one home in one Docker engine. Only one process of a home uses it at a time: the gateway
-/// while it runs, else the command line.
+/// The sandboxes of one home in one Docker engine. Only one process of a home uses it at a time: the gateway while it
+/// runs, otherwise the command line.
 pub struct DockerSandbox {
     home: Home,
     config: ConfigSource,
     engine: Arc<Engine>,
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
-    /// Who is to stand still; asked for sandboxes that come later.
+    /// The wanted freeze state of each agent. It is also applied to sandboxes that are created later.
     standing: Mutex<Standing>,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dial>,
@@ -63,7 +63,7 @@ pub struct DockerSandbox {
 }
 
 impl DockerSandbox {
-    /// Touches nothing yet.
+    /// Creates the value without calling the engine.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
         Self {
@@ -80,43 +80,42 @@ impl DockerSandbox {
         }
     }
 
-    /// The same, with another word on what agents may reach than the configuration alone.
+    /// Replaces the egress policy, which is the configuration alone by default.
     #[must_use]
     pub fn with_egress(self, egress: Arc<dyn EgressPolicy>) -> Self {
         Self { egress, ..self }
     }
 
-    /// The same, with the mounts that were approved for agents. They are looked at before each command.
+    /// Sets the source of the approved mounts. It is read before each command.
     #[must_use]
     pub fn with_mounts(self, mounts: ApprovedMounts) -> Self {
         Self { mounts, ..self }
     }
 
-    /// The same, with what the programs need that run agents' turns. It is looked at before each command.
+    /// Sets the source of the mounts for agent programs. It is read before each command.
     #[must_use]
     pub fn with_fittings(self, fittings: Fittings) -> Self {
         Self { fittings, ..self }
     }
 
-    /// The same, with another way out than this machine's own network.
+    /// Replaces the way to the internet, which is this machine's own network by default.
     #[must_use]
     pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
         Self { dial, ..self }
     }
 
-    /// The same, with what of flock the programs may ask for that run agents' turns.
+    /// Sets the part of flock's HTTP interface that agent programs may call from inside a sandbox.
     #[must_use]
     pub fn with_inside(self, inside: Arc<dyn Inside>) -> Self {
         Self { inside: Some(inside), ..self }
     }
 
-    /// The engine.
     #[must_use]
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// What the last probe of each agent's sandbox found, and when.
+    /// Returns the result of the last probe of each agent's sandbox, sorted by agent.
     #[must_use]
     pub fn probes(&self) -> Vec<(AgentId, Probed)> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,11 +125,12 @@ impl DockerSandbox {
         probes
     }
 
-    /// Makes an agent's sandbox if need be and probes it now, warm or not.
+    /// Probes an agent's sandbox now, after creating it if necessary.
     ///
     /// # Errors
     ///
-    /// As [`Sandbox::ensure`].
+    /// Returns [`SandboxError::NotConfined`] if the probe finds something open, and fails if the sandbox cannot be made
+    /// ready.
     pub async fn probe(&self, agent: &AgentId) -> Result<Probed, SandboxError> {
         let slot = self.slot(agent);
         let live = self.live(agent, &slot).await?;
@@ -151,7 +151,7 @@ impl DockerSandbox {
         Arc::clone(slot)
     }
 
-    /// What the agent's container is to be made from, as the configuration is now.
+    /// Collects everything the agent's container depends on from the current configuration.
     fn plan(&self, agent: &AgentId) -> Result<Plan, SandboxError> {
         let config = (self.config)();
         let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
@@ -178,7 +178,8 @@ impl DockerSandbox {
         };
         let has_state = live.plan.fittings.iter().any(|fitting| matches!(fitting, Fitting::State(_)));
         let writable: &[&str] = if has_state { &[STATE_TARGET] } else { &[] };
-        // The engine may be in a virtual machine of its own, so that it is asked; seldom, since most share this machine's kernel.
+        // The engine may run in a virtual machine with its own kernel. It is asked only if the kernel inside differs
+        // from this machine's, because most engines share it.
         let here = fs_err::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let kernel = match report.first("kernel") {
             Some(inside) if inside == here.trim() => inside.to_owned(),
@@ -194,6 +195,7 @@ impl DockerSandbox {
         mut command: Command,
         cancel: &CancellationToken,
     ) -> Result<Outcome, SandboxError> {
+        // Counts the command as running, so that the container is not replaced under it.
         let _busy = live.enter();
         match &live.line {
             Line::Helper(client) => {
@@ -234,9 +236,11 @@ impl Sandbox for DockerSandbox {
                     return Ok(Outcome { end: End::Cancelled, output, took: Duration::ZERO });
                 }
             };
+            // With the helper a command is not repeated: its connection may break after the command began.
             let again = matches!(live.line, Line::Exec).then(|| command.clone());
             match (self.run_in(agent, &live, command, cancel).await, again) {
-                // The container is gone or stopped, and the command was never begun.
+                // The container is gone or stopped, and the command was never started. It is safe to run it in a new
+                // one.
                 (Err(error), Some(command)) if matches!(engine::refusal(&error), Some(404 | 409)) => {
                     slot.forget();
                     let live = self.live(agent, &slot).await?;
@@ -294,13 +298,13 @@ impl Sandbox for DockerSandbox {
             let mut again = true;
             loop {
                 let live = self.live_for(agent, &slot, Need::Program).await?;
-                // What was told to end may still hold what this one needs.
+                // A previous program that was told to end may still hold files or ports that this one needs.
                 slot.endings.wait().await;
                 let _busy = live.enter();
                 let attended = attend::attend(&self.engine, agent, &live, &slot.endings, run, heard).await;
                 match attended {
                     Ok(code) => return Ok(code),
-                    // The program was never begun.
+                    // The program was never started. Try once more in a new container.
                     Err(Unrun::Gone(_)) if again => {
                         again = false;
                         slot.forget();
@@ -317,6 +321,7 @@ impl Sandbox for DockerSandbox {
             let _making = slot.making.lock().await;
             slot.forget();
             self.remove_container(agent).await?;
+            // Only after the removal, so that a call in the meantime waits for the same lock.
             self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(agent);
             Ok(())
         })
@@ -347,7 +352,8 @@ fn by_exec(live: &Live, command: Command) -> Exec {
     };
     Exec {
         container: live.container.clone(),
-        // Some runtimes apply no filter to what the engine's exec starts: the helper sees to it.
+        // Some runtimes apply no seccomp filter to processes of the engine's exec. `confine` makes the helper install
+        // its own filter first.
         command: [HELPER_TARGET, "confine", "sh", "-c", &command.command].map(str::to_owned).to_vec(),
         workdir: Some(workdir),
         env: command.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
@@ -357,8 +363,8 @@ fn by_exec(live: &Live, command: Command) -> Exec {
     }
 }
 
-/// Why only the helper will do.
+/// The end of the error message for a container whose streams cannot be attached.
 const FOR_JOBS: &str = "background jobs need them";
 
-/// Where neither the caller nor the helper sets one.
+/// Time limit of a command run by the engine's exec if the caller sets none.
 const EXEC_LIMIT: Duration = Duration::from_secs(3600);

@@ -1,4 +1,4 @@
-//! All sandboxes of the home together, and one container's end.
+//! Operations on all sandboxes of the home, and the lookup and removal of one agent's container.
 
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
@@ -9,42 +9,42 @@ use crate::sandbox::{SandboxError, engine, names, owned};
 use super::DockerSandbox;
 
 impl DockerSandbox {
-    /// The home's containers, the store's among them, by name.
-    ///
-    /// # Errors
-    ///
-    /// As `Engine::call`.
+    /// Returns all containers of the home, sorted by name. The store's container is among them.
     pub async fn containers(&self) -> Result<Vec<owned::Container>, SandboxError> {
         owned::list(&self.engine, &self.home).await
     }
 
-    /// Ends every container of the home at once; they stay, stopped.
+    /// Kills all containers of the home at the same time. The stopped containers remain.
     ///
     /// # Errors
     ///
-    /// The first failure; the others are still stopped.
+    /// Returns the first failure. The other containers are killed all the same.
     pub async fn stop_all(&self) -> Result<(), SandboxError> {
         self.forget_all();
         owned::stop_all(&self.engine, &self.home).await
     }
 
-    /// Removes every container of the home.
+    /// Removes all containers of the home.
     ///
     /// # Errors
     ///
-    /// The first failure; the others are still removed.
+    /// Returns the first failure. The other containers are removed all the same.
     pub async fn remove_all(&self) -> Result<(), SandboxError> {
         self.forget_all();
         owned::remove_all(&self.engine, &self.home).await
     }
 
-    /// Lets go of all sandboxes and leaves them running, for whoever comes next.
+    /// Drops the connections to all sandboxes and leaves the containers running for the next process.
     pub fn forget_all(&self) {
         let slots = self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         slots.values().for_each(|slot| slot.forget());
     }
 
-    /// The agent's container and by what it is named best; `None` where there is none.
+    /// Returns the agent's container and its id, or its name if the engine reports no id. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Foreign`] if a container of that name belongs to another home or to nobody.
     pub(super) async fn own_container(
         &self,
         agent: &AgentId,

@@ -1,5 +1,5 @@
-//! Which container a call gets: the warm one, or one that is made or mended first, and what becomes of what runs in the
-//! old one.
+//! Chooses the container for a call: the warm one, or one that is created or repaired first. It also decides what
+//! happens to the commands in a container that has to be replaced.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use crate::sandbox::SandboxError;
 use super::DockerSandbox;
 use super::slot::{Live, Plan, Slot, Work};
 
-/// What a container is wanted for.
+/// The purpose for which a container is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A command, which every container of the agent can run.
+    /// A command, which any container of the agent can run.
     Command,
-    /// The program that runs its turns, which has to be in it.
+    /// The agent program that runs the agent's turns, whose files must be mounted.
     Program,
 }
 
 impl DockerSandbox {
-    /// The agent's container, ready: the warm one, or a made or mended one.
+    /// Returns a container that is ready for commands: the warm one, or one that was just created or repaired.
     pub(super) async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
         self.live_for(agent, slot, Need::Command).await
     }
@@ -50,8 +50,9 @@ impl DockerSandbox {
                 }
             }
             let making = slot.making.lock().await;
-            // Whoever held the lock may have made it, from a plan that this one is not: making writes files that a plan
-            // of before does not know. To make it once more would end what has begun in it, so all is looked at again.
+            // Whoever held the lock may have made a new container, from a plan that differs from this one: making it
+            // writes files that an earlier plan does not know. Making it again would kill what has started in it, so
+            // start over.
             let is_as_found = match (&found, slot.live()) {
                 (None, None) => true,
                 (Some(found), Some(now)) => Arc::ptr_eq(found, &now),
@@ -61,6 +62,7 @@ impl DockerSandbox {
                 break (plan, making);
             }
         };
+        // The old container is not used any more, even if making the new one fails.
         slot.forget();
         let (live, probed) = Box::pin(self.make(agent, plan)).await?;
         slot.note_probe(probed.clone());
@@ -70,6 +72,8 @@ impl DockerSandbox {
         }
         let live = Arc::new(live);
         slot.set(Arc::clone(&live));
+        // A freeze may have come in while the container was made. It is applied here, because the freeze itself found
+        // no container.
         if slot.is_frozen() {
             self.settle(agent, slot).await?;
             return Err(SandboxError::Frozen(agent.clone()));
@@ -78,27 +82,28 @@ impl DockerSandbox {
     }
 }
 
-/// What becomes of a container that is not what the plan asks for.
+/// The decision about a container that does not match the plan.
 enum Fate {
     /// It is used as it is.
     Stays,
-    /// Once nothing runs in it that somebody waits for.
+    /// It is replaced when no caller waits for a command in it.
     GoesWhenIdle,
-    /// Now.
+    /// It is replaced now.
     Goes,
 }
 
-/// Decides it, and tells what is lost.
+/// Decides about a container that does not match the plan. Background jobs that end with it are recorded in the slot.
 async fn fate(agent: &AgentId, slot: &Slot, live: &Live, plan: &Plan, need: Need) -> Fate {
     let is_wanted = live.holds_more(plan) || (need == Need::Program && live.lacks(plan));
     match live.work().await {
         Work::None => Fate::Goes,
-        // A changed specification waits until nothing runs.
+        // A changed specification alone waits until nothing runs.
         _ if !is_wanted => {
             tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
             Fate::Stays
         }
-        // What was taken back, and what a turn can't do without, waits for no job that the agent lets run on.
+        // A mount that is no longer approved, or files that a turn needs, cannot wait for background jobs that the
+        // agent lets run on.
         Work::Jobs(jobs) => {
             let commands: Vec<String> = jobs
                 .iter()

@@ -1,5 +1,4 @@
-//! What is known of one agent's sandbox: the container that is in use, what it was made from, and what the
-//! last probe found.
+//! The state of one agent's sandbox: the container in use, the plan it was made from, and the last probe.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,19 +19,19 @@ use crate::sandbox::{Job, JobRequest, SandboxError, workspace};
 
 use super::endings::Endings;
 
-/// An agent's sandbox, there or not.
+/// An agent's sandbox, whether its container exists or not.
 #[derive(Default)]
 pub struct Slot {
-    /// Held by whoever makes or removes the container.
+    /// Held while the container is created or removed.
     pub making: tokio::sync::Mutex<()>,
-    /// Held by whoever freezes or thaws the container.
+    /// Held while the container is frozen or thawed.
     pub freezing: tokio::sync::Mutex<()>,
     frozen: watch::Sender<bool>,
     live: Mutex<Option<Arc<Live>>>,
     probed: Mutex<Option<Probed>>,
-    /// The programs that are being ended.
+    /// Counter of the programs that are being ended.
     pub endings: Endings,
-    /// Background jobs that were ended with a container before this one.
+    /// Background jobs that ended together with the previous container.
     lost: Mutex<Vec<Job>>,
 }
 
@@ -45,7 +44,7 @@ impl Slot {
         *locked(&self.live) = Some(live);
     }
 
-    /// Lets go of the container; the connection to it ends with the last command that uses it.
+    /// Drops the container. The connection to it closes when the last command that uses it has ended.
     pub fn forget(&self) {
         *locked(&self.live) = None;
     }
@@ -54,7 +53,7 @@ impl Slot {
         locked(&self.probed).clone()
     }
 
-    /// Whether it is to be frozen. The container follows.
+    /// Returns `true` if the sandbox has to be frozen. The container may not have followed yet.
     pub fn is_frozen(&self) -> bool {
         *self.frozen.borrow()
     }
@@ -67,12 +66,12 @@ impl Slot {
         Patience::new(self.frozen.subscribe())
     }
 
-    /// These background jobs end with their container.
+    /// Records background jobs that end together with their container.
     pub fn lose(&self, jobs: Vec<Job>) {
         *locked(&self.lost) = jobs;
     }
 
-    /// The job with this number, if it ended with the container before this one.
+    /// Returns the job of this number if it ended with the previous container.
     pub fn lost(&self, id: u32) -> Option<Job> {
         locked(&self.lost).iter().find(|job| job.id == id).cloned()
     }
@@ -82,34 +81,34 @@ impl Slot {
     }
 }
 
-/// A container in use.
+/// A container in use, and the way to reach it.
 pub struct Live {
-    /// Its id.
+    /// The container's id.
     pub container: String,
-    /// What it was made from.
+    /// The plan it was made from.
     pub plan: Plan,
-    /// How commands reach it.
+    /// The way commands reach it.
     pub line: Line,
     made: Instant,
     active: watch::Sender<usize>,
 }
 
-/// What runs in a container.
+/// The work that runs in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Nothing.
+    /// Nothing runs.
     None,
-    /// Background jobs alone.
+    /// Only background jobs run.
     Jobs(Vec<Job>),
-    /// Something that somebody waits for.
+    /// A command or program runs for which a caller waits.
     Awaited,
 }
 
-/// How commands reach a container.
+/// The way commands reach a container.
 pub enum Line {
     /// The helper, over the attached streams.
     Helper(HelperClient),
-    /// The engine's exec, where the streams can't be had.
+    /// The engine's exec, if the streams cannot be attached.
     Exec,
 }
 
@@ -121,51 +120,53 @@ impl Live {
     pub fn is_alive(&self) -> bool {
         match &self.line {
             Line::Helper(client) => client.is_alive(),
-            // A command will tell; and after a while the streams are tried again.
+            // A dead container shows at the next command. After a while the container is looked at again, so that the
+            // streams are tried again.
             Line::Exec => self.made.elapsed() < EXEC_LIFE,
         }
     }
 
-    /// Whether it is there and what the configuration asks for.
+    /// Returns `true` if the container is alive and was made from this plan.
     pub fn fits(&self, plan: &Plan) -> bool {
         self.is_alive() && self.plan == *plan
     }
 
-    /// Whether it was made with something of the host that is not approved any more.
+    /// Returns `true` if the container has a mount that is no longer approved.
     pub fn holds_more(&self, plan: &Plan) -> bool {
         self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
     }
 
-    /// Whether the program that runs the agent's turns needs something that it was not made with.
+    /// Returns `true` if the agent program needs something that the container was made without.
     pub fn lacks(&self, plan: &Plan) -> bool {
         (plan.asks_flock && !self.plan.asks_flock)
             || plan.fittings.iter().any(|fitting| !self.plan.fittings.contains(fitting))
     }
 
-    /// What runs in it.
+    /// Returns the work that runs in the container.
     pub async fn work(&self) -> Work {
         if *self.active.borrow() > 0 {
             return Work::Awaited;
         }
+        // There are no background jobs without the helper.
         let Line::Helper(client) = &self.line else { return Work::None };
         let mut jobs = client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
         jobs.retain(|job| job.end.is_none());
         if jobs.is_empty() { Work::None } else { Work::Jobs(jobs) }
     }
 
-    /// Resolves when nothing runs in it that somebody waits for.
+    /// Waits until no caller waits for a command in the container.
     pub async fn idle(&self) {
-        // It can't be closed: `self` keeps it open.
+        // The channel cannot be closed, because `self` holds a sender.
         drop(self.active.subscribe().wait_for(|active| *active == 0).await);
     }
 
-    /// Counts a command as running until the value is dropped.
+    /// Counts a command as running until the returned guard is dropped.
     pub fn enter(&self) -> Busy<'_> {
         self.active.send_modify(|active| *active += 1);
         Busy(&self.active)
     }
 
-    /// The helper, for what only it can do; `why` says so.
+    /// Returns the helper, for operations that need it. `why` ends the error message if there is none.
     pub fn helper(&self, agent: &AgentId, why: &str) -> Result<&HelperClient, SandboxError> {
         match &self.line {
             Line::Helper(client) => Ok(client),
@@ -177,7 +178,7 @@ impl Live {
     }
 }
 
-/// A running command, for as long as this lives.
+/// A guard that counts one command as running.
 pub struct Busy<'a>(&'a watch::Sender<usize>);
 
 impl Drop for Busy<'_> {
@@ -186,19 +187,19 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// All of the configuration and the workspace that a container depends on. Comparing two is how a changed
-/// one is noticed without asking the engine.
+/// Everything of the configuration and the workspace that a container depends on. A changed configuration is noticed by
+/// comparing two plans, without a call to the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The agent as configured.
+    /// The agent's configuration, without the settings that do not concern the container.
     pub agent: Agent,
-    /// The image's name.
+    /// The image's name, as configured or with this home's own tag.
     pub image: String,
-    /// What of the host was approved for it.
+    /// The host folders and files approved for the agent.
     pub mounts: Mounts,
-    /// What the program that runs its turns needs.
+    /// The mounts needed by the agent program that runs the agent's turns.
     pub fittings: Vec<Fitting>,
-    /// Whether a program in it asks flock for its models and tools.
+    /// `true` if a program in the container asks flock for models and tools.
     pub asks_flock: bool,
     identity: Option<Vec<IdentityFile>>,
 }
@@ -215,7 +216,8 @@ impl Plan {
         let image = agent.docker.image.clone();
         let image = image.unwrap_or_else(|| image::reference(home, config, Recipe::Sandbox));
         let asks_flock = agent.is_run_by_program() && !agent.runs_on_host();
-        // Only what makes another container: a change of model or policy is none of the sandbox's business.
+        // Keep only the settings that need another container. A change of the model or the tool policy must not replace
+        // it.
         let agent = Agent {
             model: None,
             effort: None,
@@ -223,10 +225,10 @@ impl Plan {
             archetype: None,
             allow: Vec::new(),
             deny: Vec::new(),
-            // Asked for each connection.
+            // Checked for each connection.
             egress: Vec::new(),
             runtime: String::new(),
-            // Watched, and no property of the container.
+            // Watched from outside, and not a property of the container.
             docker: DockerSettings { disk: None, ..agent.docker.clone() },
             ..agent.clone()
         };
@@ -234,13 +236,13 @@ impl Plan {
         Self { agent, image, mounts, fittings, asks_flock, identity }
     }
 
-    /// The plan again, after the workspace was made ready.
+    /// Reads the identity files again after the workspace was prepared, because preparing it may create them.
     pub fn settled(mut self) -> Self {
         self.identity = workspace::identity(&self.agent.identity).ok();
         self
     }
 
-    /// The configured environment of commands, and over it the command's own.
+    /// Returns the environment of a command: the proxy's variables, then the configured ones, then the command's own.
     pub fn environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
         let configured = self.agent.docker.env.iter().map(|(name, value)| (name.clone(), value.clone()));
         let mut all = match self.agent.network {
@@ -252,10 +254,12 @@ impl Plan {
         all
     }
 
-    /// The same for what the helper does not start: it gives its commands a home and a path, too.
+    /// Returns the same environment for a process that the helper does not start. The helper also adds its defaults for
+    /// home and path, so they are included here.
     pub fn whole_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = Vec::new();
         for (name, value) in Environment::default().variables.into_iter().chain(self.environment(own)) {
+            // The engine's exec gets a list, so an earlier value of the same name has to go.
             all.retain(|(earlier, _)| *earlier != name);
             all.push((name, value));
         }
@@ -267,5 +271,5 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long commands go through the engine's exec before the streams are tried again.
+/// Time for which commands go through the engine's exec before the streams are tried again.
 const EXEC_LIFE: Duration = Duration::from_secs(60);

@@ -1,9 +1,9 @@
-//! Images made from the host's own package sources where no registry answers: one system by debootstrap,
-//! which is the sandbox's image, and the store's package installed into the same system for the other.
+//! Makes images from the host's own package sources if no registry answers. debootstrap makes one system, which becomes
+//! the sandbox's image. The store's packages are then installed into the same system for the other image.
 //!
-//! The work is done by one shell that is root, in mount and process namespaces of its own. Its standard
-//! input is a pipe that this process holds: when flock ends, however it does, the pipe closes, the shell
-//! ends, and with its namespaces every process and mount it made.
+//! The work is done by a single root shell in mount and process namespaces of its own. Its standard input is a pipe
+//! that this process holds. When flock ends, for whatever reason, the pipe closes and the shell ends, and with its
+//! namespaces every process and mount it made.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -24,11 +24,13 @@ use crate::home::Home;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
 
-/// Makes `recipes`. `registry` says why nothing was pulled, for the errors.
+/// Makes the images of `recipes`. `registry` says why nothing could be pulled, for the error messages.
 ///
 /// # Errors
 ///
-/// As [`ImageError`] says.
+/// Returns [`ImageError::Missing`] without debootstrap or tar, [`ImageError::NoSources`] if the host has no usable
+/// package source, [`ImageError::NeedsRoot`] if root rights cannot be had, and [`ImageError::Step`] if a script or the
+/// import fails.
 pub async fn make(
     engine: &Engine,
     home: &Home,
@@ -53,6 +55,7 @@ pub async fn make(
     run("removing what an interrupted run left", REMOVE, &root, &[], &step(first, Step::Bootstrapping))
         .await?;
     let made = make_in(engine, home, recipes, &root, &distribution, sink).await;
+    // Removed after a failure, too. The first error is the one that is reported.
     let removed = run("removing the temporary system", REMOVE, &root, &[], &|_| {}).await;
     made.and(removed)
 }
@@ -71,6 +74,7 @@ async fn make_in(
         .chain(&distribution.updates)
         .filter_map(|source| source.signed_by.clone())
         .collect();
+    // The host may trust a source unsigned, name its key file, or leave the key to debootstrap's own keyring.
     let check = match (&main.signed_by, main.trusted) {
         (_, true) => "--no-check-gpg".to_owned(),
         (Some(key), _) => format!("--keyring={key}"),
@@ -95,8 +99,8 @@ async fn make_in(
     Ok(())
 }
 
-/// Hands the system to the engine as a stream. The engine makes an image of it only when the stream has
-/// ended well, and gives it label and tag in the same step.
+/// Streams the system to the engine. The engine creates an image only if the stream ends well, and it sets label and
+/// tag in the same step, so there is never half an image.
 async fn import(
     engine: &Engine,
     home: &Home,
@@ -118,7 +122,8 @@ async fn import(
         .kill_on_drop(true);
     let mut tar = tar.spawn().map_err(|error| failed(error.to_string()))?;
     let Some(stdout) = tar.stdout.take() else { return Err(failed("no output".to_owned())) };
-    // The end of the stream waits for tar's own verdict: a broken tar must break the request, not end it.
+    // The end of the stream waits for tar's exit status. If tar fails, the request must break off, because a stream
+    // that merely ends would become an incomplete image.
     let verdict = futures_util::stream::once(async move { complete(tar).await })
         .try_filter(|_| std::future::ready(false));
     let body = ReaderStream::with_capacity(stdout, 256 << 10).chain(verdict);
@@ -142,7 +147,7 @@ async fn complete(mut tar: Child) -> std::io::Result<Bytes> {
     if status.success() { Ok(Bytes::new()) } else { Err(std::io::Error::other(format!("tar: {status}"))) }
 }
 
-/// Runs one of the scripts below as root, with the pipe that ends it.
+/// Runs one of the scripts below as root, with the pipe whose closing ends it.
 async fn run(
     what: &'static str,
     script: &str,
@@ -159,11 +164,11 @@ async fn run(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // The script ends its whole process group, which must not be ours.
+        // The script ends its whole process group, which must not be the group of flock.
         .process_group(0)
         .kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-    // Held until the script has ended.
+    // Kept open until the script has ended.
     let _pipe = child.stdin.take();
     let mut tail = std::collections::VecDeque::new();
     if let Some(stdout) = child.stdout.take() {
@@ -188,7 +193,8 @@ async fn run(
     Err(failed(if lines.is_empty() { status.to_string() } else { lines.join("; ") }))
 }
 
-/// A command as root. The shell in between hands over what sudo would take away.
+/// Returns a command that runs as root. If sudo is needed, a shell passes on the proxy variables that sudo would
+/// remove.
 fn as_root(program: &str) -> Command {
     if Uid::effective().is_root() {
         return Command::new(program);
@@ -204,7 +210,8 @@ async fn sudo_works() -> bool {
     command.status().await.is_ok_and(|status| status.success())
 }
 
-/// Whether a program is there; a person's PATH may lack the administrator's folders.
+/// Returns `true` if a program is installed. The PATH of a user may lack the administrator's folders, so they are
+/// added.
 fn installed(tool: &str) -> bool {
     let path =
         format!("{}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin", env::PATH.get().unwrap_or_default());
@@ -241,8 +248,8 @@ const SUDO: &str = "\
 exec sudo -n env http_proxy=\"${http_proxy-}\" https_proxy=\"${https_proxy-${HTTPS_PROXY-}}\" \
 no_proxy=\"${no_proxy-${NO_PROXY-}}\" \"$@\"";
 
-/// Runs the script `$1` with the other arguments, in namespaces of its own where the kernel gives them, and
-/// ends it when standard input closes.
+/// Runs the script `$1` with the other arguments, and ends it when standard input closes. The script gets namespaces of
+/// its own if the kernel permits it.
 const WATCHED: &str = "\
 export PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\" LC_ALL=C
 umask 022
@@ -260,7 +267,7 @@ fi
 exec sh -c \"$inner\" flock-image \"$@\"
 ";
 
-/// Mounts first: without namespaces of its own an interrupted run may have left some.
+/// Removes the system. Mounts go first, because an interrupted run without namespaces of its own may have left some.
 const REMOVE: &str = "\
 root=$1
 while mount=$(awk -v root=\"$root/\" 'index($5, root) == 1 { print $5; exit }' /proc/self/mountinfo) && [ -n \"$mount\" ]; do

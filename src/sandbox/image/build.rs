@@ -1,4 +1,4 @@
-//! Images built by the engine from the pinned public base.
+//! Builds images in the engine from the pinned public base image.
 
 use std::time::Duration;
 
@@ -11,7 +11,11 @@ use crate::home::Home;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
 
-/// Has the base there. The error says why there is none, in one line.
+/// Makes sure that the base image is in the engine.
+///
+/// # Errors
+///
+/// Returns the reason why it could not be pulled, in one line of at most 200 characters.
 pub async fn base(engine: &Engine, sink: Sink<'_>, recipe: Recipe) -> Result<(), String> {
     if matches!(id(engine, recipe::BASE).await, Ok(Some(_))) {
         return Ok(());
@@ -23,11 +27,11 @@ pub async fn base(engine: &Engine, sink: Sink<'_>, recipe: Recipe) -> Result<(),
     })
 }
 
-/// Builds what is missing from the base.
+/// Builds the images of `recipes` from the base.
 ///
 /// # Errors
 ///
-/// [`ImageError::Step`] with the end of what the build printed.
+/// Returns [`ImageError::Step`] with the last line of output if a build fails.
 pub async fn from_base(
     engine: &Engine,
     home: &Home,
@@ -56,6 +60,7 @@ pub async fn from_base(
                 tail = line.to_owned();
             }
         }
+        // The stream may end without an error message although nothing was built.
         if id(engine, &reference).await?.is_none() {
             return Err(failed(&tail, "the engine built nothing"));
         }
@@ -68,7 +73,8 @@ fn failed(tail: &str, error: &str) -> ImageError {
     ImageError::Step { what: "building the image", tail: format!("{error} (after: {tail})") }
 }
 
-/// The label comes last, so that no intermediate image carries it.
+/// Returns the build context as a tar archive. The label is the last instruction, so that no intermediate image carries
+/// it.
 fn context(recipe: Recipe) -> std::io::Result<Bytes> {
     let packages = recipe.packages().join(" ");
     let dockerfile = format!(
@@ -88,5 +94,5 @@ fn context(recipe: Recipe) -> std::io::Result<Bytes> {
     Ok(tar.into_inner()?.into())
 }
 
-/// A registry that can't be reached shows itself quickly or not at all.
+/// Silence after which the registry counts as unreachable. A registry that can be reached answers quickly.
 const SILENCE: Duration = Duration::from_secs(20);

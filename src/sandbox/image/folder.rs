@@ -1,7 +1,8 @@
-//! Where a system is put together before it becomes an image: one folder of this user, one maker at a time.
+//! The folder in which a system is assembled before it becomes an image. Each user has one, and one process uses it at
+//! a time.
 //!
-//! It is below `/var/tmp`: on a file system that has devices and programs, which a home's need not be, and
-//! where half a gigabyte fits. Whatever an interrupted run left is removed by the next one.
+//! It is below `/var/tmp`. The file system must allow devices and programs, which a home's need not, and it must have
+//! room for half a gigabyte. Whatever an interrupted run left behind is removed by the next one.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -13,20 +14,21 @@ use nix::unistd::Uid;
 
 use super::ImageError;
 
-/// The folder, held by this process until dropped.
+/// The locked folder. Dropping the value releases the lock.
 #[derive(Debug)]
 pub struct Work {
     folder: PathBuf,
-    /// Released by the kernel with the process, however that ends.
+    /// The kernel releases the lock when the process ends, for whatever reason.
     _lock: File,
 }
 
 impl Work {
-    /// Waits until no other process of this user makes an image. `waiting` is told once if it must.
+    /// Waits until no other process of this user makes an image, and locks the folder. `waiting` is called once if
+    /// there is a wait.
     ///
     /// # Errors
     ///
-    /// [`ImageError::Host`] where the folder is not ours alone.
+    /// Returns [`ImageError::Host`] if the folder cannot be created or locked, or if others can access it.
     pub async fn lock(waiting: &(dyn Fn() + Send + Sync)) -> Result<Self, ImageError> {
         let uid = Uid::effective();
         let folder = PathBuf::from(format!("/var/tmp/flock-images-{uid}"));
@@ -52,15 +54,15 @@ impl Work {
         }
     }
 
-    /// Where the system goes. It may hold what an interrupted run left.
+    /// Returns the folder for the system. It may hold files that an interrupted run left.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
 }
 
-/// Anybody can make folders and links in `/var/tmp`: only a folder of this user's that nobody else can
-/// write is used.
+/// Checks that the folder belongs to this user alone. Anybody can create folders and links in `/var/tmp`, so anything
+/// else is refused.
 fn check(folder: &Path, uid: Uid) -> io::Result<()> {
     let found = fs_err::symlink_metadata(folder)?;
     if !found.is_dir() || found.uid() != uid.as_raw() || found.mode() & 0o077 != 0 {

@@ -1,9 +1,10 @@
-//! The images flock needs, and how it comes by them: there already, pulled, built from a public base, or
-//! made from the distribution's own packages where no registry answers.
+//! Provides the two images that flock needs. An image is found in the engine, pulled, built from a public base, or made
+//! from the distribution's own packages if no registry answers.
 //!
-//! An image is found by the label that names its recipe and a tag that some home gave it, and each home has its own tag on it: a second home
-//! of the same engine tags what the first one made, and an image lives as long as some home wants it. The
-//! label is written in the same step that makes an image complete, so half an image is never found.
+//! An image of flock is recognised by the label with its recipe's hash together with a tag given by some home. Each
+//! home has its own tag, so a second home of the same engine tags what the first one made, and an image stays as long
+//! as any home wants it. The label is written in the step that completes the image, so an incomplete image is never
+//! found.
 
 mod bootstrap;
 mod build;
@@ -30,92 +31,85 @@ use crate::sandbox::{SandboxError, names};
 pub use recipe::Recipe;
 pub use tags::{tags, untag};
 
-/// What is being done about an image.
+/// The stage of providing an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Waits for another flock that makes the same image.
+    /// Waiting for another flock process that makes images.
     Waiting,
-    /// Pulls it, or the base it is built from.
+    /// Pulling the image, or the base it is built from.
     Pulling,
-    /// Builds it from the public base.
+    /// Building it from the public base.
     Building,
-    /// Makes a system from the distribution's packages.
+    /// Making a system from the distribution's packages.
     Bootstrapping,
-    /// Installs packages into that system.
+    /// Installing packages into that system.
     Installing,
-    /// Hands it to the engine.
+    /// Streaming the system to the engine.
     Importing,
-    /// It is there.
+    /// The image is available.
     Ready,
 }
 
-/// Told to whoever shows progress.
+/// A progress report for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Which image.
     pub recipe: Recipe,
-    /// What is being done.
     pub step: Step,
-    /// A line about it: a package, a layer, the image's name.
+    /// One line of detail, such as a package, a layer or the image's name.
     pub detail: String,
 }
 
-/// Receives progress, from one task and in order.
+/// A callback for progress reports. It is called from one task and in order.
 pub type Sink<'a> = &'a (dyn Fn(Progress) + Send + Sync);
 
-/// Why an image can't be had.
+/// The reason why an image could not be provided.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The engine did not do it.
+    /// The engine cannot be reached or refused a call.
     #[error(transparent)]
     Engine(#[from] SandboxError),
-    /// An image that the configuration names is not there and can't be pulled.
+    /// An image named in the configuration is missing and cannot be pulled.
     #[error("the image {image} is not there and can't be pulled")]
     Pull {
-        /// Its name.
         image: String,
-        /// The registry's or the engine's answer.
+        /// The answer of the registry or the engine.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A program that makes images is missing.
+    /// A program needed to make an image is not installed.
     #[error("no registry answers ({registry}), and {tool} is not installed to make the image without one")]
     Missing {
-        /// Its name.
         tool: &'static str,
-        /// Why nothing was pulled.
+        /// The reason why nothing was pulled.
         registry: String,
     },
-    /// Making a system needs root, and sudo asks for a password or is missing.
+    /// Making a system needs root, and sudo is missing or asks for a password.
     #[error(
         "no registry answers ({registry}), and making an image without one needs root, which sudo did not give"
     )]
     NeedsRoot {
-        /// Why nothing was pulled.
+        /// The reason why nothing was pulled.
         registry: String,
     },
-    /// The host has no package sources a system could be made from.
+    /// The host has no package source from which a system could be made.
     #[error(
         "no registry answers ({registry}), and this host has no Debian or Ubuntu package source to make an image from"
     )]
     NoSources {
-        /// Why nothing was pulled.
+        /// The reason why nothing was pulled.
         registry: String,
     },
-    /// A step of making it failed.
     #[error("{what} failed: {tail}")]
     Step {
-        /// As in `debootstrap`.
+        /// The failed step, for example `debootstrap`.
         what: &'static str,
-        /// The end of what it printed.
+        /// The last lines of its output.
         tail: String,
     },
-    /// A folder or file of the host failed.
+    /// A folder or file of the host could not be prepared.
     #[error("failed to prepare {}", path.display())]
     Host {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -144,13 +138,13 @@ impl Explain for ImageError {
     }
 }
 
-/// The image's name for this home: the configured one, or the tag of flock's own.
+/// Returns the image's name for this home: the configured one, or flock's own with this home's tag.
 #[must_use]
 pub fn reference(home: &Home, config: &Config, recipe: Recipe) -> String {
     own(config, recipe).map_or_else(|| recipe.reference(home), str::to_owned)
 }
 
-/// The image a person configured instead of flock's.
+/// Returns the image that the configuration names instead of flock's own.
 fn own(config: &Config, recipe: Recipe) -> Option<&str> {
     match recipe {
         Recipe::Sandbox => config.sandbox_image.as_deref(),
@@ -158,12 +152,13 @@ fn own(config: &Config, recipe: Recipe) -> Option<&str> {
     }
 }
 
-/// Makes sure that both images are there. Safe to run again after any interruption, and by several homes
-/// and processes at once.
+/// Makes sure that both images are in the engine. It can be repeated after any interruption, and several homes and
+/// processes may run it at once.
 ///
 /// # Errors
 ///
-/// As [`ImageError`] says; what was complete before stays.
+/// Returns [`ImageError::Pull`] if a configured image cannot be pulled, and otherwise the error of the step that
+/// failed. Images that were complete before remain.
 pub async fn ensure_images(
     engine: &Engine,
     home: &Home,
@@ -193,7 +188,7 @@ pub async fn ensure_images(
         sink(Progress { recipe: missing[0], step: Step::Waiting, detail: String::new() });
     })
     .await?;
-    // Whoever held the lock may have made them.
+    // The process that held the lock may have made them.
     let mut still = Vec::new();
     for recipe in missing {
         if !adopt(engine, home, recipe, sink).await? {
@@ -210,11 +205,7 @@ pub async fn ensure_images(
     Ok(())
 }
 
-/// The id of an image, if it is there.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
+/// Returns the id of an image, or `None` if it is missing.
 pub async fn id(engine: &Engine, reference: &str) -> Result<Option<String>, SandboxError> {
     let client = engine.client()?;
     let what = format!("look for the image {reference}");
@@ -222,14 +213,14 @@ pub async fn id(engine: &Engine, reference: &str) -> Result<Option<String>, Sand
     Ok(found.and_then(|image| image.id))
 }
 
-/// Gives this home's tag to an image made from the recipe, if the engine has one.
+/// Gives this home's tag to an existing image of the recipe. Returns `false` if the engine has none.
 async fn adopt(engine: &Engine, home: &Home, recipe: Recipe, sink: Sink<'_>) -> Result<bool, SandboxError> {
     let client = engine.client()?;
     let label = format!("{}={}", names::LABEL_RECIPE, recipe.hash());
     let filters = HashMap::from([("label", vec![label.as_str()])]);
     let options = ListImagesOptionsBuilder::default().filters(&filters).build();
     let found = engine.call("list images", engine::QUICK, client.list_images(Some(options))).await?;
-    // A label alone is not enough: what somebody builds on one of these images inherits it.
+    // The label alone is not enough, because an image that somebody builds on top of this one inherits the label.
     let plain = format!("{}:{}", recipe.repository(), recipe.hash());
     let of_a_home = |tag: &String| {
         tag.strip_prefix(&plain).is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('-'))
@@ -243,7 +234,7 @@ async fn adopt(engine: &Engine, home: &Home, recipe: Recipe, sink: Sink<'_>) -> 
     let options = TagImageOptionsBuilder::default().repo(recipe.repository()).tag(&tag).build();
     let reference = recipe.reference(home);
     let what = format!("tag {reference}");
-    // Gone since it was listed: make it anew.
+    // The image may have been removed since it was listed. Then it has to be made anew.
     let tagged = client.tag_image(&image.id, Some(options));
     if engine.find(&what, engine::QUICK, tagged).await?.is_none() {
         return Ok(false);
@@ -252,7 +243,7 @@ async fn adopt(engine: &Engine, home: &Home, recipe: Recipe, sink: Sink<'_>) -> 
     Ok(true)
 }
 
-/// Pulls an image. `silence` is how long the registry may say nothing.
+/// Pulls an image. `silence` limits the time for which the registry may send nothing.
 async fn pull(
     engine: &Engine,
     reference: &str,
@@ -273,13 +264,14 @@ async fn pull(
             }
         }
     }
+    // The stream may end without an error although nothing was pulled.
     match id(engine, reference).await? {
         Some(_) => Ok(()),
         None => Err("the engine pulled nothing".into()),
     }
 }
 
-/// Without a tag the engine would pull every tag there is.
+/// Adds `:latest` to a name without tag or digest. The engine would otherwise pull every tag of the repository.
 fn with_tag(reference: &str) -> String {
     let name = reference.rsplit('/').next().unwrap_or_default();
     if name.contains([':', '@']) { reference.to_owned() } else { format!("{reference}:latest") }
@@ -296,5 +288,5 @@ fn ready(sink: Sink<'_>, recipe: Recipe, reference: &str) {
     sink(Progress { recipe, step: Step::Ready, detail: reference.to_owned() });
 }
 
-/// How long a registry may be silent about an image that the configuration names.
+/// Limit on the registry's silence about an image that the configuration names.
 const OWN_SILENCE: Duration = Duration::from_secs(120);

@@ -1,23 +1,23 @@
-//! The recipes of flock's own images, and the hash that names each: a changed recipe is another image.
+//! The recipes of flock's own images. The hash of a recipe names its image, so a changed recipe gives another image.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::home::Home;
 
-/// An image flock needs.
+/// One of the images that flock needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Recipe {
-    /// Where agents' commands run.
+    /// The image in which agents' commands run.
     Sandbox,
-    /// Where the Nix store is written.
+    /// The image of the container that writes the Nix store.
     Store,
 }
 
 impl Recipe {
-    /// Both, in the order they are made: the second grows out of the first.
+    /// Both recipes in the order they are made, because bootstrapping extends the first system to the second.
     pub const ALL: [Self; 2] = [Self::Sandbox, Self::Store];
 
-    /// The repository of the image.
+    /// Returns the repository part of the image's name.
     #[must_use]
     pub const fn repository(self) -> &'static str {
         match self {
@@ -26,7 +26,7 @@ impl Recipe {
         }
     }
 
-    /// The distribution's packages in it, on top of those of the smallest system.
+    /// Returns the distribution's packages to install on top of the minimal system.
     #[must_use]
     pub const fn packages(self) -> &'static [&'static str] {
         match self {
@@ -35,12 +35,13 @@ impl Recipe {
         }
     }
 
-    /// The hash that stands for all that goes into the image but the distribution's own state.
+    /// Returns a hash of everything that goes into the image except the state of the distribution's archive.
     #[must_use]
     pub fn hash(self) -> String {
         let mut digest = Sha256::new();
         for part in [self.repository(), BASE, INSTALL, CLEAN] {
             digest.update(part);
+            // The zero byte separates the parts, so that moving text from one to the next changes the hash.
             digest.update([0]);
         }
         for package in self.packages() {
@@ -50,23 +51,23 @@ impl Recipe {
         crate::id::hex(&digest.finalize()[..6])
     }
 
-    /// The tag that this home owns.
+    /// Returns the tag of this home.
     #[must_use]
     pub fn tag(self, home: &Home) -> String {
         format!("{}{}", self.hash(), home.suffix())
     }
 
-    /// Repository and tag.
+    /// Returns the image's full name: repository and tag.
     #[must_use]
     pub fn reference(self, home: &Home) -> String {
         format!("{}:{}", self.repository(), self.tag(home))
     }
 }
 
-/// The public image that both are built from where a registry answers.
+/// The public image that both images are built from if a registry answers.
 pub const BASE: &str = "docker.io/library/debian:bookworm-20250520-slim";
 
-/// Installs `$@` in the system this runs in.
+/// Shell script that installs the packages `$@` in the system it runs in.
 pub const INSTALL: &str = "\
 export DEBIAN_FRONTEND=noninteractive
 printf 'force-unsafe-io\\n' > /etc/dpkg/dpkg.cfg.d/flock
@@ -76,7 +77,7 @@ apt-get -q -y -o APT::Install-Recommends=false -o APT::Install-Suggests=false in
 rm -f /etc/dpkg/dpkg.cfg.d/flock
 ";
 
-/// Makes the system this runs in small, and like any other made from the same packages.
+/// Shell script that makes the system it runs in small, and equal to any other made from the same packages.
 pub const CLEAN: &str = "\
 apt-get clean
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/apt/archives/*.deb /var/cache/debconf/*-old

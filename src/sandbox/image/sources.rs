@@ -1,39 +1,41 @@
-//! The host's own package sources, read from apt's two formats: what a system made by debootstrap is made
-//! from, so that mirrors and keys that work on the host are the ones that are used.
+//! Reads the host's package sources in apt's two formats. A bootstrapped system is made from them, so that the mirrors
+//! and keys that work on the host are used.
 
 use std::fmt::Write as _;
 
-/// One archive of packages.
+/// A package archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The mirror, as in `http://deb.debian.org/debian`.
+    /// The mirror's URL, for example `http://deb.debian.org/debian`.
     pub uri: String,
-    /// As in `bookworm` or `bookworm-security`.
+    /// The suite, for example `bookworm` or `bookworm-security`.
     pub suite: String,
-    /// As in `main`.
+    /// The components, for example `main`.
     pub components: Vec<String>,
-    /// A key file of the host that signs it, where one is named.
+    /// The host's key file that signs the archive, if the source names one.
     pub signed_by: Option<String>,
-    /// Whether the host trusts it unsigned.
+    /// `true` if the host accepts the archive without a signature.
     pub trusted: bool,
 }
 
-/// What a system is made from.
+/// The archives that a system is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// The archive that debootstrap reads.
     pub main: Source,
-    /// Its updates and security updates, where the host has them.
+    /// The updates and security updates, if the host has them.
     pub updates: Vec<Source>,
 }
 
 impl Distribution {
-    /// The host's distribution, among all the sources it has. Third parties' archives are not part of it,
-    /// though some name their suites after the distribution's: a mirror under a name of its own is taken by
-    /// the host's `codename`, and only where no archive is called as it should be.
+    /// Finds the host's distribution among all of its sources.
+    ///
+    /// Archives of third parties are not part of it, although some name their suites after the distribution. A source
+    /// is taken if its URL ends like an archive of Debian or Ubuntu. Only if there is none, a mirror with another URL
+    /// is taken if its suite is the host's `codename`.
     #[must_use]
     pub fn find(sources: &[Source], codename: Option<&str>) -> Option<Self> {
-        // The plain suite of an archive is the distribution; `-updates` and others are named after it.
+        // The distribution is the plain suite of an archive. Suites such as `-updates` add a suffix to its name.
         let plain = |source: &&Source| {
             source.components.iter().any(|component| component == "main")
                 && source.suite.chars().all(|c| c.is_ascii_alphanumeric())
@@ -48,8 +50,8 @@ impl Distribution {
         Some(Self { main, updates })
     }
 
-    /// Its lines for a `sources.list` inside the new system, whose own keyring signs all of them unless the
-    /// host names a key.
+    /// Returns the lines for `sources.list` inside the new system. A source without a key of the host is verified with
+    /// the new system's own keyring.
     #[must_use]
     pub fn list(&self, key_inside: impl Fn(&str) -> String) -> String {
         let mut text = String::new();
@@ -64,14 +66,14 @@ impl Distribution {
             let options =
                 if options.is_empty() { String::new() } else { format!("[{}] ", options.join(" ")) };
             let components = source.components.join(" ");
-            // Writing to a String can't fail.
+            // Writing to a `String` cannot fail.
             let _ = writeln!(text, "deb {options}{} {} {components}", source.uri, source.suite);
         }
         text
     }
 }
 
-/// Reads a `.list` file: one source a line.
+/// Parses a `.list` file, which has one source per line.
 #[must_use]
 pub fn parse_list(text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
@@ -100,8 +102,8 @@ pub fn parse_list(text: &str) -> Vec<Source> {
     sources
 }
 
-/// Reads a `.sources` file (deb822): paragraphs of fields. A key given in the file itself is left out: the
-/// new system's own keyring has the distribution's.
+/// Parses a `.sources` file (deb822), which has paragraphs of fields. A key embedded in the file is ignored, because
+/// the new system's keyring has the distribution's keys.
 #[must_use]
 pub fn parse_deb822(text: &str) -> Vec<Source> {
     let mut sources = Vec::new();
@@ -132,7 +134,7 @@ pub fn parse_deb822(text: &str) -> Vec<Source> {
     sources
 }
 
-/// A field's value, with its continuation lines.
+/// Returns the value of a field, with its continuation lines.
 fn field(paragraph: &str, wanted: &str) -> Option<String> {
     let mut value: Option<String> = None;
     for line in paragraph.lines().filter(|line| !line.starts_with('#')) {
@@ -161,12 +163,12 @@ fn usable(source: &Source) -> bool {
         && source.uri.chars().chain(source.suite.chars()).all(|c| c.is_ascii_graphic())
 }
 
-/// The archive a mirror carries: the last part of its address.
+/// Returns the archive's name, which is the last part of the mirror's URL.
 fn archive_of(uri: &str) -> &str {
     uri.rsplit('/').next().unwrap_or_default()
 }
 
-/// Archives a system can be made from.
+/// Archives from which a system can be made.
 const ARCHIVES: [&str; 3] = ["debian", "ubuntu", "ubuntu-ports"];
 
 #[cfg(test)]

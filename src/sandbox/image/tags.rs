@@ -1,4 +1,4 @@
-//! The tags that a home has on images, also on those of recipes that were other ones then.
+//! Lists and removes the tags that a home has on images, including those of older recipes.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,7 @@ use crate::home::Home;
 use crate::sandbox::SandboxError;
 use crate::sandbox::engine::{self, Engine};
 
-/// This home's tags, as in `flock-sandbox:564a49572696-0a1b2c3d`.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
+/// Returns this home's tags, sorted, for example `flock-sandbox:564a49572696-0a1b2c3d`.
 pub async fn tags(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let repositories = Recipe::ALL.map(|recipe| recipe.repository().to_owned());
@@ -26,7 +22,7 @@ pub async fn tags(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     Ok(tags)
 }
 
-/// Whether a reference is one of a recipe's in the home with this suffix.
+/// Returns `true` if a reference is a tag of the home with this suffix, for any recipe.
 fn is_of(suffix: &str, reference: &str) -> bool {
     let Some((repository, tag)) = reference.split_once(':') else { return false };
     let hash = tag.strip_suffix(suffix).unwrap_or_default();
@@ -35,12 +31,8 @@ fn is_of(suffix: &str, reference: &str) -> bool {
         && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Removes this home's tags; an image that no other home has a tag on goes with it. Those that stay because somebody
-/// else's container uses the image are given back.
-///
-/// # Errors
-///
-/// As [`Engine::call`].
+/// Removes this home's tags. The engine deletes an image when its last tag goes. Returns the tags that had to stay
+/// because a container still uses the image.
 pub async fn untag(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let mut used = Vec::new();

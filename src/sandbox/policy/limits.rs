@@ -1,8 +1,8 @@
-//! What no agent may run or touch: the commands and paths of the configuration, held against one call.
+//! The limits on commands and paths that the owner sets for all agents, applied to one tool call.
 //!
-//! A path is judged by its text, and so is a command. That is exact for the file tools, which follow no link. For a
-//! command it is a fence and no wall: a program that is allowed may start others, and a path can be put together
-//! when the command runs. The sandbox is the wall.
+//! Paths and commands are judged by their text. For the file tools this is exact, because they follow no symbolic link.
+//! For commands it is only a precaution and not a security boundary: an allowed program may start others, and a path
+//! can be assembled while the command runs. The sandbox is the security boundary.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -16,13 +16,13 @@ const COMMANDS: [&str; 2] = ["exec", "process"];
 /// Tools that read or write files.
 const FILES: [&str; 5] = ["read", "write", "edit", "apply_patch", "image"];
 
-/// Whether there are limits that this tool could go beyond.
+/// Returns `true` if the configured limits apply to this tool.
 pub(super) fn are_about(policy: &CommandPolicy, tool: &str) -> bool {
     let runs = COMMANDS.contains(&tool);
     runs && !policy.is_open() || !policy.forbidden_paths.is_empty() && FILES.contains(&tool)
 }
 
-/// Why a call goes beyond the limits; `None` where it does not.
+/// Returns the reason why a call exceeds the limits, or `None` if it does not.
 pub(super) fn refusal(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
     let policy = &agent.policy;
     if policy.is_open() {
@@ -41,6 +41,8 @@ fn command(agent: &Agent, command: &str, workdir: Option<&str>, env: Option<&Val
     let policy = &agent.policy;
     let line = shell::parse(command);
     if let Some(allowed) = &policy.allowed_commands {
+        // With an allow-list of commands, a line that cannot be parsed has to be refused. Without one only its paths
+        // are checked.
         let line = match &line {
             Ok(line) => line,
             Err(what) => {
@@ -62,12 +64,13 @@ fn command(agent: &Agent, command: &str, workdir: Option<&str>, env: Option<&Val
     }
     let base = base(agent);
     let folder = workdir.map_or_else(|| base.clone(), |dir| resolved(&base, dir));
+    // The folder itself is compared first, because a word in the command need not name it again.
     if let Some(found) = workdir.and_then(|_| forbidden(policy, &base, &folder)) {
         return Some(refused(found));
     }
     let named = match &line {
         Ok(line) => line.words.iter().find_map(|word| word_names(policy, &base, &folder, word)),
-        // Not a line that can be taken apart: what is written out in it is still found.
+        // The line cannot be parsed. Forbidden paths that are written out in it are still found.
         Err(_) => command
             .split(|c: char| c.is_whitespace() || "'\"`()<>|&;$={}".contains(c))
             .find_map(|word| word_names(policy, &base, &folder, word)),
@@ -75,7 +78,7 @@ fn command(agent: &Agent, command: &str, workdir: Option<&str>, env: Option<&Val
     named.map(refused)
 }
 
-/// The forbidden path that a word names: as a whole, or after a `=`, a `:` or an `@` as in `--file=/etc/x`.
+/// Returns the forbidden path that a word names, as a whole or after a `=`, `:`, `@` or `,` as in `--file=/etc/x`.
 fn word_names<'p>(policy: &'p CommandPolicy, base: &Path, folder: &Path, word: &str) -> Option<&'p str> {
     let after = word.match_indices(['=', ':', '@', ',']).map(|(at, _)| &word[at + 1..]);
     std::iter::once(word)
@@ -89,12 +92,12 @@ fn path(agent: &Agent, named: &str) -> Option<String> {
     forbidden(&agent.policy, &base, &resolved(&base, named)).map(refused)
 }
 
-/// The entry that a path is below, if there is one.
+/// Returns the entry of the forbidden paths that contains this path.
 fn forbidden<'p>(policy: &'p CommandPolicy, base: &Path, path: &Path) -> Option<&'p str> {
     policy.forbidden_paths.iter().map(String::as_str).find(|entry| path.starts_with(resolved(base, entry)))
 }
 
-/// Where relative paths begin.
+/// Returns the folder against which relative paths are resolved.
 fn base(agent: &Agent) -> PathBuf {
     match agent.sandbox {
         SandboxMode::All => PathBuf::from("/workspace"),
@@ -102,7 +105,7 @@ fn base(agent: &Agent) -> PathBuf {
     }
 }
 
-/// The place that a text names, without looking at it.
+/// Resolves a path by its text alone, without reading the disk.
 fn resolved(base: &Path, text: &str) -> PathBuf {
     let mut place = base.to_owned();
     for part in Path::new(text).components() {
@@ -118,7 +121,7 @@ fn resolved(base: &Path, text: &str) -> PathBuf {
     place
 }
 
-/// The files that a patch names.
+/// Returns the files named in a patch.
 fn patched(input: &str) -> impl Iterator<Item = &str> {
     const MARKS: [&str; 4] = ["*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"];
     input.lines().filter_map(|line| {

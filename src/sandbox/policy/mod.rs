@@ -1,10 +1,10 @@
-//! The tool policy: which tools an agent is offered, and what happens when it calls one. Pure: a function
-//! of the agent's configuration, the tool's name and the arguments, asked when a request is built and again
-//! at each call.
+//! The tool policy decides which tools an agent is offered and what happens when it calls one. It is a pure function of
+//! the agent's configuration, the tool's name and the arguments. It is evaluated when a request is built and again at
+//! each call.
 //!
-//! The order is fixed and each step can only narrow: the role, then what is denied, then what is allowed,
-//! then the autonomy, then the owner's limits of commands and paths, then where the tool would run. A pattern
-//! that can't be read never widens anything.
+//! The steps have a fixed order, and each can only narrow the result: the role, the deny list, the allow list, the
+//! autonomy, the owner's limits on commands and paths, and the place where the tool would run. A pattern that cannot be
+//! parsed never widens anything.
 
 mod limits;
 mod pattern;
@@ -22,26 +22,26 @@ use crate::config::model::Autonomy;
 use crate::config::{Agent, SandboxMode};
 use crate::provider::ToolSpec;
 
-/// What becomes of a tool call.
+/// The decision about a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// A person has to approve it first; the reason is for the person and the model.
+    /// A person has to approve the call first. The reason is shown to the person and to the model.
     Ask(String),
-    /// It does not run; the reason is for the model.
+    /// The call does not run. The reason is shown to the model.
     Deny(String),
 }
 
 impl Decision {
-    /// Whether it is [`Decision::Allow`].
+    /// Returns `true` for [`Decision::Allow`].
     #[must_use]
     pub const fn is_allow(&self) -> bool {
         matches!(self, Self::Allow)
     }
 }
 
-/// Decides about one call. The arguments are as the model wrote them and may be of any shape.
+/// Decides about one call. The arguments come from the model unchecked and may have any shape.
 #[must_use]
 pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
     let refused = refusal(agent, tool)
@@ -56,33 +56,34 @@ pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
     }
 }
 
-/// The tools to tell the agent's model of: those that no call of could only be denied.
+/// Returns the tools to offer to the agent's model. A tool is left out if every call of it would be denied.
 #[must_use]
 pub fn offered<'a>(agent: &Agent, specs: impl IntoIterator<Item = &'a ToolSpec>) -> Vec<ToolSpec> {
     specs.into_iter().filter(|spec| offers(agent, &spec.name)).cloned().collect()
 }
 
-/// Whether the agent's model is told of the tool with this name.
+/// Returns `true` if the agent's model is offered the tool.
 #[must_use]
 pub fn offers(agent: &Agent, tool: &str) -> bool {
     refusal(agent, tool).is_none()
 }
 
-/// Whether the owner's limits of commands and paths are about this tool of the agent's: each call of it is judged by its
-/// arguments, so one that somebody else runs, who asks nobody, goes round them.
+/// Returns `true` if the owner's limits on commands and paths apply to this tool of the agent. Each call has to be
+/// judged by its arguments, so another program that runs the tool without asking flock would bypass the limits.
 #[must_use]
 pub fn is_limited(agent: &Agent, tool: &str) -> bool {
     limits::are_about(&agent.policy, tool)
 }
 
-/// The patterns of an agent's lists that can't be read, each with what is wrong with it.
+/// Returns an error for each pattern of the agent's lists that cannot be parsed.
 #[must_use]
 pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
     let lists = [agent.allow.as_slice(), agent.profile.as_deref().unwrap_or_default(), agent.deny.as_slice()];
     lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
 
-/// Tools that change the workspace, a vault or what others have, or run something.
+/// Tools that change the workspace, a vault or the state of others, or run something. They are denied to a readonly
+/// agent.
 const CHANGING: [&str; 12] = [
     "write",
     "edit",
@@ -98,7 +99,7 @@ const CHANGING: [&str; 12] = [
     "flock_restart_gateway",
 ];
 
-/// Tools of flock's own that only look, and the one that waits long for what others do.
+/// flock's own tools that only read, and `flock_sysadmin_request`, which waits long for others.
 const BESIDE: [&str; 12] = [
     "flock_channel_read",
     "flock_channel_list",
@@ -114,13 +115,15 @@ const BESIDE: [&str; 12] = [
     "flock_sysadmin_request",
 ];
 
-/// Whether calls of this tool may run beside others of the same turn. Any other runs alone, in its order.
+/// Returns `true` if calls of this tool may run in parallel with others of the same turn. Calls of any other tool run
+/// alone and in order.
 #[must_use]
 pub fn runs_beside(tool: &str) -> bool {
     BESIDE.contains(&tool)
 }
 
-/// Who can only read asks the sysadmin in words; what is done for a typed request is done in its name.
+/// Refuses typed requests of a readonly agent to the sysadmin, because a granted request is carried out in the agent's
+/// name. Such an agent can still ask in words.
 fn asks_for_change(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
     let is_change = agent.autonomy == Autonomy::Readonly
         && tool == "flock_sysadmin_request"
@@ -138,7 +141,7 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
                 return Some(format!("{tool} is denied to you by the tool policy (deny {text:?})"));
             }
             Ok(_) => {}
-            // What was meant to be denied is not known, so everything is.
+            // It is unknown what the pattern was meant to deny, so everything is denied.
             Err(error) => {
                 return Some(format!(
                     "no tool can run: the deny list of the tool policy can't be read ({error}); the owner \
@@ -154,7 +157,7 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     if agent.autonomy == Autonomy::Readonly && CHANGING.contains(&tool) {
         return Some(format!("{tool} is not possible: your autonomy is readonly, so you can only read"));
     }
-    // A command on the host runs once, as it was approved: nobody feeds it or looks at it in between.
+    // A command on the host runs once, exactly as approved. Nobody may write to it or poll it in between.
     if agent.sandbox == SandboxMode::Off && tool == "process" {
         return Some("process is for background commands of a sandbox, and you have none".to_owned());
     }
