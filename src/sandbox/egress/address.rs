@@ -1,10 +1,11 @@
-//! Which addresses are the public internet's. Everything else is refused whatever name leads there: a name is
-//! only as good as whoever answers for it, and the host's own network trusts the host.
+//! Classifies addresses as public or not. Everything outside the public internet is refused, whatever name leads to it.
+//! A name can be pointed at any address by whoever runs its DNS server, and machines of the host's own network may
+//! trust the host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public internet. Forms that carry an IPv4 address in an IPv6 one are
-/// not, public or not: where they lead depends on the network.
+/// Returns `true` for an address of the public internet. IPv6 forms that embed an IPv4 address never count as public,
+/// because the network decides where they lead.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -16,17 +17,18 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// An address of this machine, and how many of its bits say what is on the same network.
+/// An address of this machine with the size of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The address.
     pub address: IpAddr,
-    /// The length of its prefix, in bits.
+    /// The length of the network prefix in bits.
     pub prefix: u32,
 }
 
-/// Whether an address is this machine's own or on one of its networks, public or not: what listens there
-/// may trust whoever comes from here. A prefix so short that it can't be one wire counts for the address alone.
+/// Returns `true` if an address belongs to this machine or to one of its networks, public or not. Services there may
+/// trust every request from this machine.
+///
+/// A prefix shorter than 8 bits (IPv4) or 32 bits (IPv6) cannot be a single network, so only the address itself counts.
 #[must_use]
 pub fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
     interfaces.iter().any(|own| match (address, own.address) {
@@ -46,7 +48,7 @@ pub fn is_local(address: IpAddr, interfaces: &[Interface]) -> bool {
 ///
 /// # Errors
 ///
-/// As the kernel says.
+/// Fails if `getifaddrs` does.
 pub fn interfaces() -> std::io::Result<Vec<Interface>> {
     let all = nix::ifaddrs::getifaddrs()?;
     let read = all.filter_map(|found| {
@@ -64,7 +66,7 @@ pub fn interfaces() -> std::io::Result<Vec<Interface>> {
     Ok(read.collect())
 }
 
-/// Addresses that begin with the same `length` bits.
+/// A block of addresses that share their first `length` bits.
 struct Block<T> {
     first: T,
     length: u32,
@@ -93,35 +95,36 @@ const fn v6(first: u16, second: u16, length: u32) -> Block<u128> {
 const NOT_PUBLIC_V4: [Block<u32>; 16] = [
     v4(0, 0, 0, 0, 8),
     v4(10, 0, 0, 0, 8),
-    // Behind a provider's address translation; Alibaba's metadata too.
+    // Carrier-grade address translation. Alibaba's metadata service is in it as well.
     v4(100, 64, 0, 0, 10),
     v4(127, 0, 0, 0, 8),
-    // Azure's metadata, in a public block.
+    // Azure's metadata service, which has an address in a public block.
     v4(168, 63, 129, 16, 32),
-    // Link-local; metadata of most clouds.
+    // Link-local, with the metadata services of most clouds.
     v4(169, 254, 0, 0, 16),
     v4(172, 16, 0, 0, 12),
     v4(192, 0, 0, 0, 24),
     v4(192, 0, 2, 0, 24),
-    // The way into 6to4.
+    // Relays into 6to4.
     v4(192, 88, 99, 0, 24),
     v4(192, 168, 0, 0, 16),
     v4(198, 18, 0, 0, 15),
     v4(198, 51, 100, 0, 24),
     v4(203, 0, 113, 0, 24),
-    // Multicast, and all above it: reserved, broadcast.
+    // Multicast and everything above it: reserved addresses and broadcast.
     v4(224, 0, 0, 0, 4),
     v4(240, 0, 0, 0, 4),
 ];
 
-/// What is given out. Loopback, mapped IPv4, NAT64, unique local, link-local and multicast are outside.
+/// The block of global unicast addresses. Loopback, mapped IPv4, NAT64, unique local, link-local and multicast
+/// addresses are outside it.
 const PUBLIC_V6: Block<u128> = v6(0x2000, 0, 3);
 
 const NOT_PUBLIC_V6: [Block<u128>; 4] = [
-    // Special purposes, Teredo among them.
+    // Special-purpose addresses, Teredo among them.
     v6(0x2001, 0, 23),
     v6(0x2001, 0x0db8, 32),
-    // 6to4.
+    // 6to4, which embeds an IPv4 address.
     v6(0x2002, 0, 16),
     v6(0x3fff, 0, 20),
 ];

@@ -1,5 +1,5 @@
-//! Finding out where a name leads, and connecting there: two steps, because between them the address is
-//! judged. What is connected to is the judged address, never the name again.
+//! Resolves names and connects to addresses. These are two separate steps, because the address is checked in between.
+//! The connection goes to the checked address and never to the name again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,19 +13,20 @@ use tokio::time::timeout;
 use super::address::{interfaces, is_local};
 use crate::provider::BoxFuture;
 
-/// How connections get out.
+/// A way to the internet.
 pub trait Dial: Send + Sync {
-    /// The addresses of a name.
+    /// Returns the addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 
-    /// A connection to an address.
+    /// Connects to an address.
     fn connect(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>>;
 }
 
-/// This machine's own resolver and network.
+/// The internet as this machine's resolver and network reach it.
 #[derive(Debug)]
 pub struct Internet {
-    /// Each lookup keeps a thread busy for as long as the name's servers like, also when nobody waits any more.
+    /// Limit on simultaneous lookups. Each occupies a thread for as long as the name's DNS servers take, even if nobody
+    /// waits for it any more.
     lookups: Arc<Semaphore>,
 }
 
@@ -39,10 +40,12 @@ impl Dial for Internet {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move {
             let lookups = Arc::clone(&self.lookups);
-            // With a dot at its end, a name is not looked for below the host's own domains.
+            // With a trailing dot the resolver does not append the host's own search domains.
             let absolute = format!("{name}.");
             let look = async move {
                 let permit = lookups.acquire_owned().await.map_err(io::Error::other)?;
+                // A separate task keeps the permit until the lookup is really over, although the caller may time out
+                // first.
                 let lookup = tokio::spawn(async move {
                     let found = tokio::net::lookup_host((absolute.as_str(), port)).await;
                     drop(permit);
@@ -56,7 +59,7 @@ impl Dial for Internet {
 
     fn connect(&self, address: SocketAddr) -> BoxFuture<'_, io::Result<TcpStream>> {
         Box::pin(async move {
-            // Looked up each time: a machine's addresses change.
+            // Read anew for each connection, because a machine's addresses change.
             if is_local(address.ip(), &interfaces()?) {
                 let text = "it is this machine, or on one of its networks";
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -75,5 +78,5 @@ fn late(why: &str) -> io::Error {
 
 const MAX_LOOKUPS: usize = 32;
 const LOOKUP: Duration = Duration::from_secs(10);
-/// A name may have several addresses, of which the first is dead.
+/// Timeout of one connection attempt. A name may have several addresses of which the first is dead.
 const CONNECT: Duration = Duration::from_secs(8);

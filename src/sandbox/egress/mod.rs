@@ -1,11 +1,11 @@
-//! The way out of a sandbox that has no network: its helper carries connections to the gateway, which is the
-//! proxy. What an agent may reach is asked for each connection, so an approval works at once.
+//! The way out of a sandbox that has no network. The sandbox's helper carries connections to the gateway, which acts as
+//! an HTTP proxy. The agent's rules are read for each connection, so an approval takes effect at once.
 //!
-//! The gateway looks a name up once, judges the addresses, and connects to a judged one. A name that an agent
-//! may reach leads nowhere but to the public internet.
+//! The gateway resolves a name once, checks the addresses and connects to a checked one. An allowed name can therefore
+//! lead only to the public internet.
 //!
-//! The same entrance leads to flock itself where a program runs the agent's turns: a request for a path, and not for a
-//! whole address, goes to what is [`Inside`].
+//! If an agent program runs the agent's turns, the same entrance leads to flock itself: a request for a path, not for a
+//! whole address, goes to [`Inside`].
 
 pub mod address;
 mod dial;
@@ -26,10 +26,10 @@ pub use rule::{EgressRule, Host, PORTS, RuleError};
 
 use super::helper::Entrance;
 
-/// Where programs in a sandbox find the proxy and flock, on its loopback.
+/// Port on the sandbox's loopback where programs find the proxy and flock.
 pub const PORT: u16 = 3128;
 
-/// What tells programs in a sandbox about the proxy.
+/// Returns the environment variables that announce the proxy to programs in a sandbox.
 #[must_use]
 pub fn environment() -> Vec<(String, String)> {
     let proxy = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
@@ -40,7 +40,7 @@ pub fn environment() -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The proxy as a helper's entrance: each stream that it opens is served until it ends or is gone.
+/// Wraps the proxy as the helper's entrance. Each stream is served until it ends or its connection is gone.
 #[must_use]
 pub fn entrance(proxy: Arc<Proxy>) -> Entrance {
     Entrance {

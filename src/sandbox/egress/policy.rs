@@ -1,4 +1,4 @@
-//! Who may reach what, asked for each connection, and the record of it.
+//! The rules on what each agent may reach, and the record of its connections.
 
 use std::time::Duration;
 
@@ -7,48 +7,45 @@ use crate::config::Network;
 use crate::id::AgentId;
 use crate::sandbox::docker::ConfigSource;
 
-/// What an agent may reach. Whoever implements it adds what was approved to what is configured.
+/// The rules on what agents may reach. An implementation adds approvals to the configuration.
 pub trait EgressPolicy: Send + Sync {
-    /// The rules as they are now. Asked for each connection, and again while one stands, on the runtime's threads:
-    /// it must be quick.
+    /// Returns the agent's current rules. This is called for each connection and repeatedly while one is open, on the
+    /// async runtime's threads, so it must be quick.
     fn rules(&self, agent: &AgentId) -> Vec<EgressRule>;
 
-    /// A connection has ended, or was refused.
+    /// Records a connection that has ended or was refused.
     fn note(&self, agent: &AgentId, connection: &Connection);
 }
 
-/// A connection of an agent: where to and how much, nothing of what it said.
+/// The record of an agent's connection: its target and size, and nothing of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Where to.
     pub host: Host,
-    /// Its port.
     pub port: u16,
-    /// What became of it.
     pub fate: Fate,
-    /// Bytes from the sandbox.
+    /// The number of bytes that came from the sandbox.
     pub sent: u64,
-    /// Bytes to the sandbox.
+    /// The number of bytes that went to the sandbox.
     pub received: u64,
-    /// From the request to the end.
+    /// The time from the request to the end.
     pub took: Duration,
 }
 
-/// What became of a connection.
+/// The outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It stood.
+    /// It was established.
     Connected,
-    /// No rule lets it pass.
+    /// No rule allows it.
     NotAllowed,
-    /// A rule does, and its name leads to no address of the public internet.
+    /// A rule allows it, but its name has no address in the public internet.
     NotPublic,
-    /// It was let pass and could not be made.
+    /// It was allowed but could not be established.
     Failed,
 }
 
 impl Fate {
-    /// The word for logs and records.
+    /// Returns the word for logs and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,13 +57,13 @@ impl Fate {
     }
 }
 
-/// What the configuration allows and nothing else; records go to the log.
+/// The rules of the configuration alone. Records go to the log.
 pub struct ConfiguredEgress {
     config: ConfigSource,
 }
 
 impl ConfiguredEgress {
-    /// Follows the configuration.
+    /// Creates the policy. It reads the configuration at each call.
     #[must_use]
     pub const fn new(config: ConfigSource) -> Self {
         Self { config }

@@ -1,4 +1,4 @@
-//! The proxy: one connection of a program at a time, each request of it judged by itself.
+//! The HTTP proxy. It serves one connection of a program, and checks each request on it separately.
 
 use std::convert::Infallible;
 use std::io;
@@ -24,23 +24,23 @@ use crate::id::AgentId;
 
 /// The proxy of one agent.
 pub struct Proxy {
-    /// Whose connections come here.
+    /// The agent whose connections it serves.
     pub agent: AgentId,
-    /// What they may reach.
+    /// The rules on what the agent may reach.
     pub policy: Arc<dyn EgressPolicy>,
-    /// How they get there.
+    /// The way to the internet.
     pub dial: Arc<dyn Dial>,
-    /// Whether they may reach anything at all.
+    /// `true` if the agent may reach the internet at all.
     pub has_network: bool,
-    /// What of flock they may ask for; `None` where there is nothing.
+    /// The part of flock that programs in the sandbox may call. `None` if they may call nothing.
     pub inside: Option<Arc<dyn Inside>>,
 }
 
 type Answer = Response<Body>;
 
 impl Proxy {
-    /// Serves one connection of a program to its end. What it says wrong ends it, or is answered; nothing is
-    /// an error of flock's.
+    /// Serves one connection of a program until it ends. A protocol error of the program ends the connection or gets an
+    /// error response. It is never an error of flock.
     pub async fn serve<S>(self: Arc<Self>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -62,6 +62,7 @@ impl Proxy {
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        // Before the network check, because the relay and the tools work without a network, too.
         if let Some(inside) = self.inside.as_ref().filter(|_| is_for_flock(&request)) {
             return inside.answer(&self.agent, request).await;
         }
@@ -104,7 +105,7 @@ impl Proxy {
         self.policy.rules(&self.agent).iter().any(|rule| rule.allows(host, port))
     }
 
-    /// A connection to where the policy lets it go, at an address that was judged.
+    /// Connects to a host that the policy allows, at an address that was checked.
     async fn dial(&self, host: &Host, port: u16) -> Result<tokio::net::TcpStream, Refusal> {
         if !self.allows(host, port) {
             return Err(Refusal::NotAllowed);
@@ -120,6 +121,7 @@ impl Proxy {
         }
         let mut last = io::ErrorKind::AddrNotAvailable.into();
         for address in public {
+            // The port is always the requested one, whatever the resolver returned.
             match self.dial.connect(SocketAddr::new(address.ip(), port)).await {
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
@@ -129,7 +131,7 @@ impl Proxy {
     }
 }
 
-/// A request's way out. What became of it is noted when it is dropped.
+/// A request on its way out. Dropping it records the outcome.
 struct Visit {
     proxy: Arc<Proxy>,
     host: Host,
@@ -147,7 +149,7 @@ impl Visit {
 }
 
 impl Visit {
-    /// Resolves when the agent may not go on with it: what let it pass was taken back.
+    /// Waits until no rule allows the connection any more.
     async fn revoked(&self) {
         loop {
             tokio::time::sleep(LOOK).await;
@@ -167,7 +169,7 @@ impl Drop for Visit {
     }
 }
 
-/// Why a connection is not made.
+/// The reason why a connection is not made.
 enum Refusal {
     NotAllowed,
     NotPublic,
@@ -200,7 +202,8 @@ impl Refusal {
     }
 }
 
-/// Passes bytes on both ways until both ends have ended or nothing has passed for long.
+/// Copies bytes in both directions until both ends are closed, nothing has passed for [`IDLE`], or the permission is
+/// withdrawn.
 async fn tunnel(upgrade: OnUpgrade, mut outside: Counted, visit: Visit) {
     let Ok(inside) = upgrade.await else { return };
     let mut inside = TokioIo::new(inside);
@@ -222,7 +225,7 @@ async fn tunnel(upgrade: OnUpgrade, mut outside: Counted, visit: Visit) {
     }
 }
 
-/// One request and its answer over a connection of their own.
+/// Sends one request over a separate connection and returns the response.
 async fn exchange(
     request: Request<Incoming>,
     outside: Counted,
@@ -230,7 +233,7 @@ async fn exchange(
 ) -> Result<Answer, hyper::Error> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Incoming>(TokioIo::new(outside)).await?;
-    // It ends with the answer's body, or with whoever was to read it.
+    // The connection ends with the response's body, when its reader goes away, or when the permission is withdrawn.
     tokio::spawn(async move {
         tokio::select! {
             _ = connection => {}
@@ -242,7 +245,8 @@ async fn exchange(
     Ok(Response::from_parts(parts, Body::new(body)))
 }
 
-/// Whether a request names a path and no server: a proxy is asked for whole addresses.
+/// Returns `true` if a request is for flock. Such a request names a path and no server, while a proxy is asked for
+/// whole addresses.
 fn is_for_flock(request: &Request<Incoming>) -> bool {
     let uri = request.uri();
     request.method() != Method::CONNECT && uri.authority().is_none() && is_inside(uri.path())
@@ -257,15 +261,15 @@ fn plain(status: StatusCode, text: &str) -> Answer {
     answer
 }
 
-/// How long the head of a request may take, and how long a program may wait before its next one.
+/// Time limit for the head of a request, and for the pause of a program between two requests.
 const HEAD: Duration = Duration::from_secs(60);
-/// Bytes of a request's head.
+/// Limit on the size of a request's head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
-/// Addresses of one name that are tried.
+/// Number of addresses of one name that are tried.
 const MAX_TRIES: usize = 4;
-/// How often is looked whether a connection that stands may still stand.
+/// Interval at which open connections are checked against the rules.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long a tunnel may stand without a byte.
+/// Time without a byte after which a tunnel is closed.
 const IDLE: Duration = Duration::from_secs(15 * 60);
 
 #[cfg(test)]
@@ -278,7 +282,7 @@ mod tests {
     use crate::provider::BoxFuture;
     use crate::sandbox::egress::EgressRule;
 
-    /// Allows one name until it does not.
+    /// Allows one name until the flag is cleared.
     struct Grant(AtomicBool);
 
     impl EgressPolicy for Grant {
@@ -289,7 +293,7 @@ mod tests {
         fn note(&self, _agent: &AgentId, _connection: &Connection) {}
     }
 
-    /// Leads every name to one listener here, under an address of the internet.
+    /// Resolves every name to one public address, and connects to a local listener instead.
     struct Here(SocketAddr);
 
     impl Dial for Here {

@@ -1,4 +1,4 @@
-//! What a program asks a proxy for: `CONNECT host:port`, or a request with a whole `http://` address.
+//! Parses the requests that programs send to a proxy: `CONNECT host:port`, or a request with a whole `http://` address.
 
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::request::Parts;
@@ -6,7 +6,11 @@ use axum::http::{Method, Uri};
 
 use super::rule::Host;
 
-/// Where a request is to go, or what is wrong with it, for whoever made it.
+/// Returns the target of a request.
+///
+/// # Errors
+///
+/// Returns a description of the mistake for the program that sent the request.
 pub fn target(parts: &Parts) -> Result<(Host, u16), String> {
     let uri = &parts.uri;
     let default = match (&parts.method, uri.scheme_str()) {
@@ -23,19 +27,25 @@ pub fn target(parts: &Parts) -> Result<(Host, u16), String> {
     let host = authority.host().parse().map_err(|error: super::RuleError| error.to_string())?;
     let port = match (authority.port_u16(), default) {
         (Some(port), _) if port > 0 => port,
-        // What follows the host and is no port that can be is not the usual one either.
+        // The default port is used only if nothing follows the host. A text after it that is not a valid port is an
+        // error.
         (None, Some(default)) if authority.as_str() == authority.host() => default,
         _ => return Err("the address names no port from 1 to 65535".to_owned()),
     };
     Ok((host, port))
 }
 
-/// Makes a request what its server is to see: the path alone, the host of the address and not of the header,
-/// and nothing that is between the program and the proxy.
+/// Rewrites a request for its server: only the path, the host of the address instead of the `Host` header, and no
+/// headers that are meant for the proxy.
+///
+/// # Errors
+///
+/// Returns a description if the path or the host cannot be put into a request.
 pub fn forwarded(parts: &mut Parts) -> Result<(), String> {
     let authority = parts.uri.authority().map(ToString::to_string).unwrap_or_default();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    // `OPTIONS http://host` asks about the server as a whole, and so does no other method.
+    // `OPTIONS http://host` without a path would ask about the whole server. The path `/` is sent for it as for every
+    // other method.
     let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
     parts.uri = path.parse::<Uri>().map_err(|error| error.to_string())?;
     strip(&mut parts.headers);
@@ -46,7 +56,7 @@ pub fn forwarded(parts: &mut Parts) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes out what counts for one connection only.
+/// Removes the headers that apply to a single connection only.
 pub fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -54,7 +64,7 @@ pub fn strip(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
-        // How long the body is, is not the connection's to take away.
+        // A `Connection` header must not remove the body's length or the host.
         .filter(|name| *name != header::CONTENT_LENGTH && *name != header::HOST)
         .collect();
     for name in named {
@@ -118,7 +128,7 @@ mod tests {
             ("CONNECT", "user@example.org:443"),
             ("CONNECT", "http://example.org:443"),
         ] {
-            // What is not even an address is refused before it comes here.
+            // A text that is no address at all is refused before it reaches this function.
             let Some(parts) = parts(method, uri) else { continue };
             assert!(target(&parts).is_err(), "{method} {uri}");
         }

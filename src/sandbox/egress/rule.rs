@@ -1,4 +1,4 @@
-//! What an agent may reach, as a person writes it: `HOST[:PORT]`.
+//! Rules on what an agent may reach, as a person writes them: `HOST[:PORT]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,19 +6,18 @@ use std::str::FromStr;
 
 use super::address::is_public;
 
-/// The ports of a rule that names none.
+/// The ports of a rule that names no port.
 pub const PORTS: [u16; 2] = [80, 443];
 
-/// Where a connection is to go: a name, or an address written out.
+/// The target host of a connection, as a name or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// A name, in lower case and without a dot at its end.
+    /// A name in lower case and without a trailing dot.
     Name(String),
-    /// An address.
     Address(IpAddr),
 }
 
-/// A host, or all hosts below a name, with one port or the usual two.
+/// A rule: one host, or all hosts below a name, with one port or the two default ports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EgressRule {
     host: Pattern,
@@ -28,13 +27,13 @@ pub struct EgressRule {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Pattern {
     Exactly(Host),
-    /// Names that end in a dot and this.
+    /// Names that end in a dot followed by this name.
     Below(String),
-    /// Every name. No text of a rule says it.
+    /// Every name. There is no text form for it in a rule.
     AnyName,
 }
 
-/// Why a text is no host or no rule.
+/// The reason why a text is not a host or a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not usable: {why}")]
 pub struct RuleError {
@@ -43,13 +42,14 @@ pub struct RuleError {
 }
 
 impl EgressRule {
-    /// Every name, at the usual two ports. The addresses behind it are judged as those of any other rule.
+    /// Returns a rule for every name, at the two default ports. The addresses behind a name are checked as for any
+    /// other rule.
     #[must_use]
     pub const fn any_name() -> Self {
         Self { host: Pattern::AnyName, port: None }
     }
 
-    /// Whether it lets a connection pass.
+    /// Returns `true` if the rule allows a connection.
     #[must_use]
     pub fn allows(&self, host: &Host, port: u16) -> bool {
         let port_fits = match self.port {
@@ -69,7 +69,7 @@ impl EgressRule {
 }
 
 impl EgressRule {
-    /// Whether all hosts of another rule are among its own, whatever the ports.
+    /// Returns `true` if every host of the other rule is also a host of this one, whatever the ports are.
     #[must_use]
     pub fn covers_hosts(&self, other: &Self) -> bool {
         match (&self.host, &other.host) {
@@ -80,7 +80,7 @@ impl EgressRule {
         }
     }
 
-    /// Whether it lets everything pass that another rule does.
+    /// Returns `true` if this rule allows everything that the other rule allows.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let port_fits = match (self.port, other.port) {
@@ -92,7 +92,7 @@ impl EgressRule {
         port_fits && self.covers_hosts(other)
     }
 
-    /// Whether both are about the same ports, those of the web counting as one.
+    /// Returns `true` if both rules are about the same ports. The two default ports count as one.
     #[must_use]
     pub fn shares_ports(&self, other: &Self) -> bool {
         let class = |port: Option<u16>| port.filter(|port| !PORTS.contains(port));
@@ -109,6 +109,7 @@ impl FromStr for EgressRule {
         let host = match host.strip_prefix("*.") {
             None => Pattern::Exactly(host.parse().map_err(|error: RuleError| wrong(error.why))?),
             Some(below) => match below.parse().map_err(|error: RuleError| wrong(error.why))? {
+                // `*.org` would allow a whole top-level domain.
                 Host::Name(name) if name.contains('.') => Pattern::Below(name),
                 Host::Name(_) => return Err(wrong("\"*.\" needs a name of at least two parts after it")),
                 Host::Address(_) => return Err(wrong("an address has no names below it")),
@@ -149,7 +150,8 @@ impl FromStr for Host {
         if name.len() > 253 || !name.split('.').all(label_fits) {
             return Err(wrong("it is not the name of a host"));
         }
-        // What ends in a number is an address in one of the forms that the system's resolver still reads.
+        // A name that ends in a number is an IPv4 address in one of the old forms that the system's resolver still
+        // accepts.
         let last = name.rsplit('.').next().unwrap_or_default();
         let hex =
             last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -160,14 +162,14 @@ impl FromStr for Host {
     }
 }
 
-/// Whether a name ends in a dot and another one.
+/// Returns `true` if `name` is a subdomain of `above`.
 fn is_below(name: &str, above: &str) -> bool {
     name.strip_suffix(above).is_some_and(|front| front.ends_with('.'))
 }
 
-/// The host and the port, if one is named.
+/// Splits a text into the host and the port, if it names one. Returns `None` for an invalid port.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
-    // An IPv6 address without brackets has colons and no port.
+    // An IPv6 address without brackets contains colons but no port.
     if text.parse::<Ipv6Addr>().is_ok() {
         return Some((text, None));
     }

@@ -1,4 +1,4 @@
-//! Bytes counted as they pass.
+//! Counts the bytes of a connection.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What has passed through a [`Counted`].
+/// The number of bytes that have passed through a [`Counted`].
 #[derive(Debug, Default)]
 pub struct Traffic {
     sent: AtomicU64,
@@ -17,7 +17,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Bytes sent and bytes received.
+    /// Returns the bytes sent and the bytes received so far.
     pub fn so_far(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
     }
@@ -31,7 +31,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Counts from now on.
+    /// Wraps a connection. Bytes are counted from now on.
     pub const fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
         Self { stream, traffic }
     }

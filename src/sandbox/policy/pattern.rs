@@ -1,27 +1,27 @@
-//! Patterns of tool names in allow and deny lists: a name, a name with `*` in it, or a group.
+//! Patterns for tool names in allow and deny lists: a name, a name with `*` in it, or a group.
 
-/// A pattern that has been read.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// A name; `*` stands for any run of characters.
+    /// A tool's name, in which `*` matches any run of characters.
     Name(String),
-    /// Any of these names.
+    /// A group: any of these names.
     Group(&'static [&'static str]),
 }
 
-/// Why a text is not a pattern.
+/// The reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// Not in the grammar.
+    /// The text does not follow the grammar of patterns.
     #[error("{0:?} is not a tool pattern: use a tool's name in lower case, `*`, or group:<name>")]
     Malformed(String),
-    /// A group nobody knows.
+    /// The text names a group that does not exist.
     #[error("{0:?} is not a tool group: use one of {list}", list = group_names())]
     UnknownGroup(String),
 }
 
-/// The groups and their tools. Those of OpenClaw that flock has no tools for are known and empty, so that
-/// its lists can be taken over as they are.
+/// The groups and their tools. OpenClaw's groups for which flock has no tools are known and empty, so that lists
+/// written for OpenClaw can be used unchanged.
 const GROUPS: &[(&str, &[&str])] = &[
     ("all", &["*"]),
     ("fs", &["read", "write", "edit", "apply_patch"]),
@@ -56,11 +56,12 @@ const GROUPS: &[(&str, &[&str])] = &[
 const MAX_LENGTH: usize = 64;
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
     ///
-    /// As [`PatternError`] says.
+    /// Returns [`PatternError::UnknownGroup`] for a `group:` name that does not exist, and [`PatternError::Malformed`]
+    /// for an empty text, one longer than 64 bytes, or one with other characters than `a-z`, `0-9`, `_`, `-` and `*`.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         if let Some(group) = text.strip_prefix("group:") {
             return GROUPS
@@ -73,7 +74,7 @@ impl Pattern {
         if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(valid) {
             return Err(PatternError::Malformed(shorten(text)));
         }
-        // The other names that lists know a tool by: a deny list that uses them must hold.
+        // Other names for these tools that lists may contain. A deny list that uses them must hold.
         Ok(Self::Name(match text {
             "bash" => "exec".to_owned(),
             "apply-patch" => "apply_patch".to_owned(),
@@ -82,7 +83,7 @@ impl Pattern {
         }))
     }
 
-    /// Whether the pattern means this tool.
+    /// Returns `true` if the pattern matches this tool.
     #[must_use]
     pub fn matches(&self, tool: &str) -> bool {
         match self {
@@ -92,8 +93,8 @@ impl Pattern {
     }
 }
 
-/// Matches with one level of backtracking, so that the work is bounded by the product of the two lengths
-/// however many stars there are.
+/// Matches with a single level of backtracking: only the last star is tried again. The work is bounded by the product
+/// of the two lengths, however many stars there are.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -1,22 +1,21 @@
-//! Which of flock's own tools belong to which role, whatever the lists say.
+//! Assigns flock's own tools to roles. The lists of an agent cannot override this.
 
 use crate::config::Role;
 
-/// Who has a tool.
+/// The roles that have a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roles {
-    /// Every agent.
     All,
-    /// The orchestrator alone.
+    /// Only the orchestrator.
     Orchestrator,
-    /// The sysadmin alone.
+    /// Only the sysadmin.
     Sysadmin,
-    /// All but the sysadmin: it is how they reach it, and it asks nobody but a person.
+    /// Every role except the sysadmin. With the tool the others reach the sysadmin, who in turn can only ask a person.
     NotSysadmin,
 }
 
 impl Roles {
-    /// Whether an agent of this role is among them.
+    /// Returns `true` if agents of this role have the tool.
     #[must_use]
     pub fn include(self, role: Role) -> bool {
         match self {
@@ -28,7 +27,8 @@ impl Roles {
     }
 }
 
-/// All tools of flock itself. One that is not here is nobody's: a new tool has to say whose it is.
+/// All of flock's own tools and their roles. A tool that is missing here belongs to no role, so that a new tool needs a
+/// decision.
 pub const FLOCK_TOOLS: &[(&str, Roles)] = &[
     ("flock_channel_post", Roles::All),
     ("flock_channel_read", Roles::All),
@@ -58,15 +58,16 @@ pub const FLOCK_TOOLS: &[(&str, Roles)] = &[
     ("flock_restart_gateway", Roles::Sysadmin),
 ];
 
-/// Whether a tool is one of these. Another program that runs turns has the others itself.
+/// Returns `true` if the tool is one of flock's own. An agent program brings the other tools itself.
 #[must_use]
 pub fn is_flocks_own(tool: &str) -> bool {
     FLOCK_TOOLS.iter().any(|(name, _)| *name == tool)
 }
 
-/// Why an agent of this role can't have the tool; `None` where the role says nothing against it.
+/// Returns the reason why an agent of this role cannot have the tool, or `None` if the role permits it.
 pub(super) fn refusal(role: Role, tool: &str) -> Option<String> {
     let Some((_, roles)) = FLOCK_TOOLS.iter().find(|(name, _)| *name == tool) else {
+        // An unknown name with flock's prefix is refused. All other names are left to the lists.
         return tool.starts_with("flock_").then(|| format!("{tool} belongs to no role"));
     };
     if roles.include(role) {

@@ -1,22 +1,22 @@
-//! Which programs a shell command would run, and which words it holds, as far as its text says.
+//! Finds the programs that a shell command would run and the words in it, as far as its text tells.
 //!
-//! Not a shell: what would need one to be understood (substitutions, here-documents, functions) is refused, so that
-//! nothing is taken for a plain word that a shell would run.
+//! This is not a shell. Everything that only a shell could interpret (substitutions, here-documents, functions) is
+//! refused, so that nothing is taken for a plain word that a shell would run.
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     /// The first word of each simple command, without quotes.
     pub(super) programs: Vec<String>,
-    /// All words, those that redirections name among them, without quotes.
+    /// All words without quotes, including the files of redirections.
     pub(super) words: Vec<String>,
 }
 
-/// Takes a command line apart.
+/// Parses a command line.
 ///
 /// # Errors
 ///
-/// What in it can't be judged by its text.
+/// Returns a description of the part that cannot be judged by its text.
 pub(super) fn parse(text: &str) -> Result<Line, &'static str> {
     let mut reader = Reader { rest: text, line: Line::default(), expects: Expects::Program };
     while reader.step()? {}
@@ -26,12 +26,12 @@ pub(super) fn parse(text: &str) -> Result<Line, &'static str> {
     Ok(reader.line)
 }
 
-/// What the next word is.
+/// The role of the next word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expects {
     Program,
     Argument,
-    /// The file of a redirection in front of the program, or after it.
+    /// The file of a redirection. `TargetFirst` is one in front of the program, `Target` one behind it.
     Target,
     TargetFirst,
 }
@@ -43,9 +43,9 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// Reads one word or operator; `false` at the end.
+    /// Reads one word or operator. Returns `false` at the end of the text.
     fn step(&mut self) -> Result<bool, &'static str> {
-        // A line that goes on in the next one is one line, wherever that is.
+        // A backslash before a line end joins two lines, wherever it stands.
         while let Some(rest) = [" ", "\t", "\\\n"].iter().find_map(|blank| self.rest.strip_prefix(blank)) {
             self.rest = rest;
         }
@@ -64,7 +64,8 @@ impl Reader<'_> {
         if matches!(self.expects, Expects::Target | Expects::TargetFirst) {
             return Err("a redirection without a file");
         }
-        // Of `&>` too: to some shells it ends the command, and what follows the file is a program.
+        // The `&` of `&>` is taken alone, too. Some shells end the command there, and the word after the file is then
+        // another program.
         self.rest = &self.rest[1..];
         self.expects = Expects::Program;
         Ok(())
@@ -74,6 +75,7 @@ impl Reader<'_> {
         if matches!(self.expects, Expects::Target | Expects::TargetFirst) {
             return Err("a redirection without a file");
         }
+        // Checked first, because a single `<` would match it, too.
         if self.rest.starts_with("<<") {
             return Err("a here-document");
         }
@@ -89,19 +91,20 @@ impl Reader<'_> {
 
     fn word(&mut self) -> Result<(), &'static str> {
         let Word { text, quoted, expands } = self.read_word()?;
-        // `2>file`: the number belongs to the redirection.
+        // In `2>file` the number belongs to the redirection.
         let is_number = !quoted && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if is_number && self.rest.starts_with(['<', '>']) {
             return Ok(());
         }
         match self.expects {
+            // `[` is a program although it looks like a pattern for file names.
             Expects::Program if expands && text != "[" => {
                 return Err("a program whose name is only known when it runs");
             }
             Expects::Program if !quoted && RESERVED.contains(&text.as_str()) => {
                 return Err("a compound command");
             }
-            // What is set in front of a program can make it another one, as PATH does.
+            // A variable set in front of a program can change which program runs, as `PATH` does.
             Expects::Program if is_assignment(&text) => return Err("a variable that is set"),
             Expects::Program => {
                 self.line.programs.push(text.clone());
@@ -138,7 +141,7 @@ impl Reader<'_> {
                     self.rest = &self.rest[1 + escaped.len_utf8()..];
                 }
                 '$' | '`' => self.expansion(&mut word)?,
-                // What the shell makes file names or several words of.
+                // Characters from which the shell makes file names or several words.
                 '*' | '?' | '[' | '{' | '}' | '~' => {
                     word.expands = true;
                     self.push(&mut word, c);
@@ -164,7 +167,7 @@ impl Reader<'_> {
                 }
                 '\\' => {
                     let escaped = self.rest[1..].chars().next().ok_or("a quote that does not end")?;
-                    // Before other characters a backslash in quotes is one.
+                    // Inside double quotes a backslash before any other character stands for itself.
                     if !matches!(escaped, '"' | '\\' | '$' | '`' | '\n') {
                         word.text.push('\\');
                     }
@@ -179,13 +182,14 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable is a value and nothing that runs; everything else behind a dollar is refused.
+    /// Reads an expansion. A plain variable is only a value, so it is accepted. Everything else after a dollar sign is
+    /// refused, because it may run something.
     fn expansion(&mut self, word: &mut Word) -> Result<(), &'static str> {
         if self.rest.starts_with('`') {
             return Err("a substitution");
         }
         match self.rest[1..].chars().next() {
-            // A backslash may only split the line in the middle of `$(`.
+            // A backslash may be a line break in the middle of `$(`.
             Some('(' | '{' | '\'' | '"' | '[' | '\\') => return Err("a substitution"),
             Some(c) if c.is_ascii_alphanumeric() || "_@*#?-$!".contains(c) => word.expands = true,
             _ => {}
@@ -199,19 +203,20 @@ impl Reader<'_> {
 struct Word {
     text: String,
     quoted: bool,
-    /// Whether the shell makes something else of it.
+    /// `true` if the shell replaces the word or parts of it.
     expands: bool,
 }
 
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
+        // `x+=1` and `x[1]=2` are assignments, too.
         let name = name.strip_suffix('+').unwrap_or(name);
         let name = name.split('[').next().unwrap_or_default();
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     })
 }
 
-/// Words that make a command out of commands, or hide one.
+/// Words that start or join compound commands, or that hide the program behind them.
 const RESERVED: [&str; 20] = [
     "!", "{", "}", "[[", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case",
     "esac", "function", "select", "time", "coproc",

@@ -80,8 +80,8 @@ fn what_needs_a_shell_to_be_understood_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
-    /// The shell itself is asked what it would have run: with nothing on its PATH it names each program it
-    /// does not find.
+    /// Compares the result with the shell itself. Its PATH is an empty folder, so it reports each program that it does
+    /// not find.
     #[test]
     fn no_shell_runs_what_was_not_found(text in "(aa|bb|cc| |  |;|&|\\||>|<|'|\"|\\\\|\n|#|=|\\$|x|1|\\{|\\}){0,14}") {
         let Ok(line) = parse(&text) else { return Ok(()) };
@@ -96,9 +96,10 @@ proptest! {
             .unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         for told in told.lines().filter(|line| line.contains("not found")) {
-            // Two at once each write their line in two pieces, so a name can stand at a line's beginning too.
+            // Two processes that write at once each split their line, so a name can also stand at the beginning of a
+            // line.
             let named = |name: &String| {
-                // What follows the last line's end in a quoted name: it is looked at line by line.
+                // The output is read line by line, so of a quoted name with line breaks only the last line counts.
                 let name = format!("{}: ", name.rsplit('\n').next().unwrap_or_default());
                 told.starts_with(&name) || told.contains(&format!(" {name}"))
             };

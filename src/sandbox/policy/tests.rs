@@ -38,7 +38,7 @@ fn allowed(agent: &Agent, tool: &str) -> bool {
 
 #[test]
 fn lists_decide() {
-    // allow, deny, tool, runs
+    // Columns: allow list, deny list, tool, expected to run.
     let table: &[(&[&str], &[&str], &str, bool)] = &[
         (&[], &[], "read", false),
         (&["read"], &[], "read", true),
@@ -73,7 +73,7 @@ fn lists_decide() {
         (&["r*d"], &[], "rd", true),
         (&["r*d"], &[], "reads", false),
         (&["*s*s*"], &[], "sessions_list", true),
-        // Unreadable in the allow list: worth nothing. In the deny list: nothing runs.
+        // An invalid pattern in the allow list has no effect. In the deny list it denies everything.
         (&["Read", "group:typo", "re ad", ""], &[], "read", false),
         (&["Read", "read"], &[], "read", true),
         (&["*"], &["Exec"], "read", false),
@@ -109,7 +109,7 @@ fn the_reason_names_the_rule() {
     assert!(reason(&agent(&["read"], &[]), "exec").contains("not among"));
 }
 
-/// The table of the design, written down a second time: who has which tool.
+/// The design's table of roles and tools, written down a second time.
 const CELLS: &str = "
     flock_channel_post        orchestrator sysadmin worker
     flock_channel_read        orchestrator sysadmin worker
@@ -191,7 +191,7 @@ fn without_a_sandbox_nothing_runs_on_the_host() {
     let decision = |agent: &Agent, tool| decide(agent, tool, &json!({"command": "true"}));
     assert!(matches!(decision(&agent, "exec"), Decision::Ask(reason) if reason.contains("host itself")));
     assert!(matches!(decision(&agent, "process"), Decision::Deny(reason) if reason.contains("sandbox")));
-    // Asking a person comes after all that denies.
+    // A person is asked only after everything that can deny the call.
     let readonly = Agent { autonomy: Autonomy::Readonly, ..agent.clone() };
     let denied = Agent { deny: vec!["exec".to_owned()], ..agent.clone() };
     for agent in [readonly, denied] {

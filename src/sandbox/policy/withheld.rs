@@ -1,29 +1,30 @@
-//! What the policy leaves to a program of its own tools. Nobody asks flock about a call of those: one whose calls would
-//! have to be judged is not given at all.
+//! Applies the policy to the built-in tools of an agent program. The program does not ask flock about calls of its own
+//! tools. A tool whose calls would have to be judged is therefore not given to it at all.
 
 use super::{is_limited, offers};
 use crate::config::Agent;
 
-/// Kinds of its own tools that a program which runs an agent's turns is to be without.
+/// The kinds of built-in tools that are disabled in the program that runs an agent's turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "any of them goes with any other")]
 pub struct Withheld {
-    /// What runs commands.
+    /// Tools that run commands.
     pub commands: bool,
-    /// What writes files or edits them.
+    /// Tools that write or edit files.
     pub writing: bool,
-    /// What applies patches; always where [`Self::writing`] is, since a patch can do all of that.
+    /// Tools that apply patches. Always `true` if [`Self::writing`] is, because a patch can write and edit.
     pub patching: bool,
-    /// What reads files, lists them or searches them.
+    /// Tools that read, list or search files.
     pub reading: bool,
 }
 
 impl Withheld {
-    /// What this agent's program is to be without.
+    /// Returns the kinds of tools to disable for this agent.
     #[must_use]
     pub fn of(agent: &Agent) -> Self {
         let may = |tool: &str| offers(agent, tool) && !is_limited(agent, tool);
-        // One that writes whole files can change them, and one that changes them can make them.
+        // A tool that writes whole files can also change them, and one that edits files can also create them. So both
+        // permissions are needed.
         let writing = !(may("write") && may("edit"));
         Self {
             commands: !may("exec"),
@@ -33,7 +34,7 @@ impl Withheld {
         }
     }
 
-    /// Whether there is anything.
+    /// Returns `true` if any kind is disabled.
     #[must_use]
     pub fn is_any(self) -> bool {
         self != Self::default()
@@ -52,7 +53,7 @@ mod tests {
         Agent { allow: texts(allow), deny: texts(deny), ..any_agent("coder", "/nowhere/coder".into()) }
     }
 
-    /// What is withheld, by its first letters.
+    /// Returns the first letters of the disabled kinds.
     fn told(agent: &Agent) -> String {
         let Withheld { commands, writing, patching, reading } = Withheld::of(agent);
         let all = [(commands, 'c'), (writing, 'w'), (patching, 'p'), (reading, 'r')];
@@ -77,7 +78,7 @@ mod tests {
             (&["read"], &[], "cwp"),
             (&["flock_*"], &[], "cwpr"),
             (&[], &[], "cwpr"),
-            // What can't be read allows nothing, and denies all.
+            // An invalid pattern allows nothing in the allow list, and denies everything in the deny list.
             (&["group:what"], &[], "cwpr"),
             (&["*"], &["group:what"], "cwpr"),
         ];
