@@ -1,4 +1,4 @@
-//! What flock asks of a helper, in the words of [`crate::sandbox`].
+//! The requests that flock makes to a helper, in the types of [`crate::sandbox`].
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,24 +17,25 @@ use super::probe_report::ProbeReport;
 use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output};
 
-/// For what a helper answers at once.
+/// Timeout of requests that a helper answers at once.
 const PROMPT: Duration = Duration::from_secs(10);
-/// From the moment a command must be gone to its answer: the helper itself takes 6 s where a process hangs.
+/// Time from the moment when a command must end to the answer about it. The helper itself needs up to 6 s if a process
+/// hangs.
 const GRACE: Duration = Duration::from_secs(15);
-/// For ever, as far as a command is concerned.
+/// The longest time limit of a command. A command without a limit gets this one here.
 const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What every command of a sandbox gets.
+/// The environment of every command in a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// Where a command runs that names no folder, and what relative ones are relative to.
+    /// The working folder of a command that names none, and the base of relative ones.
     pub root: String,
-    /// Its variables; a command's own win.
+    /// Variables for every command. A command's own variables override them.
     pub variables: Vec<(String, String)>,
 }
 
 impl Default for Environment {
-    /// `/workspace`, with Debian's standard PATH.
+    /// Returns `/workspace` as the root and Debian's standard PATH.
     fn default() -> Self {
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Self {
@@ -48,7 +49,7 @@ impl Default for Environment {
     }
 }
 
-/// A connection to a helper. Many tasks may use it at once.
+/// A connection to a helper. Many tasks may use it at the same time.
 pub struct HelperClient {
     connection: Connection,
     environment: Environment,
@@ -56,12 +57,14 @@ pub struct HelperClient {
 }
 
 impl HelperClient {
-    /// Connects over the streams of a helper. That ends the commands, but not the background jobs, of an
-    /// earlier connection.
+    /// Connects over the streams of a helper. This ends the commands of an earlier connection, but not its background
+    /// jobs.
     ///
     /// # Errors
     ///
-    /// [`HelperError::Lost`], [`HelperError::Silent`] or [`HelperError::Version`].
+    /// Returns [`HelperError::Lost`] if the streams end or carry too many damaged frames, [`HelperError::Silent`] if
+    /// the helper does not answer the greeting in time, and [`HelperError::Version`] if it speaks another version of
+    /// the protocol.
     pub async fn attach<R, W>(reader: R, writer: W) -> Result<Self, HelperError>
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -70,12 +73,13 @@ impl HelperClient {
         Self::attach_with(reader, writer, None).await
     }
 
-    /// As [`HelperClient::attach`], and has the helper listen at an entrance, if one is given. Without one it
-    /// listens nowhere.
+    /// Connects as [`HelperClient::attach`] does, and makes the helper listen at an entrance if one is given. Without
+    /// one it listens nowhere.
     ///
     /// # Errors
     ///
-    /// As [`HelperClient::attach`]. A port that is taken is no error: nothing connects then, and it is logged.
+    /// Fails under the same conditions as [`HelperClient::attach`]. A port that is already in use is not an error: it
+    /// is logged, and no connection arrives.
     pub async fn attach_with<R, W>(
         reader: R,
         writer: W,
@@ -89,31 +93,32 @@ impl HelperClient {
         Ok(Self { connection, environment: Environment::default(), patience: Patience::plain() })
     }
 
-    /// The same connection, with another environment than the default one for its commands.
+    /// Replaces the environment of the commands.
     #[must_use]
     pub fn with_environment(self, environment: Environment) -> Self {
         Self { environment, ..self }
     }
 
-    /// The same connection, to a helper that may be frozen: what is under way then waits.
+    /// Sets the clock for a helper that may be frozen. Requests in progress then wait until it is thawed.
     #[must_use]
     pub fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
     }
 
-    /// Whether the connection still stands, as far as is known.
+    /// Returns `true` if the connection is open, as far as is known.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.connection.is_alive()
     }
 
-    /// Runs a command to its end. Where `cancel` fires, or this future is dropped, the command and all it
-    /// started are killed.
+    /// Runs a command and waits for its end. If `cancel` fires, or the future is dropped, the command and every process
+    /// it started are killed.
     ///
     /// # Errors
     ///
-    /// [`HelperError::Refused`] where it can't start, [`HelperError::Lost`] where the connection breaks,
-    /// [`HelperError::Frozen`] where `cancel` fires while it is frozen: the command ends when it is thawed.
+    /// Returns [`HelperError::Refused`] if the command cannot be started, [`HelperError::TooLarge`] if it exceeds a
+    /// limit of the protocol, and [`HelperError::Lost`] if the connection breaks. Returns [`HelperError::Frozen`] if
+    /// `cancel` fires while the sandbox is frozen: the command then ends when the sandbox is thawed.
     pub async fn run(&self, command: &Command, cancel: &CancellationToken) -> Result<Outcome, HelperError> {
         let start = self.start(command)?;
         let limit = command.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
@@ -125,7 +130,8 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// As [`HelperClient::run`].
+    /// Returns [`HelperError::Refused`] if the job cannot be started, [`HelperError::TooLarge`] if it exceeds a limit
+    /// of the protocol, and [`HelperError::Lost`] if the connection breaks.
     pub async fn spawn(&self, command: &Command) -> Result<Job, HelperError> {
         let start = self.start(command)?;
         let make = |request| Request::Start(Start { request, background: true, ..start });
@@ -135,12 +141,13 @@ impl HelperClient {
         }
     }
 
-    /// Asks about background jobs.
+    /// Lists, reads, writes to or kills background jobs.
     ///
     /// # Errors
     ///
-    /// [`HelperError::NoJob`], [`HelperError::Refused`] where a job takes no more input, or
-    /// [`HelperError::Lost`].
+    /// Returns [`HelperError::NoJob`] if there is no such job, [`HelperError::Refused`] if a job accepts no more input,
+    /// [`HelperError::TooLarge`] if the input exceeds [`MAX_WRITE`], and [`HelperError::Lost`] if the connection
+    /// breaks.
     pub async fn jobs(&self, request: JobRequest) -> Result<JobReply, HelperError> {
         let (ask, id, limit) = match request {
             JobRequest::List => (Ask::List, 0, PROMPT),
@@ -160,12 +167,14 @@ impl HelperClient {
         }
     }
 
-    /// Asks for a mark that a guest is to carry: a program that the engine starts in the sandbox, by
-    /// [`HelperClient::guest`]. It is ended when the next connection is opened. Waits for those that are being ended.
+    /// Requests a mark for a guest, which is a program that the engine starts in the sandbox with the command line of
+    /// [`HelperClient::guest`]. The answer comes when all guests that are being ended are gone. The guest itself is
+    /// ended when the next connection is opened.
     ///
     /// # Errors
     ///
-    /// As [`HelperClient::run`].
+    /// Returns [`HelperError::Refused`] if there are too many guests, and [`HelperError::Lost`] if the connection
+    /// breaks.
     pub async fn admit(&self) -> Result<u64, HelperError> {
         match self.ask(|request| Request::Admit { request }, GRACE, 0).await? {
             Reply::Admitted { mark, .. } => Ok(mark),
@@ -173,21 +182,18 @@ impl HelperClient {
         }
     }
 
-    /// A guest has ended by itself. What it left in the sandbox stays there.
-    ///
-    /// # Errors
-    ///
-    /// [`HelperError::Lost`].
+    /// Reports that a guest has ended by itself. Processes that it left in the sandbox stay.
     pub async fn dismiss(&self, mark: u64) -> Result<(), HelperError> {
         let make = |request| Request::Dismiss { request, mark, end: false };
         self.ask(make, PROMPT, 0).await.map(drop)
     }
 
-    /// Asks a guest to end, and after a moment kills it with all that it has started. It returns when all that is gone.
+    /// Asks a guest to end, kills it after a moment with every process it started, and waits until all of them are
+    /// gone. It is not an error if the guest has ended already or was never started.
     ///
     /// # Errors
     ///
-    /// [`HelperError::Lost`]. A guest that has ended, or has never come, is none.
+    /// Returns [`HelperError::Lost`] if the connection breaks.
     pub async fn end(&self, mark: u64) -> Result<(), HelperError> {
         let make = |request| Request::Dismiss { request, mark, end: true };
         match self.ask(make, GRACE, 0).await? {
@@ -200,19 +206,20 @@ impl HelperClient {
         Ok(())
     }
 
-    /// The words that start a program as a guest with this mark.
+    /// Returns the command line that starts a program as a guest with this mark.
     #[must_use]
     pub fn guest(mark: u64, command: &[String]) -> Vec<String> {
         let own = [HELPER_TARGET.to_owned(), "run".to_owned(), mark.to_string()];
         own.into_iter().chain(command.iter().cloned()).collect()
     }
 
-    /// Probes the sandbox from inside: tries what must not be possible. `targets` are addresses to try to
-    /// connect to besides well-known ones.
+    /// Probes the sandbox from inside: it tries actions that must be impossible. `targets` are addresses to connect to
+    /// in addition to well-known ones.
     ///
     /// # Errors
     ///
-    /// As [`HelperClient::run`]. That something was found is no error: see [`ProbeReport::findings`].
+    /// Fails under the same conditions as [`HelperClient::run`]. A wall that is open is not an error here, see
+    /// [`ProbeReport::findings`].
     pub async fn probe(&self, targets: &[SocketAddr]) -> Result<ProbeReport, HelperError> {
         let words: Vec<String> = targets.iter().map(SocketAddr::to_string).collect();
         let start = Start {
@@ -234,7 +241,7 @@ impl HelperClient {
         cancel: &CancellationToken,
     ) -> Result<(Ended, Output), HelperError> {
         let mut pending = self.connection.send(|request| Request::Start(Start { request, ..start })).await?;
-        // Held until the answer is there: whoever drops this future drops the command with it.
+        // Dropping this guard cancels the command, so it lives until the answer has arrived.
         let mut running = Running { connection: &self.connection, request: Some(pending.request) };
         let reply = tokio::select! {
             reply = pending.answer() => reply?,
@@ -245,10 +252,12 @@ impl HelperClient {
                     () = self.patience.frozen() => return Err(HelperError::Frozen),
                 }
             }
+            // The helper enforces the time limit itself. No answer long after it means that the helper hangs.
             () = self.patience.sleep(limit + GRACE) => {
                 return Err(self.connection.give_up("it did not end a command whose time was up"));
             }
         };
+        // The command has ended, so there is nothing left to cancel.
         running.request = None;
         match reply {
             Reply::Ended { ended, output, .. } => {
@@ -319,6 +328,7 @@ impl HelperClient {
                     "{name:?} is no name of a variable, or its value holds a zero byte"
                 )));
             }
+            // The last value of a name wins. With two entries the program could read either.
             variables.retain(|(earlier, _)| earlier != name);
             variables.push((name, value));
         }
@@ -326,7 +336,7 @@ impl HelperClient {
     }
 }
 
-/// Cancels a command when it goes out of scope.
+/// A guard that cancels a command when it is dropped.
 struct Running<'a> {
     connection: &'a Connection,
     request: Option<u32>,
@@ -346,7 +356,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Rounded up: 0 would be no limit at all.
+/// Converts a duration to milliseconds, rounded up, because 0 would mean no limit.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.min(MAX_TIMEOUT).as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
 }

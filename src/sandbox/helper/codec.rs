@@ -1,6 +1,8 @@
-//! Messages as bytes. Std-only: the helper's program compiles this file too.
+//! Encodes messages as bytes and decodes them. The helper program compiles this file as well, so it uses only the
+//! standard library.
 //!
-//! Decoding is total: bytes that are no message give `None`, and never more memory than their own length.
+//! Decoding accepts any input. Bytes that are not a message give `None`, and decoding never allocates more memory than
+//! the length of the input.
 
 use super::message::{HowEnded, JobState, Kept, LISTED_COMMAND, MAX_DATA, MAX_KEEP, Step};
 
@@ -82,6 +84,7 @@ impl Reader<'_> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    // Any other value is rejected, so that each message has exactly one encoding.
     pub(super) fn bool(&mut self) -> Option<bool> {
         match self.u8()? {
             0 => Some(false),
@@ -117,7 +120,7 @@ impl Reader<'_> {
         if count > most {
             return None;
         }
-        // Grows with what is really there, never with what the count promises.
+        // Do not reserve space for `count` items. The vector grows only with items that are really there.
         let mut items = Vec::new();
         for _ in 0..count {
             items.push(item(self)?);
@@ -162,10 +165,11 @@ impl Reader<'_> {
 
     pub(super) fn kept(&mut self) -> Option<Kept> {
         let kept = Kept { head: self.bytes(MAX_KEEP)?, tail: self.bytes(MAX_KEEP)?, total: self.u64()? };
+        // A total below the number of kept bytes would make the dropped count negative.
         (kept.total >= (kept.head.len() + kept.tail.len()) as u64).then_some(kept)
     }
 
-    /// The message, if nothing is left over.
+    /// Returns the message if all input was consumed.
     pub(super) fn end<T>(&self, message: T) -> Option<T> {
         self.0.is_empty().then_some(message)
     }

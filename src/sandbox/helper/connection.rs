@@ -1,5 +1,5 @@
-//! One connection to a helper: requests out, and each reply to the one who waits for it. What the replies
-//! mean is not known here.
+//! A single connection to a helper. It sends requests and delivers each reply to the task that waits for it. It does
+//! not interpret the replies.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,13 +15,13 @@ use super::frame::{self, Decoder, Nonce};
 use super::message::{Reply, Request, VERSION, WELCOME};
 use super::streams::{Accept, Outgoing, Streams};
 
-/// Requests that may wait for their answers at once: what a helper runs at most, and some questions.
+/// Limit on requests that wait for an answer: the commands that a helper runs at most, and some other requests.
 const MAX_PENDING: usize = 96;
-/// Frames with a wrong checksum after which a stream is given up.
+/// Limit on frames with a wrong checksum, after which the connection is given up.
 const MAX_BROKEN: u64 = 32;
 const GREETING: Duration = Duration::from_secs(10);
 
-/// An open connection. It ends when this is dropped.
+/// An open connection. Dropping it closes the connection.
 pub(super) struct Connection {
     shared: Arc<Shared>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
@@ -37,11 +37,10 @@ struct Shared {
     streams: Arc<Streams>,
 }
 
-/// The port on a sandbox's loopback that its helper is to listen on, and who takes what connects to it.
+/// A port on the sandbox's loopback for the helper to listen on, and the function that takes its connections.
 pub struct Entrance {
-    /// The port.
     pub port: u16,
-    /// Called with each connection, inside a runtime.
+    /// Called with each connection, inside an async runtime.
     pub accept: Accept,
 }
 
@@ -51,7 +50,7 @@ struct State {
     lost: Option<String>,
 }
 
-/// A request that was sent. Dropped before its answer came, it is forgotten.
+/// A request that has been sent. Dropping it before its answer arrives discards the answer.
 pub(super) struct Pending<'a> {
     pub(super) request: u32,
     answer: oneshot::Receiver<Reply>,
@@ -60,7 +59,7 @@ pub(super) struct Pending<'a> {
 }
 
 impl Connection {
-    /// Opens a connection over two streams. Whatever an earlier client left in them is skipped.
+    /// Opens a connection over two streams. Bytes of an earlier client in them are skipped.
     pub(super) async fn open<R, W>(
         mut reader: R,
         mut writer: W,
@@ -77,6 +76,7 @@ impl Connection {
         };
         let (kind, payload) = Request::Hello { version: VERSION, port }.encode();
         let hello = encode(kind, &nonce, &payload)?;
+        // The decoder searches for the welcome frame, because output of an earlier connection may come before it.
         let mut decoder = Decoder::new(WELCOME);
         let greeting = async {
             writer.write_all(&hello).await.and(writer.flush().await).map_err(|error| lost(&error))?;
@@ -116,13 +116,16 @@ impl Connection {
         !self.shared.lost.is_cancelled()
     }
 
-    /// Sends the request that `make` gives for its number.
+    /// Sends the request that `make` builds for a new request number. Waits while [`MAX_PENDING`] requests are
+    /// unanswered.
     pub(super) async fn send(&self, make: impl FnOnce(u32) -> Request) -> Result<Pending<'_>, HelperError> {
         let room = self.room.acquire().await.map_err(|_| self.shared.why())?;
         let request = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let (kind, payload) = make(request).encode();
         let bytes = encode(kind, &self.shared.nonce, &payload)?;
         let (sender, answer) = oneshot::channel();
+        // Registered before it is sent, so that the answer cannot arrive first. If the connection is lost already, the
+        // sender is dropped here and `answer` fails.
         {
             let mut state = self.shared.state();
             if state.lost.is_none() {
@@ -144,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Gives the connection up, as the one who waited too long for an answer must.
+    /// Closes the connection for this reason, after an answer did not come in time, and returns the error.
     pub(super) fn give_up(&self, reason: &str) -> HelperError {
         self.shared.lose(reason.to_owned());
         self.shared.why()
@@ -152,7 +155,7 @@ impl Connection {
 }
 
 impl Pending<'_> {
-    /// The answer, once it is there. Safe to drop and call again.
+    /// Waits for the answer. The future is cancel safe.
     pub(super) async fn answer(&mut self) -> Result<Reply, HelperError> {
         (&mut self.answer).await.map_err(|_| self.shared.why())
     }
@@ -169,7 +172,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first reason stays; all who wait learn of it.
+    /// Marks the connection as lost and wakes all waiting requests. The first reason is kept.
     fn lose(&self, reason: String) {
         let mut state = self.state();
         state.lost.get_or_insert(reason);
@@ -193,14 +196,14 @@ impl Shared {
             | Reply::Admitted { request, .. }
             | Reply::Dismissed { request, .. } => *request,
         };
-        // An answer nobody waits for is late, or made up.
+        // An answer that nobody waits for is late or forged. Ignore it.
         if let Some(sender) = self.state().waiting.remove(&request) {
             let _ = sender.send(reply);
         }
     }
 }
 
-/// Waits for the answer to the hello and gives the helper's version, and whether it listens.
+/// Waits for the answer to the greeting. Returns the helper's version, and `true` if it listens on the port.
 async fn greet(
     reader: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
@@ -209,6 +212,7 @@ async fn greet(
     let mut buffer = vec![0; 16 * 1024];
     loop {
         while let Some(frame) = decoder.next_frame() {
+            // A frame of an earlier connection carries another nonce.
             if frame.nonce != *nonce {
                 continue;
             }
@@ -237,6 +241,8 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
             match Reply::decode(frame.kind, &frame.payload) {
                 Some(Reply::Stream { stream, step }) => shared.streams.take(stream, step),
                 Some(reply) => shared.deliver(reply),
+                // A frame that cannot be decoded is skipped. The helper shares its user with the agent, so its output
+                // is not trusted.
                 None => {}
             }
         }
@@ -272,7 +278,7 @@ async fn write(
                 None => return,
             },
         };
-        // Not to be dropped between two halves of a frame while the connection lives.
+        // A frame must be written completely while the connection lives, so only its loss may interrupt the write.
         let written = tokio::select! {
             () = shared.lost.cancelled() => return,
             written = async { writer.write_all(&next.bytes).await.and(writer.flush().await) } => written,

@@ -1,4 +1,4 @@
-//! Why a helper did not do what it was asked.
+//! Errors of a helper and of the connection to it.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use crate::error::Explain;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 
-/// Why a helper did not do what it was asked.
+/// An error of a helper or of the connection to it.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    /// The connection is gone; a new one may do.
+    /// The connection is lost. A new one may work.
     #[error("the helper is lost: {0}")]
     Lost(String),
-    /// It did not say hello.
+    /// The helper did not answer the greeting within this time.
     #[error("the helper did not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    /// It is of another flock.
+    /// The helper belongs to another version of flock and speaks this protocol version.
     #[error("the helper speaks protocol {0}, not {version}", version = message::VERSION)]
     Version(u32),
-    /// It could not start the command, or will not.
+    /// The helper could not start the command or refused to.
     #[error("{0}")]
     Refused(String),
-    /// No such background job.
+    /// There is no background job of this number.
     #[error("there is no job {0}")]
     NoJob(u32),
-    /// More than the protocol carries.
+    /// The named part of a request exceeds a limit of the protocol.
     #[error("{0} is too long")]
     TooLarge(&'static str),
-    /// Its sandbox is frozen: it does what it was told when that is thawed.
+    /// The sandbox is frozen. The helper carries out the request when it is thawed.
     #[error("the helper is frozen")]
     Frozen,
-    /// It answered something else than what was asked.
+    /// The helper's answer does not fit the request.
     #[error("the helper gave an answer that does not fit the question")]
     Unexpected,
 }
@@ -39,7 +39,7 @@ pub enum HelperError {
 impl Explain for HelperError {}
 
 impl HelperError {
-    /// What a reply says that is no success. `job` is the one that was asked about.
+    /// Converts a reply that reports a failure. `job` is the number of the job in the request.
     pub(super) fn refused(reply: &Reply, job: u32) -> Self {
         match reply {
             Reply::Refused { why: Refusal::NoJob, .. } => Self::NoJob(job),
@@ -50,13 +50,13 @@ impl HelperError {
         }
     }
 
-    /// Whether another connection could do better.
+    /// Returns `true` if a new connection could succeed.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Silent(_) | Self::Version(_) | Self::Unexpected)
     }
 
-    /// The same for the caller of an agent's sandbox.
+    /// Converts the error into one of an agent's sandbox.
     #[must_use]
     pub fn of(self, agent: &AgentId) -> SandboxError {
         match self {

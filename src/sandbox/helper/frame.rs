@@ -1,43 +1,50 @@
-//! How the two sides cut their streams into frames. Std-only: the helper's program compiles this file too.
+//! Splits the streams between flock and the helper into frames. The helper program compiles this file as well, so it
+//! uses only the standard library.
 //!
 //! A frame is a header of 32 bytes and a payload:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 0..4 | magic |
-//! | 4 | kind, of [`crate`]'s messages |
+//! | 4 | kind of message |
 //! | 5..8 | zero |
 //! | 8..12 | length of the payload, little-endian, at most 1 MiB |
 //! | 12..28 | nonce of the connection |
 //! | 28..32 | checksum of bytes 4..28 and of the payload as sent |
 //!
-//! The payload is sent XORed with the nonce. A client may die in the middle of a frame, and the next one
-//! must still be heard at once: so a [`Decoder`] finds an opening frame (the hello) inside an unfinished
-//! frame as well. What a job prints or reads travels in payloads, and must not pass for a hello: it can't,
-//! because who writes it does not know the nonce it will be XORed with.
+//! The payload is sent XORed with the nonce. A client may die in the middle of a frame, and the helper must still
+//! recognise the next client at once. So a [`Decoder`] also finds an opening frame (the hello) inside an unfinished
+//! frame.
+//!
+//! The input and output of a job travel in payloads and must not be taken for a hello. They cannot be, because their
+//! author does not know the nonce that they will be XORed with.
 
-/// Bytes of a header.
+/// Size of a header in bytes.
 pub const HEADER: usize = 32;
-/// The largest payload.
+/// Largest payload in bytes.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
 const MAGIC: [u8; 4] = [0xF1, 0x0C, b'k', 1];
 
-/// What names a connection: random, chosen by the client.
+/// The random identifier of a connection, chosen by the client.
 pub type Nonce = [u8; 16];
 
-/// A frame that arrived whole.
+/// A frame that was received completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The kind of message.
     pub kind: u8,
-    /// Whose connection it belongs to.
+    /// The connection it belongs to.
     pub nonce: Nonce,
-    /// Its content, unmasked.
+    /// The unmasked payload.
     pub payload: Vec<u8>,
 }
 
-/// Appends a frame to `out`. A payload over [`MAX_PAYLOAD`] is refused: the other side would drop it.
+/// Appends a frame to `out`.
+///
+/// # Errors
+///
+/// Returns [`TooLarge`] for a payload over [`MAX_PAYLOAD`], because the other side would drop it.
 pub fn encode(kind: u8, nonce: &Nonce, payload: &[u8], out: &mut Vec<u8>) -> Result<(), TooLarge> {
     if payload.len() > MAX_PAYLOAD {
         return Err(TooLarge);
@@ -56,17 +63,17 @@ pub fn encode(kind: u8, nonce: &Nonce, payload: &[u8], out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// A payload over [`MAX_PAYLOAD`].
+/// The error for a payload over [`MAX_PAYLOAD`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
-/// Finds frames in a stream of bytes, whatever else is in it. Holds at most one largest frame and what was
-/// pushed last.
+/// Finds frames in a stream of bytes that may contain anything else. It buffers at most one frame of the largest size
+/// and the bytes pushed last.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Vec<u8>,
     start: usize,
-    /// Before this place no opening frame begins.
+    /// No opening frame begins before this index, so that the search does not repeat itself.
     scanned: usize,
     opening: u8,
     broken: u64,
@@ -80,13 +87,13 @@ enum Look {
 }
 
 impl Decoder {
-    /// A decoder that also finds frames of the kind `opening` inside unfinished ones.
+    /// Creates a decoder that also finds frames of the kind `opening` inside unfinished frames.
     #[must_use]
     pub fn new(opening: u8) -> Self {
         Self { buffer: Vec::new(), start: 0, scanned: 0, opening, broken: 0 }
     }
 
-    /// Takes in what was read. Call [`Decoder::next_frame`] until it gives `None` before pushing more.
+    /// Adds bytes that were read. Call [`Decoder::next_frame`] until it returns `None` before pushing more.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 {
             self.buffer.drain(..self.start);
@@ -94,13 +101,13 @@ impl Decoder {
             self.start = 0;
         }
         self.buffer.extend_from_slice(bytes);
-        // A large frame must not leave its memory behind for ever.
+        // Release the memory of a large frame. The connection may live for days.
         if self.buffer.len() < 64 * 1024 && self.buffer.capacity() > 256 * 1024 {
             self.buffer.shrink_to(64 * 1024);
         }
     }
 
-    /// The next whole frame, if there is one.
+    /// Returns the next complete frame, if there is one.
     pub fn next_frame(&mut self) -> Option<Frame> {
         loop {
             self.start += find_magic(&self.buffer[self.start..]);
@@ -108,7 +115,8 @@ impl Decoder {
                 Look::Frame(length) => {
                     let bytes = &self.buffer[self.start..self.start + length];
                     let frame = take(bytes);
-                    // The next frame may have completed one that was cut, and have lost its first bytes by it.
+                    // If a client died while sending, the first bytes of the next frame may have completed the previous
+                    // one. So look for a frame again at the last bytes of this one if they could be a magic.
                     self.start += length - begun(bytes);
                     return Some(frame);
                 }
@@ -126,14 +134,14 @@ impl Decoder {
         }
     }
 
-    /// How many frames had a wrong checksum. A stream made of nothing but such frames costs a megabyte of
-    /// arithmetic for each: a reader that does not trust the other side gives up after some.
+    /// Returns the number of frames with a wrong checksum. Checking one costs up to a megabyte of arithmetic, so a
+    /// reader that does not trust the other side gives up after a limited number.
     #[must_use]
     pub fn broken(&self) -> u64 {
         self.broken
     }
 
-    /// Where a whole opening frame begins behind the unfinished frame's first byte.
+    /// Returns the start of a complete opening frame inside the unfinished frame.
     fn find_opening(&mut self) -> Option<usize> {
         let mut at = self.scanned.max(self.start + 1);
         let mut unfinished = None;
@@ -147,8 +155,8 @@ impl Decoder {
             if rest[4] == self.opening && length(rest) <= 64 {
                 match look(rest) {
                     Look::Frame(_) => return Some(at),
-                    // It may still become one: look here again. But its sender may have died as well, and a
-                    // whole one follow it.
+                    // More bytes may complete this frame, so the next search starts here again. Its sender may also
+                    // have died, and a complete opening frame may follow.
                     Look::Incomplete => unfinished = unfinished.or(Some(at)),
                     Look::Nothing | Look::Broken => {}
                 }
@@ -158,7 +166,7 @@ impl Decoder {
     }
 }
 
-/// How many bytes to skip to the first place where a frame may begin, or to the end.
+/// Returns the number of bytes before the first place where a frame may begin, or the length of the slice.
 fn find_magic(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = bytes[at..].iter().position(|byte| *byte == MAGIC[0]) {
@@ -173,7 +181,7 @@ fn find_magic(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// With how many bytes of the magic these end.
+/// Returns how many bytes at the end may be the beginning of a magic.
 fn begun(bytes: &[u8]) -> usize {
     (1..=MAGIC.len()).rev().find(|known| bytes.ends_with(&MAGIC[..*known])).unwrap_or(0)
 }
@@ -214,7 +222,8 @@ fn mask(payload: &mut [u8], nonce: &Nonce) {
     }
 }
 
-/// Against torn frames, not against forgers: eight bytes a step, because a megabyte must cost little.
+/// Computes a checksum that detects torn frames but is no protection against forgery. It takes eight bytes per step,
+/// because a megabyte must be cheap.
 fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut sum: u64 = payload.len() as u64;

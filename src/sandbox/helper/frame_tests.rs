@@ -29,7 +29,7 @@ fn frame() -> impl Strategy<Value = Frame> {
         .prop_map(|(kind, nonce, payload)| Frame { kind, nonce, payload })
 }
 
-/// Bytes as they come from a peer that breaks things on purpose: pieces of true frames, magic, noise.
+/// Returns bytes of a hostile peer: pieces of real frames, magic bytes and random noise.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..100),
@@ -66,7 +66,7 @@ proptest! {
         let mut decoder = Decoder::new(OPENING);
         let found = frames(&mut decoder, &bytes, step);
         prop_assert_eq!(found.last(), Some(&opening));
-        // And the stream is in step again.
+        // The decoder is in step with the stream again.
         let next = Frame { kind: 9, nonce, payload: b"next".to_vec() };
         prop_assert_eq!(frames(&mut decoder, &encoded(&next), step), vec![next]);
     }
@@ -96,7 +96,7 @@ fn an_opening_frame_is_found_behind_one_that_was_cut_inside_an_unfinished_frame(
             "{step}"
         );
     }
-    // And the one that only came late is found where it was seen first.
+    // A frame whose rest arrives later is found at the place where it was first seen.
     let late = Frame { kind: OPENING, nonce: [7; 16], payload: vec![9; 60] };
     for step in [1, 7, 40] {
         let bytes = [&outer[..40], &encoded(&late)].concat();
@@ -126,8 +126,8 @@ fn an_opening_frame_is_found_where_its_first_bytes_complete_one_that_was_cut() {
 
 #[test]
 fn an_opening_frame_that_a_payload_holds_is_not_heard() {
-    // What a job is given to read may be a hello, byte for byte. Masked, it is none, even when the frame
-    // around it is not complete yet.
+    // A job may be given an exact hello as its input. The mask makes it something else, even while the frame around it
+    // is incomplete.
     let hello = encoded(&Frame { kind: OPENING, nonce: [7; 16], payload: vec![1, 0, 0, 0] });
     let outer =
         Frame { kind: 4, nonce: *b"unknown to a job", payload: [hello.as_slice(), &[0; 1000]].concat() };

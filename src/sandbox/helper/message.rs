@@ -1,270 +1,260 @@
-//! What the two sides say to each other in frames. Std-only: the helper's program compiles this file too.
+//! The messages that the two sides exchange in frames. The helper program compiles this file as well, so it uses only
+//! the standard library.
 //!
-//! Numbers are little-endian, texts and lists carry their length first.
+//! Numbers are little-endian. Texts and lists begin with their length.
 
 use super::codec::{Reader, Writer};
 
-/// Both sides must speak the same one.
+/// Version of the protocol. Both sides must use the same.
 pub const VERSION: u32 = 3;
-/// The most output that is kept of a command: its two halves must fit into one frame.
+/// Limit on the output kept of a command, in bytes. Both halves must fit into one frame.
 pub const MAX_KEEP: usize = 768 * 1024;
-/// The longest command: Linux takes no longer argument.
+/// Limit on a command in bytes. Linux accepts no longer argument.
 pub const MAX_COMMAND: usize = 128 * 1024 - 1;
-/// The most bytes of a variable or a folder's name.
+/// Limit on a variable or a folder's name, in bytes.
 pub const MAX_TEXT: usize = 64 * 1024;
-/// The most variables.
+/// Limit on the number of variables.
 pub const MAX_ENV: usize = 1024;
-/// How much of a background job's command is kept to be listed.
+/// Number of bytes of a background job's command that are kept for lists.
 pub const LISTED_COMMAND: usize = 4096;
-/// Background jobs that may run at once, and ended ones that are remembered.
+/// Limit on running background jobs, and on ended ones that are remembered.
 pub const MAX_BACKGROUND: usize = 32;
-/// Commands that may run at once besides background jobs.
+/// Limit on commands that run at once besides background jobs.
 pub const MAX_FOREGROUND: usize = 64;
-/// Guests that may be there at once.
+/// Limit on guests at the same time.
 pub const MAX_GUESTS: usize = 64;
-/// The most that one write to a job's standard input may hold.
+/// Limit on one write to a job's standard input, in bytes.
 pub const MAX_WRITE: usize = 512 * 1024;
 
-/// Streams that may be open at once.
+/// Limit on open streams.
 pub const MAX_STREAMS: usize = 128;
-/// Bytes of a stream that may be on their way in one direction before the other side has asked for more.
+/// Flow-control window: bytes of a stream that may be in flight in one direction before the other side has given credit
+/// for more.
 pub const WINDOW: usize = 64 * 1024;
-/// The most bytes of a stream in one frame.
+/// Limit on the bytes of a stream in one frame.
 pub const MAX_DATA: usize = 16 * 1024;
 
-/// The kind of the frame that opens a connection.
+/// Kind of the frame that opens a connection.
 pub const HELLO: u8 = 1;
-/// The kind of the frame that answers it.
+/// Kind of the frame that answers [`HELLO`].
 pub const WELCOME: u8 = 65;
 
-/// From flock to the helper.
+/// A message from flock to the helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A new connection begins: the old one's commands end.
+    /// Begins a new connection. The commands of the old one end.
     Hello {
-        /// [`VERSION`].
+        /// The client's [`VERSION`].
         version: u32,
-        /// The port on the sandbox's loopback whose connections become streams; 0 for none.
+        /// The port on the sandbox's loopback whose connections become streams, or 0 for none.
         port: u16,
     },
-    /// Start a command.
+    /// Starts a command.
     Start(Start),
-    /// End the command that was started with this number.
+    /// Ends a command.
     Cancel {
-        /// The `request` of its [`Start`].
+        /// The `request` of the command's [`Start`].
         request: u32,
     },
-    /// Ask about background jobs.
+    /// Asks about background jobs.
     Jobs {
-        /// Comes back in the reply.
+        /// The request number, repeated in the reply.
         request: u32,
-        /// What to do.
         ask: Ask,
     },
-    /// A step of a stream.
+    /// Carries a step of a stream.
     Stream {
-        /// Which.
+        /// The stream's number.
         stream: u32,
-        /// What.
         step: Step,
     },
-    /// Give a mark for a guest: a program that the engine starts beside the helper. The reply comes when all have gone that
-    /// are being ended.
+    /// Requests a mark for a guest, which is a program that the engine starts beside the helper. The reply comes when
+    /// all guests that are being ended are gone.
     Admit {
-        /// Comes back in the reply.
+        /// The request number, repeated in the reply.
         request: u32,
     },
-    /// A guest has ended, or is to end.
+    /// Reports the end of a guest, or asks for it.
     Dismiss {
-        /// Comes back in the reply.
+        /// The request number, repeated in the reply.
         request: u32,
-        /// Its mark.
+        /// The guest's mark.
         mark: u64,
-        /// Whether it is asked to end, and then killed with all that it has started; the reply comes when it is gone. Else
-        /// it has ended by itself, and what it left may stay.
+        /// `true` to ask the guest to end and then kill it with every process it started. The reply comes when all of
+        /// them are gone. `false` if the guest has ended by itself and its remaining processes may stay.
         end: bool,
     },
 }
 
-/// A step of a stream, said by either side of it.
+/// A step of a stream, sent by either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A program has connected. Said by the helper only.
+    /// A program has connected. Only the helper sends this.
     Open,
     /// More bytes, at most [`MAX_DATA`].
     Data(Vec<u8>),
-    /// So many bytes of [`WINDOW`] are free again.
+    /// This many bytes of [`WINDOW`] are free again.
     Credit(u32),
-    /// No more bytes come from this side.
+    /// The sender has no more bytes.
     End,
-    /// It is broken off.
+    /// The stream is broken off.
     Reset,
 }
 
-/// What to start and how.
+/// A command to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// Comes back in every reply about it.
+    /// The request number, repeated in every reply about the command.
     pub request: u32,
-    /// Whether it outlives this request and this connection.
+    /// `true` for a background job, which outlives this request and this connection.
     pub background: bool,
-    /// Start the helper's own probe, not a shell; `command` then lists what it may know, a word a line.
+    /// `true` to start the helper's own probe instead of a shell. `command` then holds the probe's arguments, one per
+    /// line.
     pub probe: bool,
-    /// Bytes of output to keep.
+    /// The number of output bytes to keep.
     pub keep: u32,
-    /// Milliseconds it may run; 0 is for ever.
+    /// The time limit in milliseconds, or 0 for none.
     pub timeout_ms: u64,
-    /// The shell's command.
+    /// The text for `sh -c`.
     pub command: Vec<u8>,
-    /// The working folder.
     pub workdir: Vec<u8>,
-    /// The whole environment, `NAME=value` each.
+    /// The complete environment, as `NAME=value`.
     pub env: Vec<Vec<u8>>,
 }
 
-/// What to do with background jobs.
+/// An action on background jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Name all.
+    /// Lists all jobs.
     List,
-    /// One, with what it printed since the last poll.
+    /// Returns one job with the output printed since the last poll.
     Poll(u32),
-    /// One, with all that is kept of its output.
+    /// Returns one job with all of its output that is kept.
     Log(u32),
-    /// Write to its standard input.
+    /// Writes to a job's standard input.
     Write(u32, Vec<u8>),
-    /// End it and all it started; the reply comes when it is gone.
+    /// Kills a job and every process it started. The reply comes when they are gone.
     Kill(u32),
 }
 
-/// From the helper to flock.
+/// A message from the helper to flock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The connection is open.
     Welcome {
         /// The helper's [`VERSION`].
         version: u32,
-        /// Whether it listens on the port of the hello.
+        /// `true` if the helper listens on the port of the hello.
         listens: bool,
     },
-    /// A request was not done.
+    /// The request was not carried out.
     Refused {
-        /// Which.
+        /// The number of the request.
         request: u32,
-        /// Whether there is no such job, or something else.
         why: Refusal,
-        /// In words.
+        /// The reason as text.
         text: Vec<u8>,
     },
-    /// A background job runs.
+    /// A background job was started.
     Started {
-        /// Which request.
+        /// The number of the request.
         request: u32,
-        /// It.
         job: JobState,
     },
     /// A command has ended.
     Ended {
-        /// Which request.
+        /// The number of the request.
         request: u32,
-        /// How.
         ended: Ended,
-        /// What it printed.
         output: Kept,
     },
-    /// An answer about background jobs.
+    /// The answer about background jobs.
     Jobs {
-        /// Which request.
+        /// The number of the request.
         request: u32,
-        /// The jobs.
         jobs: Vec<JobState>,
-        /// Output, where it was asked for.
+        /// The output, for requests that return it.
         output: Kept,
     },
     /// A step of a stream.
     Stream {
-        /// Which.
+        /// The stream's number.
         stream: u32,
-        /// What.
         step: Step,
     },
-    /// A guest may come.
+    /// A guest may be started.
     Admitted {
-        /// Which request.
+        /// The number of the request.
         request: u32,
-        /// What it is known by.
+        /// The guest's mark.
         mark: u64,
     },
-    /// Nothing of a guest is left that is to go.
+    /// A guest has been removed from the books. If it had to end, nothing of it is left except the survivors.
     Dismissed {
-        /// Which request.
+        /// The number of the request.
         request: u32,
-        /// Processes that could not be killed.
+        /// The number of processes that could not be killed.
         survivors: u32,
     },
 }
 
-/// Why a request was not done.
+/// The reason why a request was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No such background job.
+    /// There is no background job of this number.
     NoJob,
-    /// It could not be started, or there is too much of something.
+    /// The command could not be started, or a limit was reached.
     Failed,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// In which way.
     pub end: HowEnded,
-    /// Microseconds from start to end.
+    /// Running time in microseconds.
     pub took_us: u64,
-    /// Processes that could not be killed.
+    /// The number of processes that could not be killed.
     pub survivors: u32,
 }
 
-/// In which way a command ended.
+/// The way a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HowEnded {
-    /// With this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signalled(i32),
-    /// Its time was up.
+    /// It reached its time limit.
     TimedOut,
-    /// It was told to.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// A background job.
+/// The state of a background job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobState {
-    /// Its id.
     pub id: u32,
-    /// How it ended, if it has.
+    /// The way it ended, or `None` while it runs.
     pub end: Option<HowEnded>,
-    /// Bytes it has printed.
+    /// The number of bytes it has printed.
     pub total: u64,
-    /// Microseconds it has run.
+    /// Running time in microseconds.
     pub took_us: u64,
-    /// The beginning of its command.
+    /// The beginning of its command, at most [`LISTED_COMMAND`] bytes.
     pub command: Vec<u8>,
 }
 
-/// Output of which the middle may be missing.
+/// Output whose middle may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The first bytes.
     pub head: Vec<u8>,
-    /// The last bytes.
     pub tail: Vec<u8>,
-    /// How many there were.
+    /// The number of all bytes printed.
     pub total: u64,
 }
 
 impl Request {
-    /// The frame's kind and payload.
+    /// Returns the frame's kind and payload.
     #[must_use]
     pub fn encode(&self) -> (u8, Vec<u8>) {
         let mut out = Writer::default();
@@ -324,7 +314,7 @@ impl Request {
         (kind, out.0)
     }
 
-    /// The message of a frame.
+    /// Decodes a frame. Returns `None` if it is not a request.
     #[must_use]
     pub fn decode(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader(payload);
@@ -367,7 +357,7 @@ impl Request {
 }
 
 impl Reply {
-    /// The frame's kind and payload.
+    /// Returns the frame's kind and payload.
     #[must_use]
     pub fn encode(&self) -> (u8, Vec<u8>) {
         let mut out = Writer::default();
@@ -424,7 +414,7 @@ impl Reply {
         (kind, out.0)
     }
 
-    /// The message of a frame.
+    /// Decodes a frame. Returns `None` if it is not a reply.
     #[must_use]
     pub fn decode(kind: u8, payload: &[u8]) -> Option<Self> {
         let mut input = Reader(payload);

@@ -1,9 +1,9 @@
-//! The helper inside a sandbox: a small static program that is the container's main process, and the client
-//! that speaks to it over the container's attached streams.
+//! The helper inside a sandbox, which is a small static program that runs as the container's main process, and the
+//! client that talks to it over the container's attached streams.
 //!
-//! [`frame`] and [`message`] are the protocol, compiled into both sides. `program/` is the other side; it is
-//! built by build.rs and carried as [`PROGRAM`]. How the streams are had is not known here: [`HelperClient`]
-//! takes any pair.
+//! [`frame`] and [`message`] are the protocol and are compiled into both sides. `program/` is the helper itself.
+//! build.rs compiles it, and flock carries it as [`PROGRAM`]. This module does not know where the streams come from:
+//! [`HelperClient`] takes any pair.
 
 mod client;
 mod codec;
@@ -22,10 +22,10 @@ pub use patience::Patience;
 pub use probe_report::{Expected, ProbeReport};
 pub use streams::{Accept, Stream};
 
-/// The program. Empty where flock was built for a system other than Linux.
+/// The helper program. Empty if flock was built for another system than Linux.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helper"));
 
-/// Its SHA-256, in lower-case hexadecimal.
+/// SHA-256 of the helper program in lower-case hexadecimal.
 pub const PROGRAM_SHA256: &str = env!("FLOCK_HELPER_SHA256");
 
 #[cfg(test)]

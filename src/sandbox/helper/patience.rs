@@ -1,30 +1,29 @@
-//! Time as a helper sees it: none passes while its sandbox is frozen. A frozen helper is silent, and must
-//! not be taken for a dead one.
+//! A clock that stops while a sandbox is frozen. A frozen helper does not answer and must not be taken for a dead one.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Whether a sandbox is frozen, followed from outside.
+/// A clock that follows the freeze state of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Patience {
     frozen: watch::Receiver<bool>,
 }
 
 impl Patience {
-    /// Follows `frozen`.
+    /// Creates a clock that stops while `frozen` is `true`.
     #[must_use]
     pub const fn new(frozen: watch::Receiver<bool>) -> Self {
         Self { frozen }
     }
 
-    /// For a helper that nobody freezes.
+    /// Returns a clock that never stops, for a helper that nobody freezes.
     #[must_use]
     pub fn plain() -> Self {
         Self::new(watch::channel(false).1)
     }
 
-    /// Ends once `limit` has passed, not counting the time frozen.
+    /// Waits until `limit` has passed, without counting the time while frozen.
     pub(super) async fn sleep(&self, limit: Duration) {
         let mut left = limit;
         loop {
@@ -37,7 +36,7 @@ impl Patience {
         }
     }
 
-    /// Ends when it is frozen, at once where it is already.
+    /// Waits until the sandbox is frozen. Returns at once if it is already.
     pub(super) async fn frozen(&self) {
         self.until(true).await;
     }
@@ -45,7 +44,7 @@ impl Patience {
     async fn until(&self, wanted: bool) {
         let mut frozen = self.frozen.clone();
         let gone = frozen.wait_for(|now| *now == wanted).await.is_err();
-        // Nobody is left who could freeze it.
+        // The sender is gone, so nobody can freeze it any more.
         if gone && wanted {
             std::future::pending::<()>().await;
         }

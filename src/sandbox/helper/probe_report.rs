@@ -1,33 +1,33 @@
-//! What a probe inside a sandbox has tried, and what of it is not as confined as it must be.
+//! Parses and judges the report of a probe inside a sandbox: what the probe tried, and which tries should have failed.
 //!
-//! A report is lines of `key=word word…`; what is not a printable character of ASCII is `%XX` in a word:
+//! A report consists of lines `key=word word…`. Characters that are not printable ASCII are written as `%XX`:
 //!
-//! | line | says |
+//! | line | meaning |
 //! |---|---|
 //! | `status.<name>=…` | a field of /proc/self/status: ids, capabilities, NoNewPrivs, Seccomp |
-//! | `limit.<name>=…` | a limit of the control group, where it can be seen |
+//! | `limit.<name>=…` | a limit of the control group, if it is visible |
 //! | `helper.pid=N`, `helper.<what>=open\|closed` | what the probe can do to the helper |
 //! | `mount=<ro\|rw> <type> <target> <part of the source> <source>` | a mount |
-//! | `writable=<path>` | a place that took a new file, or a file that opened for writing |
+//! | `writable=<path>` | a place that took a new file, or a file that could be opened for writing |
 //! | `interface=<name>` | a network interface |
 //! | `connect=<address> <unreachable\|refused\|timeout\|open>` | a try to connect; only the first is no way out |
-//! | `socket=<path> <open\|closed> <inside\|outside\|unknown>` | a socket in the file system, and where its listener is |
-//! | `device=<path>`, `mknod=open\|empty\|closed` | a device that opened, and whether one can be made, or only its name |
+//! | `socket=<path> <open\|closed> <inside\|outside\|unknown>` | a socket in the file system and its listener's place |
+//! | `device=<path>`, `mknod=open\|empty\|closed` | a device that opened; if one, or only its name, can be made |
 //! | `namespace.user=open\|closed` | whether a user namespace can be made |
-//! | `kernel=<release>` | the kernel that answers in it |
+//! | `kernel=<release>` | the kernel that answers inside |
 //! | `wall.<call>=open\|closed` | a system call that no sandbox may make |
-//! | `walked=<entries> <whole\|truncated>` | how far sockets and devices were looked for |
+//! | `walked=<entries> <whole\|truncated>` | how far sockets and devices were searched |
 //! | `took_us=N`, `end=<whole\|truncated>` | the last lines |
 
 use std::time::Duration;
 
-/// Longer reports are cut: they are made by whoever is in the container.
+/// Limit on the lines of a report. The container's own processes can write the report, so longer ones are cut.
 const MAX_LINES: usize = 4_000;
-/// Findings past this many say nothing new.
+/// Limit on the findings, because more of them say nothing new.
 const MAX_FINDINGS: usize = 50;
-/// What an agent may write, and all below it. `/dev/shm` is the container's own memory.
+/// Folders that an agent may write to, with everything below. `/dev/shm` is the container's own memory.
 const WRITABLE: [&str; 3] = ["/workspace", "/tmp", "/dev/shm"];
-/// The system calls that are tried, and what it means that one is let through.
+/// The system calls that are tried, each with the finding if it is let through.
 const WALLS: [(&str, &str); 15] = [
     ("vsock", "it can make sockets to the hypervisor (AF_VSOCK)"),
     ("alg", "it can make sockets to the kernel's ciphers (AF_ALG)"),
@@ -45,28 +45,28 @@ const WALLS: [(&str, &str); 15] = [
     ("setuid-openat2", "setuid files can be made by openat2"),
     ("setuid-mknod", "setuid files can be made by mknod"),
 ];
-/// Where control groups are mounted.
+/// The place where control groups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 const CAPABILITIES: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 
-/// What a probe is judged by beside what holds for every sandbox.
+/// The facts about one sandbox that its probe is judged by, in addition to the rules for every sandbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected<'a> {
-    /// Places that this sandbox may write besides its workspace and `/tmp`.
+    /// Folders that this sandbox may write to besides its workspace and `/tmp`.
     pub writable: &'a [&'a str],
-    /// The release of the engine's kernel, where it was asked. A runtime with a kernel of its own (gVisor, Kata) shows no
-    /// seccomp mode, and is judged by what the tries came to.
+    /// The release of the engine's kernel, if it was asked for. A runtime with its own kernel (gVisor, Kata) shows no
+    /// seccomp mode, and is judged by the results of the tries.
     pub kernel: Option<&'a str>,
 }
 
-/// The lines of a probe.
+/// The parsed lines of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeReport {
     lines: Vec<(String, Vec<String>)>,
 }
 
 impl ProbeReport {
-    /// Reads a probe's output. Lines that are none are left out; what is then missing is a finding.
+    /// Parses a probe's output. Invalid lines are skipped. A result that is then missing becomes a finding.
     #[must_use]
     pub fn parse(output: &[u8]) -> Self {
         let lines = output.split(|byte| *byte == b'\n').filter_map(|line| {
@@ -76,25 +76,25 @@ impl ProbeReport {
         Self { lines: lines.take(MAX_LINES).collect() }
     }
 
-    /// The words of every line with this key.
+    /// Returns the words of every line with this key.
     pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a [String]> {
         self.lines.iter().filter(move |(found, _)| found == key).map(|(_, words)| words.as_slice())
     }
 
-    /// The first word of the first line with this key.
+    /// Returns the first word of the first line with this key.
     #[must_use]
     pub fn first(&self, key: &str) -> Option<&str> {
         self.lines.iter().find(|(found, _)| found == key)?.1.first().map(String::as_str)
     }
 
-    /// How long the probe took.
+    /// Returns the duration of the probe.
     #[must_use]
     pub fn took(&self) -> Option<Duration> {
         self.first("took_us")?.parse().ok().map(Duration::from_micros)
     }
 
-    /// What is not confined as a sandbox without a network must be; empty if all is. A check without a result is a
-    /// finding.
+    /// Returns everything that is not confined as a sandbox without a network must be. An empty list means that the
+    /// sandbox is confined. A check without a result is a finding.
     #[must_use]
     pub fn findings(&self, expected: &Expected<'_>) -> Vec<String> {
         let writable = expected.writable;
@@ -111,7 +111,7 @@ impl ProbeReport {
         findings
     }
 
-    /// Whether what answers in it is not the engine's kernel: gVisor or a virtual machine.
+    /// Returns `true` if another kernel than the engine's answers inside, as with gVisor or a virtual machine.
     fn has_own_kernel(&self, expected: &Expected<'_>) -> bool {
         match (self.first("kernel"), expected.kernel) {
             (Some(inside), Some(outside)) => !inside.is_empty() && !outside.is_empty() && inside != outside,
@@ -128,6 +128,7 @@ impl ProbeReport {
         }
         for name in ["Uid", "Gid"] {
             let key = format!("status.{name}");
+            // The four ids are the real, effective, saved and file system id.
             let ids: Vec<&String> = self.all(&key).flatten().collect();
             if ids.len() != 4 || ids.iter().any(|id| *id == "0") {
                 findings.push(format!("its {name} may be root's"));
@@ -139,7 +140,8 @@ impl ProbeReport {
         if self.first("helper.pid") != Some("1") {
             findings.push("the helper is not its first process".to_owned());
         }
-        // gVisor lets processes of one user look at each other whatever they want. What the helper says is parsed as hostile.
+        // gVisor lets processes of the same user open each other's descriptors, environment and root. The helper's
+        // output is parsed as hostile in any case.
         let out_of_reach: &[&str] =
             if has_own_kernel { &["mem", "ptrace"] } else { &["fd", "environ", "mem", "root", "ptrace"] };
         for what in out_of_reach {
@@ -149,7 +151,7 @@ impl ProbeReport {
         }
         for limit in ["pids", "memory"] {
             let value = self.first(&format!("limit.{limit}"));
-            // Version 1 of the control groups writes "no limit" as a number close to the largest.
+            // Version 1 of the control groups writes "no limit" as a number close to the largest one.
             if value.is_some_and(|value| value == "max" || value.parse().is_ok_and(|n: u64| n > 1 << 50)) {
                 findings.push(format!("its {limit} limit is off"));
             }
@@ -173,7 +175,7 @@ impl ProbeReport {
     }
 
     fn judge_files(&self, writable: &[&str], has_own_kernel: bool, findings: &mut Vec<String>) {
-        // With the first version of control groups, crun leaves the memory in which it mounts them writable.
+        // With version 1 of the control groups, crun leaves the tmpfs writable in which it mounts them.
         let is_memory = |path: &str| path == CGROUPS && self.all("mount").any(|words| is_tmpfs(words, path));
         let may = |path: &str| {
             WRITABLE.iter().chain(writable).any(|place| is_below(path, place)) || is_memory(path)
@@ -183,6 +185,7 @@ impl ProbeReport {
                 findings.push(format!("{path} can be written"));
             }
         }
+        // Every workspace is writable. If the report does not say so, the tries of the probe do not work.
         if !self.all("writable").any(|words| words.first().is_some_and(|path| path == "/workspace")) {
             findings.push("/workspace can't be written".to_owned());
         }
@@ -197,7 +200,8 @@ impl ProbeReport {
         for path in self.all("device").filter_map(<[String]>::first) {
             findings.push(format!("the device {path} opens"));
         }
-        // A name without a device is harmless where the host's devices are not the kernel's that answers.
+        // A device name without a device behind it is harmless if the kernel inside is not the one that owns the host's
+        // devices.
         let made = self.first("mknod");
         if made != Some("closed") && !(has_own_kernel && made == Some("empty")) {
             findings.push("devices can be made".to_owned());
@@ -224,7 +228,7 @@ impl ProbeReport {
         }
         for words in self.all("socket") {
             let [path, state, listener, ..] = words else { continue };
-            // What the agent itself may have made does not always say who listens.
+            // For a socket that the agent itself may have created, the probe cannot always tell who listens.
             let may = WRITABLE.iter().chain(writable).any(|place| is_below(path, place));
             let own = may && listener != "outside";
             if state == "open" && listener != "inside" && !own {
@@ -234,7 +238,7 @@ impl ProbeReport {
     }
 }
 
-/// Whether a mount is memory at this place.
+/// Returns `true` if a mount is a tmpfs at this place.
 fn is_tmpfs(words: &[String], place: &str) -> bool {
     matches!(words, [_, kind, target, ..] if kind == "tmpfs" && target == place)
 }
@@ -247,8 +251,8 @@ fn or_unknown(found: Option<&str>) -> String {
     found.map_or("unknown".to_owned(), |value| value.chars().take(40).collect())
 }
 
-/// Undoes `%XX`. What is no such code stays as it is; the result is for people, so that what would move a
-/// terminal's cursor is replaced.
+/// Decodes `%XX`. Anything else stays as it is. Control characters are replaced, because the result is shown to people
+/// and must not move a terminal's cursor.
 fn decode(word: &str) -> String {
     let bytes = word.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

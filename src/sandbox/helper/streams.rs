@@ -1,5 +1,5 @@
-//! Streams as flock sees them: each one that the helper opens is read and written like a socket. The helper
-//! is not believed: how many there are and what each may hold is bounded here too.
+//! The streams of a connection as flock sees them. Each stream that the helper opens is read and written like a socket.
+//! The helper is not trusted, so the number of streams and the buffer of each are bounded here as well.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -15,18 +15,19 @@ use tokio_util::sync::CancellationToken;
 use super::frame::{self, Nonce};
 use super::message::{MAX_DATA, MAX_STREAMS, Request, Step, WINDOW};
 
-/// Takes the streams that a helper opens.
+/// A function that takes the streams opened by a helper.
 pub type Accept = Arc<dyn Fn(Stream) + Send + Sync>;
 
-/// Streams that may be open at once on this side: one that the helper has forgotten may still be busy here.
+/// Limit on open streams on this side. It is higher than the helper's, because a stream that the helper has closed may
+/// still be busy here.
 const MAX_OPEN: usize = 2 * MAX_STREAMS;
-/// Bytes of streams that may wait to be written. All windows together are half of it: more than this, and the
-/// helper makes flock talk without listening.
+/// Limit on the bytes of streams that wait to be written. All windows together are half of it. If there is more, the
+/// helper sends frames that need answers and does not read.
 const MAX_BACKLOG: usize = 4 * MAX_STREAMS * WINDOW;
 
-/// What waits to be written to a helper.
+/// A frame that waits to be written to a helper.
 pub(super) struct Outgoing {
-    /// A whole frame.
+    /// A complete frame.
     pub(super) bytes: Vec<u8>,
     of_a_stream: bool,
 }
@@ -55,9 +56,9 @@ struct One {
 #[derive(Default)]
 struct State {
     incoming: VecDeque<u8>,
-    /// Read here, and the helper does not know yet that there is room again.
+    /// Bytes that were read here and for which the helper has no credit yet.
     taken: usize,
-    /// Bytes that the helper takes.
+    /// Bytes that the helper still accepts.
     credit: usize,
     read_ended: bool,
     write_ended: bool,
@@ -66,7 +67,7 @@ struct State {
     writer: Option<Waker>,
 }
 
-/// A connection of a program in a sandbox. Dropped, it is broken off.
+/// A connection of a program in a sandbox. Dropping it breaks the connection off.
 pub struct Stream {
     one: Arc<One>,
     streams: Arc<Streams>,
@@ -81,7 +82,7 @@ impl Streams {
         Arc::new(Self { nonce, accept, outgoing, backlog: AtomicUsize::new(0), open: Mutex::default() })
     }
 
-    /// A step of the helper's. What it says of streams that are none counts for nothing.
+    /// Handles a step sent by the helper. A step of an unknown stream is ignored.
     pub(super) fn take(self: &Arc<Self>, id: u32, step: Step) {
         if step == Step::Open {
             return self.open(id);
@@ -90,6 +91,7 @@ impl Streams {
         let mut state = one.state();
         let kept = match step {
             Step::Data(data) => {
+                // Bytes that were read but not credited still count, so the helper cannot exceed the window.
                 let fits = !state.read_ended && state.incoming.len() + state.taken + data.len() <= WINDOW;
                 if fits {
                     state.incoming.extend(data);
@@ -129,7 +131,8 @@ impl Streams {
                     open.insert(id, Arc::clone(&one));
                     accept
                 }
-                // One that is open already is no new one, and not worth an answer.
+                // A stream of this number is open already. Ignore the step, because a reset would break the existing
+                // stream off.
                 _ if known => return,
                 _ => {
                     drop(open);
@@ -140,7 +143,7 @@ impl Streams {
         accept(Stream { one, streams: Arc::clone(self) });
     }
 
-    /// The connection is gone, and all streams with it.
+    /// Breaks off all streams after the connection was lost.
     pub(super) fn lose(&self) {
         for (_, one) in self.table().drain() {
             one.state().reset();
@@ -148,12 +151,12 @@ impl Streams {
         }
     }
 
-    /// Whether the helper has more to take than it can ever have asked for.
+    /// Returns `true` if more bytes wait to be written than the helper can ever have asked for.
     pub(super) fn overflows(&self) -> bool {
         self.backlog.load(Ordering::Relaxed) > MAX_BACKLOG
     }
 
-    /// This was written.
+    /// Removes a written frame from the backlog.
     pub(super) fn written(&self, sent: &Outgoing) {
         if sent.of_a_stream {
             self.backlog.fetch_sub(sent.bytes.len(), Ordering::Relaxed);
@@ -202,7 +205,7 @@ impl State {
 }
 
 impl Stream {
-    /// Fires when the program, the helper or the connection has broken it off.
+    /// Returns a token that fires when the program, the helper or the connection has broken the stream off.
     #[must_use]
     pub fn gone(&self) -> CancellationToken {
         self.one.gone.clone()
@@ -231,6 +234,7 @@ impl AsyncRead for Stream {
         buffer.put_slice(&first[..count]);
         state.incoming.drain(..count);
         state.taken += count;
+        // Credit is sent for half a window at a time, to save frames.
         if state.taken >= WINDOW / 2 && !state.read_ended {
             let more = u32::try_from(std::mem::take(&mut state.taken)).unwrap_or(0);
             drop(state);
@@ -252,7 +256,7 @@ impl AsyncWrite for Stream {
             return Poll::Pending;
         }
         state.credit -= count;
-        // Told under the lock: two halves of a stream keep their order.
+        // Sent while the lock is held, so that two writes of one stream keep their order.
         self.streams.tell(self.one.id, Step::Data(data[..count].to_vec()));
         Poll::Ready(Ok(count))
     }
