@@ -1,10 +1,9 @@
-//! The throw-away container in which a package is evaluated, fetched or built. It has another user than
-//! agents and the store, no capabilities, no network interface, limits, and a read-only root. It sees the
-//! store below an overlay: what it writes goes to a folder of its own, and neither the store nor a profile can
-//! be written from it.
+//! The throw-away container in which a package is evaluated, fetched or built. Its user is neither an agent's nor the
+//! store's. It has no capabilities, no network interface, limits, and a read-only root. It sees the store below an
+//! overlay: its writes go to a folder of its own, and it can change neither the store nor a profile.
 //!
-//! It ends with the process that made it: the engine closes its standard input when nobody is attached any
-//! more, the helper inside ends, and the engine removes the container with its overlay.
+//! The container ends with the process that made it. The engine closes its standard input when nobody is attached any
+//! more, the helper inside then ends, and the engine removes the container with its overlay.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,52 +27,53 @@ use crate::sandbox::helper::{Environment, Expected, HelperClient, HelperError};
 use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, End, Outcome, SandboxError, names, owned, seccomp};
 
-/// The user of builds: neither root nor the user of any sandbox.
+/// User and group id of builds. It is neither root nor the user of any sandbox.
 const USER: u32 = 30_001;
+// Used instead if flock itself runs as `USER`.
 const OTHER_USER: u32 = 30_002;
-/// The most memory, in bytes; there is no swap beyond it.
+/// Memory limit in bytes. There is no swap beyond it.
 pub const MEMORY: i64 = 4 << 30;
-/// The most cores.
+/// Limit on processor cores.
 pub const CORES: u64 = 2;
-/// The most processes.
+/// Limit on processes.
 pub const PIDS: i64 = 1024;
-/// The most disk space, in KiB.
+/// Limit on disk space in KiB.
 pub const DISK_KIB: u64 = 16 << 20;
-/// Where flock's own files are, below the store that the container sees.
+/// Folder with flock's own files, below the store that the container sees.
 pub const FILES: &str = ".flock";
-/// What may be written inside, besides `/tmp` and `/workspace`, which are memory.
+/// Writable folders in the container besides `/tmp` and `/workspace`, which are in memory.
 const WRITABLE: [&str; 2] = ["/nix/store", "/nix/var"];
 const OPEN_FILES: i64 = 4096;
 
-/// The user that builds run as.
+/// Returns the user id that builds run as.
 #[must_use]
 pub fn user() -> u32 {
     if crate::sandbox::workspace::process_user().uid == USER { OTHER_USER } else { USER }
 }
 
-/// What a container is made from.
+/// The properties of a build container.
 pub(super) struct Plan<'a> {
     pub home: &'a Home,
-    /// The request's id and a number, as in `5f3a90c1-2`.
+    /// The request's id and a number, for example `5f3a90c1-2`.
     pub id: String,
-    /// The store's image, as an id.
+    /// The id of the store's image.
     pub image: String,
-    /// Where the engine keeps the store's volume and the one of builds.
+    /// Paths of the store's volume and of the volume for builds.
     pub volumes: &'a Volumes,
-    /// The way to public hosts; `None` where there is none.
+    /// The way to public hosts, or `None` if the container has none.
     pub proxy: Option<Arc<Proxy>>,
-    /// Settings of Nix besides those that always hold.
+    /// Settings of Nix in addition to those that always apply.
     pub settings: String,
 }
 
-/// Folders of the engine's machine.
+/// Folders on the machine that runs the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Volumes {
     pub store: String,
     pub builds: String,
 }
 
-/// A container that runs. Dropping it removes it.
+/// A running build container. Dropping it removes it.
 pub(super) struct BuildContainer {
     engine: Arc<Engine>,
     name: String,
@@ -82,7 +82,7 @@ pub(super) struct BuildContainer {
 }
 
 impl BuildContainer {
-    /// Creates it, without starting it.
+    /// Creates the container without starting it.
     pub async fn create(engine: &Engine, plan: &Plan<'_>) -> Result<(), NixError> {
         let helpers = plan.home.helpers();
         let helper =
@@ -98,11 +98,12 @@ impl BuildContainer {
         Ok(())
     }
 
-    /// Starts it, compares the engine's account of it with what was asked for, and probes it from inside.
+    /// Starts the container, compares the engine's description of it with the plan, and probes it from inside.
     ///
     /// # Errors
     ///
-    /// [`NixError::NotConfined`] where something is open that must be closed.
+    /// Returns [`NixError::NotConfined`] if the description differs or the probe finds something open, and
+    /// [`NixError::Lost`] if the helper inside does not answer. After a failure the container is removed.
     pub async fn start(engine: &Arc<Engine>, plan: &Plan<'_>) -> Result<Self, NixError> {
         let name = names::build(plan.home, &plan.id);
         let mut unused = Unused { engine: Arc::clone(engine), name: Some(name.clone()) };
@@ -123,7 +124,7 @@ impl BuildContainer {
         let helper = helper.map_err(|error| lost(&error))?;
         let mut findings = differences(plan, &found?);
         let report = helper.probe(&[]).await.map_err(|error| lost(&error))?;
-        // Only a runtime with a kernel of its own may show no filter.
+        // A runtime with its own kernel may show no seccomp filter. Every other one must.
         let kernel = engine.kernel().await?;
         findings.extend(report.findings(&Expected { writable: &WRITABLE, kernel: Some(&kernel) }));
         if let Some(finding) = findings.into_iter().next() {
@@ -134,7 +135,12 @@ impl BuildContainer {
         Ok(Self { engine: Arc::clone(engine), name, client, is_there: true })
     }
 
-    /// Runs a script to its end; gives what it printed. `what` completes "nix failed to …".
+    /// Runs a script, waits for its end and returns its output. `what` completes "nix failed to …".
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::Nix`] with the end of the output if the script fails, [`NixError::TimedOut`] at the
+    /// deadline, [`NixError::Cancelled`] if `cancel` fires, and [`NixError::Lost`] if the container is gone.
     pub async fn run(
         &self,
         what: &str,
@@ -165,7 +171,8 @@ impl BuildContainer {
         }
     }
 
-    /// Ends it with all that runs in it. What it wrote is then still there, and nothing changes it.
+    /// Removes the container with every process in it. The files that it wrote remain, and nothing can change them any
+    /// more.
     pub async fn remove(mut self) -> Result<(), NixError> {
         self.is_there = false;
         Ok(remove(&self.engine, &self.name).await?)
@@ -180,7 +187,7 @@ impl Drop for BuildContainer {
     }
 }
 
-/// A container that was started and is not used after all.
+/// A guard that removes a started container unless its start succeeds.
 struct Unused {
     engine: Arc<Engine>,
     name: Option<String>,
@@ -194,7 +201,8 @@ impl Drop for Unused {
     }
 }
 
-/// Where no runtime runs any more, the closing of its standard input ends it.
+/// Removes a container in the background. Without an async runtime nothing is done, because the closing of its standard
+/// input ends the container as well.
 fn remove_later(engine: &Arc<Engine>, name: String) {
     let engine = Arc::clone(engine);
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -206,7 +214,7 @@ fn remove_later(engine: &Arc<Engine>, name: String) {
     }
 }
 
-/// Killed first: a container that is to be removed when it ends is then on its way out already.
+/// Removes a container. The engine may be removing it already, because it is created with `auto_remove`.
 async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     owned::remove(engine, name).await
 }
@@ -224,7 +232,7 @@ fn environment(plan: &Plan<'_>) -> Environment {
         variable("LC_ALL", "C.UTF-8"),
         variable("NIX_REMOTE", "local"),
         variable("NIX_CONFIG", &format!("{NIX_CONFIG}\n{}", plan.settings)),
-        // On the disk: in memory there is no room for what is unpacked to be built.
+        // On disk, because the memory has no room for unpacked sources.
         variable("TMPDIR", &format!("/nix/store/{FILES}/tmp")),
     ];
     if plan.proxy.is_some() {
@@ -233,10 +241,10 @@ fn environment(plan: &Plan<'_>) -> Environment {
     Environment { root: "/workspace".to_owned(), variables }
 }
 
-/// The options of what is memory inside.
+/// Returns the options of the folders that are in memory.
 fn tmpfs() -> HashMap<String, String> {
     let user = user();
-    // By owner: where the image has a folder of that name, its mode wins over the one given here.
+    // The owner is set, because the mode of a folder in the image overrides the mode given here.
     let own = format!("rw,noexec,nosuid,nodev,size={},uid={user},gid={user},mode=755", MEMORY / 8);
     HashMap::from([
         ("/tmp".to_owned(), format!("rw,exec,nosuid,nodev,size={},mode=1777", MEMORY / 4)),
@@ -245,7 +253,7 @@ fn tmpfs() -> HashMap<String, String> {
     ])
 }
 
-/// The options of a container's security.
+/// Returns the security options of the container.
 pub(super) fn security() -> Vec<String> {
     vec!["no-new-privileges".to_owned(), seccomp::option()]
 }
@@ -255,7 +263,7 @@ fn nano_cpus() -> i64 {
     i64::try_from(CORES.min(cores) * 1_000_000_000).unwrap_or(i64::MAX)
 }
 
-/// The cores that a build may use.
+/// Returns the number of cores that a build may use.
 pub(super) fn cores() -> i64 {
     nano_cpus() / 1_000_000_000
 }
@@ -264,11 +272,12 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
     let owner = names::owner(plan.home);
     let Volumes { store, builds } = plan.volumes;
     let folder = format!("{builds}/{}", plan.id);
+    // Without redirects and metadata-only copies each file in the upper folder is complete by itself.
     let layers = format!(
         "lowerdir={store}/store,upperdir={folder}/upper,workdir={folder}/work,redirect_dir=off,metacopy=off"
     );
     let options = [("type", "overlay"), ("device", "overlay"), ("o", &layers)];
-    // Without a name: the engine removes it with the container.
+    // An anonymous volume, which the engine removes together with the container.
     let overlay = Mount {
         target: Some("/nix/store".to_owned()),
         typ: Some(MountType::VOLUME),
@@ -315,7 +324,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
         attach_stdout: Some(true),
         attach_stderr: Some(false),
         open_stdin: Some(true),
-        // Closed when the one who is attached goes, however that ends: then the helper ends too.
+        // Standard input closes when the attached process goes away, for whatever reason. Then the helper ends, too.
         stdin_once: Some(true),
         stop_signal: Some("SIGKILL".to_owned()),
         host_config: Some(HostConfig {
@@ -329,7 +338,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
             memory: Some(MEMORY),
             memory_swap: Some(MEMORY),
             nano_cpus: Some(nano_cpus()),
-            // Before anything else of the machine.
+            // If memory runs out, the kernel kills this container before other processes of the machine.
             oom_score_adj: Some(500),
             ulimits: Some(vec![limit("nofile", OPEN_FILES), limit("core", 0)]),
             tmpfs: Some(tmpfs()),
@@ -347,7 +356,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
     }
 }
 
-/// What of a container that the engine describes is not as it was asked for.
+/// Returns the differences between the engine's description of a container and the plan.
 fn differences(plan: &Plan<'_>, found: &ContainerInspectResponse) -> Vec<String> {
     let asked = body(plan, String::new());
     let mut findings = Vec::new();
@@ -377,6 +386,7 @@ fn differences(plan: &Plan<'_>, found: &ContainerInspectResponse) -> Vec<String>
     check("binds", none(host.binds.as_ref().map(Vec::len)));
     check("volumes of other containers", none(host.volumes_from.as_ref().map(Vec::len)));
     let mut mounts: Vec<(&str, bool)> =
+        // Memory mounts are compared by their options above.
         found.mounts.iter().flatten().filter_map(place).filter(|(target, _)| !is_memory(target)).collect();
     mounts.sort_unstable();
     check("mounts", mounts == [(HELPER_TARGET, false), ("/nix/store", true)]);
@@ -391,5 +401,5 @@ fn is_memory(target: &str) -> bool {
     tmpfs().contains_key(target)
 }
 
-/// Bytes of a script's output that are kept: the names of some thousand paths.
+/// Limit on the kept output of a script in bytes. It has room for the names of some thousand paths.
 const KEEP: usize = 768 * 1024;

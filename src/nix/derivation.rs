@@ -1,27 +1,27 @@
-//! What a derivation says about its outputs, read from the text that Nix stores it as.
+//! Parses the outputs of a derivation from the text in which Nix stores it.
 
 use super::path::StorePath;
 
 /// An output of a derivation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivationOutput {
-    /// Where it goes.
+    /// The path of the output.
     pub path: StorePath,
-    /// How its content is fixed in advance; `None` where the derivation alone decides about it.
+    /// The hash that fixes the content in advance, or `None` if the path depends on the derivation alone.
     pub fixed: Option<Fixed>,
 }
 
-/// The hash of an output that is fixed in advance.
+/// The kind of hash that fixes an output in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fixed {
-    /// Whether the hash is of the archive of a tree, not of a file's bytes.
+    /// `true` if the hash covers the archive of a tree, `false` if it covers the bytes of a file.
     pub is_recursive: bool,
-    /// As in `sha256`.
+    /// The algorithm, for example `sha256`.
     pub algorithm: String,
 }
 
-/// The outputs of a derivation in Nix's text form, `Derive([("out","/nix/store/…","",""),…],…`. `None` where
-/// the text is none, or where an output has no path yet.
+/// Parses the outputs of a derivation in Nix's text form, `Derive([("out","/nix/store/…","",""),…],…`. Returns `None`
+/// if the text has another form, or if an output has no path yet.
 #[must_use]
 pub fn outputs(text: &str) -> Option<Vec<DerivationOutput>> {
     let mut rest = text.strip_prefix("Derive([")?;
@@ -45,7 +45,7 @@ pub fn outputs(text: &str) -> Option<Vec<DerivationOutput>> {
     }
 }
 
-/// `r:sha256` with a hash, or nothing of both.
+/// Parses the method (such as `r:sha256`) and the hash, which are both empty or both set.
 fn fixed(method: &str, hash: &str) -> Option<Option<Fixed>> {
     if method.is_empty() && hash.is_empty() {
         return Some(None);
@@ -58,7 +58,7 @@ fn fixed(method: &str, hash: &str) -> Option<Option<Fixed>> {
     known.then(|| Some(Fixed { is_recursive, algorithm: algorithm.to_owned() }))
 }
 
-/// A quoted string, and what follows it.
+/// Parses a quoted string. Returns it with the rest of the text.
 fn string(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let mut plain = String::new();

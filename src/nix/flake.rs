@@ -1,5 +1,5 @@
-//! The flake that packages come from: nixpkgs, or what the configuration names. A flake in a folder of this
-//! machine is copied into the store, whose container sees nothing of the host.
+//! The flake that packages come from: nixpkgs, or the one that the configuration names. A flake in a folder of this
+//! machine is copied into the store, because the store's container does not see the host.
 
 use std::path::{Path, PathBuf};
 
@@ -7,28 +7,32 @@ use bytes::Bytes;
 
 use super::NixError;
 
-/// The flake where the configuration names none.
+/// The flake if the configuration names none.
 pub const DEFAULT_FLAKE: &str = "github:NixOS/nixpkgs";
-/// Its revision: the last of the release 24.11, which every Nix from 2.4 on can read.
+/// The revision of the default flake. It is the last one of release 24.11, which every Nix from 2.4 on can read.
 pub const DEFAULT_REV: &str = "50ab793786d9de88ee30ec4e4c24fb4236fc2674";
 /// The hash of that revision's content.
 pub const DEFAULT_NAR_HASH: &str = "sha256-/bVBlRpECLVzjV19t5KMdMFWSwKLtb5RyXdjz3LJT+g=";
 
-/// Where packages come from.
+/// A source of packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flake {
-    /// A reference that Nix fetches itself.
+    /// A flake reference that Nix fetches itself.
     Remote(String),
     /// A folder of this machine.
     Folder(PathBuf),
 }
 
 impl Flake {
-    /// The configured flake, or the default one.
+    /// Parses the configured flake, or returns the default one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::Flake`] for a text that is not a usable reference.
     pub fn configured(configured: Option<&str>) -> Result<Self, NixError> {
         let flake = configured.unwrap_or(DEFAULT_FLAKE);
         let bad = |reason: &str| NixError::Flake { flake: flake.to_owned(), reason: reason.to_owned() };
-        // It becomes a quoted word of a script.
+        // The reference becomes a quoted word of a shell script, so quotes and other special characters are refused.
         let plain = |c: char| c.is_ascii_graphic() && !"#'\"\\`$".contains(c);
         if !flake.chars().all(|c| plain(c) || (flake.starts_with("path:") && !c.is_control()))
             || flake.starts_with('-')
@@ -49,11 +53,12 @@ impl Flake {
         Ok(Self::Remote(flake.to_owned()))
     }
 
-    /// The same flake at a revision, as in `github:NixOS/nixpkgs/50ab7937…`.
+    /// Returns the reference of this flake at a revision, for example `github:NixOS/nixpkgs/50ab7937…`.
     ///
     /// # Errors
     ///
-    /// [`NixError::NoRevision`] where it has none, or where this can't be one.
+    /// Returns [`NixError::NoRevision`] if this kind of flake has no revisions, or if `rev` is not a commit id of 7 to
+    /// 40 hexadecimal digits.
     pub fn at(&self, rev: &str) -> Result<String, NixError> {
         let none = || NixError::NoRevision { flake: self.reference() };
         let Self::Remote(reference) = self else { return Err(none()) };
@@ -62,6 +67,7 @@ impl Flake {
         }
         let (place, query) = reference.split_once('?').unwrap_or((reference, ""));
         let (scheme, rest) = place.split_once(':').ok_or_else(none)?;
+        // These schemes name the revision in the path. Git URLs name it in the query.
         if ["github", "gitlab", "sourcehut"].contains(&scheme) {
             let mut parts = rest.split('/');
             let (Some(owner), Some(repository)) = (parts.next(), parts.next()) else { return Err(none()) };
@@ -75,7 +81,7 @@ impl Flake {
         Ok(format!("{place}?{}", query.join("&")))
     }
 
-    /// The reference as it was configured.
+    /// Returns the reference as it was configured.
     pub fn reference(&self) -> String {
         match self {
             Self::Remote(reference) => reference.clone(),
@@ -84,7 +90,12 @@ impl Flake {
     }
 }
 
-/// A folder as a tar archive. Links are carried as links.
+/// Packs a folder into a tar archive. Symbolic links are stored as links.
+///
+/// # Errors
+///
+/// Returns [`NixError::FlakeFolder`] if the folder has no `flake.nix`, cannot be read, or holds more than
+/// [`MAX_BYTES`].
 pub fn pack(folder: &Path) -> Result<Bytes, NixError> {
     let failed = |source| NixError::FlakeFolder { path: folder.to_owned(), source };
     fs_err::metadata(folder.join("flake.nix")).map_err(failed)?;
@@ -98,7 +109,7 @@ pub fn pack(folder: &Path) -> Result<Bytes, NixError> {
     Ok(tar.into_inner().map_err(failed)?.into())
 }
 
-/// The bytes below a folder, counted until there are more than `enough`.
+/// Returns the number of bytes below a folder. Counting stops when it exceeds `enough`.
 fn size(folder: &Path, enough: u64) -> std::io::Result<u64> {
     let mut total = 0;
     let mut folders = vec![folder.to_owned()];
@@ -111,6 +122,7 @@ fn size(folder: &Path, enough: u64) -> std::io::Result<u64> {
             } else if kind.is_file() {
                 total += entry.metadata()?.len();
             }
+            // Each entry has a header of 512 bytes in the archive, so many empty files are limited, too.
             total += 512;
             if total > enough {
                 return Ok(total);

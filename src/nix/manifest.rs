@@ -1,42 +1,42 @@
-//! What is in a profile, from the manifest that Nix keeps in it: its own listing is for people and changes
-//! from version to version.
+//! Reads the contents of a profile from the manifest that Nix keeps in it. Nix's own listing is meant for people and
+//! changes from version to version.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where a path of a profile comes from. Nix is given paths to install and knows no more of them, so flock writes it
-/// down beside the profiles, by the path's name.
+/// The origin of a path in a profile. Nix is given plain paths to install and knows nothing else about them. So flock
+/// records the origin beside the profiles, by the path's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The attribute it was installed as.
     pub package: String,
-    /// The flake, with its revision where it has one.
+    /// The flake, with its revision if it has one.
     pub flake: String,
-    /// The hash of the flake's content, where it is pinned.
+    /// The hash of the flake's content, if the flake was pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nar_hash: Option<String>,
 }
 
-/// A package of a profile.
+/// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installed {
     /// The attribute it was installed as.
     pub package: String,
-    /// The flake it came from, as it was given.
+    /// The flake it came from, as recorded.
     pub flake: String,
-    /// The hash of that flake's content, where it was pinned.
+    /// The hash of the flake's content, if the flake was pinned.
     pub nar_hash: Option<String>,
-    /// Its paths in the store.
+    /// The package's paths in the store.
     pub store_paths: Vec<String>,
 }
 
-/// The packages of a manifest, by name. What is not a package is left out.
+/// Parses a manifest and returns its packages, sorted by name. Elements that are no packages are skipped.
 #[must_use]
 pub fn parse(text: &[u8], origins: &BTreeMap<String, Origin>) -> Vec<Installed> {
     let Ok(manifest) = serde_json::from_slice::<Value>(text) else { return Vec::new() };
-    // A list up to format 2, a table by name from format 3.
+    // `elements` is a list up to format 2, and an object by name from format 3 on.
     let elements: Vec<&Value> = match manifest.get("elements") {
         Some(Value::Array(elements)) => elements.iter().collect(),
         Some(Value::Object(elements)) => elements.values().collect(),
@@ -44,7 +44,7 @@ pub fn parse(text: &[u8], origins: &BTreeMap<String, Origin>) -> Vec<Installed> 
     };
     let mut packages: Vec<Installed> = Vec::new();
     for found in elements.into_iter().filter_map(|found| element(found, origins)) {
-        // Outputs of one package are elements of their own.
+        // The outputs of one package are separate elements.
         let same = |one: &&mut Installed| {
             (&one.package, &one.flake, &one.nar_hash) == (&found.package, &found.flake, &found.nar_hash)
         };
@@ -57,7 +57,8 @@ pub fn parse(text: &[u8], origins: &BTreeMap<String, Origin>) -> Vec<Installed> 
     packages
 }
 
-/// What the profile's reader prints: the manifest's line, and a line for each origin with the name of its path.
+/// Parses the output of the script that reads a profile: the manifest in the first line, then one line per origin with
+/// the name of its path.
 #[must_use]
 pub fn read(text: &str) -> Vec<Installed> {
     let mut lines = text.lines();
@@ -76,6 +77,7 @@ fn element(element: &Value, origins: &BTreeMap<String, Origin>) -> Option<Instal
     let text = |keys: [&str; 2]| keys.iter().find_map(|key| element.get(key)?.as_str()).map(str::to_owned);
     let store_paths: Vec<String> =
         element.get("storePaths")?.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    // Packages that Nix installed from a flake by itself carry their attribute in the manifest.
     if let Some(path) = text(["attrPath", "attrPath"]) {
         let flake = text(["originalUrl", "originalUri"]).unwrap_or_default();
         return Some(Installed { package: attribute(&path), flake, nar_hash: None, store_paths });
@@ -85,7 +87,7 @@ fn element(element: &Value, origins: &BTreeMap<String, Origin>) -> Option<Instal
     Some(Installed { package, flake, nar_hash, store_paths })
 }
 
-/// `legacyPackages.x86_64-linux.hello` is `hello`.
+/// Returns the attribute's name: `legacyPackages.x86_64-linux.hello` becomes `hello`.
 fn attribute(path: &str) -> String {
     let mut parts = path.splitn(3, '.');
     match (parts.next(), parts.next(), parts.next()) {

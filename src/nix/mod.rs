@@ -1,6 +1,6 @@
-//! The shared Nix store: a container that alone writes it, its volume, and a profile of packages for each
-//! agent. Sandboxes see the store read-only. Packages are evaluated, fetched and built in throw-away containers,
-//! from which nothing but their checked outputs gets into the store.
+//! The shared Nix store. One container alone writes to it, a volume holds it, and each agent has a profile of packages.
+//! Sandboxes see the store read-only. Packages are evaluated, fetched and built in throw-away containers, and only
+//! their checked outputs enter the store.
 
 mod container;
 mod derivation;
@@ -30,7 +30,8 @@ pub use pin::Pin;
 pub use store::{State, Store};
 pub use substituter::Substituter;
 
-/// Where packages are evaluated and built, in words that complete "it is …": part of what a person approves.
+/// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a
+/// person approves.
 #[must_use]
 pub fn confinement() -> String {
     format!(
@@ -41,103 +42,95 @@ pub fn confinement() -> String {
     )
 }
 
-/// Why the store did not do what it was asked.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum NixError {
-    /// Not the name of a package.
+    /// The text is not the name of a package.
     #[error(
         "{0:?} is not a package: use the name of an attribute of the flake, of letters, digits and . _ + -"
     )]
     NotAnAttribute(String),
-    /// The configured flake can't be used.
+    /// The configured flake cannot be used.
     #[error("the flake {flake:?} can't be used: {reason}")]
     Flake {
-        /// As configured.
+        /// The flake as configured.
         flake: String,
-        /// Why not.
         reason: String,
     },
-    /// A file of a flake on this machine could not be read.
+    /// The files of a flake on this machine could not be read.
     #[error("failed to read the flake at {}", path.display())]
     FlakeFolder {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The agent does not have this package.
+    /// The agent's profile does not contain this package.
     #[error("{agent} does not have the package {package}")]
     NotInstalled {
-        /// Whose profile.
+        /// The owner of the profile.
         agent: AgentId,
-        /// The package.
         package: String,
     },
-    /// The agent's name can't be that of a profile.
+    /// The agent's name looks like a generation of another agent's profile.
     #[error("{0} can't have packages: its name is that of a profile's generation")]
     NoProfile(AgentId),
-    /// What the package set was fixed to can't be read.
+    /// The record of the pinned package set cannot be read.
     #[error("{} does not say what the package set is pinned to: {reason}", path.display())]
     PinRecord {
-        /// The record.
+        /// The path of the record.
         path: PathBuf,
-        /// Why not.
         reason: String,
     },
-    /// The content of a flake is not the one that it was pinned to. Nothing of it is used.
+    /// The flake's content differs from the one it was pinned to. Nothing of it is used.
     #[error("the flake {flake} has another content than it was pinned to")]
     Changed {
-        /// As configured.
+        /// The flake as configured.
         flake: String,
     },
-    /// A revision was given for a flake that has none.
+    /// A revision was given for a flake without revisions.
     #[error("the flake {flake} has no revisions that could be named")]
     NoRevision {
-        /// As configured.
+        /// The flake as configured.
         flake: String,
     },
-    /// The flake has no package of that name.
+    /// The flake has no package of this name.
     #[error("{package} is not a package of the flake")]
     NotAPackage {
-        /// The name.
         package: String,
     },
-    /// A build container does not hold in what runs in it. Nothing was run there.
+    /// A build container is not confined as it must be. Nothing was run in it.
     #[error("packages are not built here: the container for builds is not confined: {finding}")]
     NotConfined {
-        /// What is open.
+        /// The wall that is open.
         finding: String,
     },
-    /// A build container ended before its work.
+    /// A build container ended before its work was done.
     #[error("the build container was lost, as where a build needs more memory than it may have: {reason}")]
     Lost {
-        /// Why.
         reason: String,
     },
-    /// A lock of the home could not be had.
+    /// A lock of the home could not be acquired.
     #[error(transparent)]
     Home(#[from] crate::home::HomeError),
-    /// Nix failed.
+    /// A command of Nix failed.
     #[error("nix failed to {what}: {tail}")]
     Nix {
-        /// As in `install hello`.
+        /// The attempted action, for example `install hello`.
         what: String,
-        /// The end of what it printed.
+        /// The last lines of its output.
         tail: String,
     },
-    /// It took longer than it may.
+    /// The action exceeded its time limit.
     #[error("nix did not {what} within {} minutes", limit.as_secs() / 60)]
     TimedOut {
-        /// As in `install hello`.
+        /// The attempted action, for example `install hello`.
         what: String,
-        /// How long it may take.
         limit: std::time::Duration,
     },
-    /// The caller gave up.
+    /// The caller cancelled the action.
     #[error("nix was stopped before it could {what}")]
     Cancelled {
-        /// As in `install hello`.
+        /// The attempted action, for example `install hello`.
         what: String,
     },
     /// The engine, the image or the container failed.

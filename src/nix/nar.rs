@@ -1,5 +1,5 @@
-//! The hash of a folder's content as Nix computes it: of an archive that holds names, contents, links and
-//! whether a file may be executed, and nothing else.
+//! Computes the hash of a folder's content as Nix does. It covers an archive (NAR) of names, file contents, symbolic
+//! links and the executable bit, and nothing else.
 
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,11 +8,11 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of the archive of what is at `path`. Links are not followed.
+/// Returns the SHA-256 of the archive of the tree at `path`. Symbolic links are not followed.
 ///
 /// # Errors
 ///
-/// Where something can't be read, or is neither a file, a folder nor a link.
+/// Fails if something cannot be read, or if it is neither a file, a folder nor a symbolic link.
 pub fn hash(path: &Path) -> io::Result<[u8; 32]> {
     let mut archive = Archive(Sha256::new());
     archive.text(b"nix-archive-1");
@@ -47,6 +47,7 @@ impl Archive {
             self.text(b"directory");
             let mut entries: Vec<_> =
                 fs_err::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+            // The format demands the entries in byte order.
             entries.sort_unstable_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
             for name in entries {
                 self.texts(&["entry", "(", "name"]);
@@ -72,7 +73,8 @@ impl Archive {
         Ok(())
     }
 
-    /// A file that changes its length meanwhile is an error: the length comes first.
+    /// Adds a file's contents. The length comes first in the archive, so a file whose length changes while it is read
+    /// is an error.
     fn contents(&mut self, path: &Path, length: u64) -> io::Result<()> {
         self.0.update(length.to_le_bytes());
         let mut file = fs_err::File::open(path)?.take(length + 1);
@@ -110,7 +112,7 @@ mod tests {
         std::fs::write(at("B"), "12345678").unwrap();
         std::fs::write(at("empty"), "").unwrap();
         std::os::unix::fs::symlink("b/run", at("link")).unwrap();
-        // As `nix hash path` of Nix 2.8 says.
+        // The result of `nix hash path` of Nix 2.8.
         let expected = "EkpVQqwgCy9v5GiXPSaVQt2Uu8a2TsplNctEQFtclAQ=";
         let found = base64::engine::general_purpose::STANDARD.encode(hash(folder.path()).unwrap());
         assert_eq!(found, expected);

@@ -1,17 +1,16 @@
-//! The name of a package: an attribute of the one flake that packages come from. Nothing else can be
-//! installed, so what an agent asks for can't name a source of its own.
+//! The name of a package, which is an attribute of the flake that packages come from. Nothing else can be installed, so
+//! an agent's request cannot name a source of its own.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::NixError;
 
-/// An attribute name: 1 to 128 of `A-Z a-z 0-9 . _ + -`, as in `hello` or `python3Packages.numpy`.
+/// An attribute name of 1 to 128 characters from `A-Z a-z 0-9 . _ + -`, for example `hello` or `python3Packages.numpy`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attribute(String);
 
 impl Attribute {
-    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -23,7 +22,7 @@ impl FromStr for Attribute {
 
     fn from_str(text: &str) -> Result<Self, NixError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
-        // A name between dots is never empty, and none begins like an option.
+        // Every part between dots is non-empty, and none starts like a command line option.
         let whole = text.split('.').all(|part| !part.is_empty() && !part.starts_with('-'));
         if text.len() > 128 || !whole || !text.chars().all(fits) {
             return Err(NixError::NotAnAttribute(text.chars().take(80).collect()));

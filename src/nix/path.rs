@@ -1,59 +1,60 @@
-//! Paths of the store, and the path that a content's hash stands for.
+//! Paths in the store, and the computation of a source's path from the hash of its content.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-/// Where the store is, in every container.
+/// Path of the store in every container.
 pub const STORE: &str = "/nix/store";
 
-/// A path directly below the store, as in `/nix/store/<32 characters>-hello-2.12`. None of its characters
-/// ends a quoted word of a shell.
+/// A path directly below the store, for example `/nix/store/<32 characters>-hello-2.12`. It contains no character that
+/// would end a quoted word in a shell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StorePath(String);
 
-/// A text that is not a path of the store.
+/// The error for a text that is not a path in the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a path of the store")]
 pub struct NotAStorePath(String);
 
 impl StorePath {
-    /// The whole path.
+    /// Returns the whole path.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its last part: hash and name.
+    /// Returns the last component, which is the hash and the name.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.0[STORE.len() + 1..]
     }
 
-    /// The hash in its name.
+    /// Returns the hash in the path's name.
     #[must_use]
     pub fn hash(&self) -> &str {
         &self.base()[..HASH]
     }
 
-    /// Its name without the hash.
+    /// Returns the name without the hash.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.base()[HASH + 1..]
     }
 
-    /// Whether it is a derivation.
+    /// Returns `true` if it is the path of a derivation.
     #[must_use]
     pub fn is_derivation(&self) -> bool {
         self.0.ends_with(".drv")
     }
 
-    /// The path of a source tree with this SHA-256 of its archive. Nix derives the one from the other, so that
-    /// the path can't hold anything else.
+    /// Returns the path of a source tree whose archive has this SHA-256. Nix computes the path from the hash, so it can
+    /// hold no other content.
     #[must_use]
     pub fn of_source(digest: &[u8; 32]) -> Self {
         let inner = crate::id::hex(digest);
+        // Nix's scheme: hash a description of the path, and fold the digest to 160 bits by XOR.
         let outer = Sha256::digest(format!("source:sha256:{inner}:{STORE}:source"));
         let mut folded = [0; 20];
         for (at, byte) in outer.iter().enumerate() {
@@ -86,7 +87,7 @@ impl fmt::Display for StorePath {
     }
 }
 
-/// Nix's own alphabet of 32 characters, last five bits first.
+/// Encodes bytes in Nix's base 32, which begins with the last five bits.
 fn base32(bytes: &[u8]) -> String {
     let length = (bytes.len() * 8).div_ceil(5);
     let digit = |place: usize| {
@@ -98,7 +99,7 @@ fn base32(bytes: &[u8]) -> String {
 }
 
 const HASH: usize = 32;
-/// Nix's own 32 digits.
+/// The 32 digits of Nix's base 32.
 const ALPHABET: &[u8; 32] = b"0123456789abcdfghijklmnpqrsvwxyz";
 
 #[cfg(test)]
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_path_of_a_source_is_the_one_that_nix_gives_it() {
-        // As `nix store add-path --name source` of Nix 2.8 and `nix path-info --json` say.
+        // The result of `nix store add-path --name source` of Nix 2.8 and of `nix path-info --json`.
         let digest = base64::engine::general_purpose::STANDARD
             .decode("vvrXn+qyaZiBVFWyUqU64cjm3lFUs5I2p/ySRbxYBZg=")
             .unwrap();

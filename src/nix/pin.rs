@@ -1,5 +1,5 @@
-//! What the package set is fixed to: a revision and the hash of its content, kept in the home. Only content with
-//! that hash is ever evaluated for an agent that names a package of the set.
+//! The pin of the package set: a revision and the hash of its content, recorded in the home. If an agent names a
+//! package of the set, only content with that hash is ever evaluated.
 
 use std::path::Path;
 
@@ -12,25 +12,26 @@ use super::path::StorePath;
 use super::{NixError, nar};
 use crate::home::{Home, atomic};
 
-/// A package set that can't change any more.
+/// A package set that is fixed to one content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pin {
     /// The flake as it is configured.
     pub flake: String,
-    /// The reference with its revision, as in `github:NixOS/nixpkgs/50ab7937…`; of a folder the same.
+    /// The reference with its revision, for example `github:NixOS/nixpkgs/50ab7937…`. For a folder it is the same as
+    /// `flake`.
     pub locked: String,
-    /// The hash of its content, as in `sha256-…`.
+    /// The hash of the content, as `sha256-…`.
     pub nar_hash: String,
 }
 
 impl Pin {
-    /// The pin of a configured flake: what the home has recorded, else what is built in. `None` where nobody has
-    /// pinned it yet.
+    /// Returns the pin of a configured flake: the one recorded in the home, otherwise the built-in one. `None` if the
+    /// flake is not pinned yet.
     ///
     /// # Errors
     ///
-    /// If the flake can't be used or the record can't be read.
+    /// Fails if the flake cannot be used or the record cannot be read.
     pub fn read(home: &Home, configured: Option<&str>) -> Result<Option<Self>, NixError> {
         let flake = Flake::configured(configured)?.reference();
         let recorded = match atomic::read(&home.nix_pin(), MAX_RECORD)? {
@@ -52,21 +53,17 @@ impl Pin {
         Ok(recorded.filter(|pin| pin.flake == flake).or_else(built_in))
     }
 
-    /// Records it.
-    ///
-    /// # Errors
-    ///
-    /// If the home can't be written.
+    /// Records the pin in the home.
     pub fn write(&self, home: &Home) -> Result<(), NixError> {
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
         Ok(atomic::write(&home.nix_pin(), &text, 0o600)?)
     }
 
-    /// Pins a folder to what is in it now.
+    /// Pins a folder to its current content and records the pin.
     ///
     /// # Errors
     ///
-    /// If the folder can't be read or the home can't be written.
+    /// Fails if the folder cannot be read, has no `flake.nix`, or the home cannot be written.
     pub fn folder(home: &Home, folder: &Path) -> Result<Self, NixError> {
         let flake = Flake::Folder(folder.to_owned()).reference();
         let pin = Self { locked: flake.clone(), flake, nar_hash: folder_hash(folder)? };
@@ -74,11 +71,11 @@ impl Pin {
         Ok(pin)
     }
 
-    /// Where its content is in the store: no other content can be there.
+    /// Returns the path of the content in the store. No other content can be at this path.
     ///
     /// # Errors
     ///
-    /// If the recorded hash is none.
+    /// Returns [`NixError::PinRecord`] if the recorded hash is not a SHA-256.
     pub fn source(&self, home: &Home) -> Result<StorePath, NixError> {
         let digest = self.nar_hash.strip_prefix("sha256-").and_then(|text| STANDARD.decode(text).ok());
         let digest: Option<[u8; 32]> = digest.and_then(|bytes| bytes.try_into().ok());
@@ -88,23 +85,23 @@ impl Pin {
     }
 }
 
-/// The hash of a folder's content, as in `sha256-…`.
+/// Returns the hash of a folder's content, as `sha256-…`.
 ///
 /// # Errors
 ///
-/// If it can't be read, or is no flake.
+/// Returns [`NixError::FlakeFolder`] if the folder cannot be read or has no `flake.nix`.
 pub fn folder_hash(folder: &Path) -> Result<String, NixError> {
     let failed = |source| NixError::FlakeFolder { path: folder.to_owned(), source };
     fs_err::metadata(folder.join("flake.nix")).map_err(failed)?;
     Ok(format!("sha256-{}", STANDARD.encode(nar::hash(folder).map_err(failed)?)))
 }
 
-/// Pins a configured folder that has no pin yet: the owner's configuration names it. A flake that has to be
-/// fetched is left.
+/// Pins a configured folder that has no pin yet, because the owner's configuration names it. A flake that has to be
+/// fetched is not pinned here.
 ///
 /// # Errors
 ///
-/// As [`Pin::folder`].
+/// Fails under the same conditions as [`Pin::read`] and [`Pin::folder`].
 pub fn adopt(home: &Home, configured: Option<&str>) -> Result<Option<Pin>, NixError> {
     match (Flake::configured(configured)?, Pin::read(home, configured)?) {
         (Flake::Folder(folder), None) => Pin::folder(home, &folder).map(Some),

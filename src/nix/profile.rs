@@ -1,5 +1,5 @@
-//! Profiles: what an agent has installed, on its PATH in its sandbox. Each change makes a new generation, and
-//! the one before stays until it is collected.
+//! Profiles. A profile holds the packages that an agent has installed and is on the PATH of its sandbox. Each change
+//! makes a new generation, and earlier ones remain until garbage is collected.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use crate::id::AgentId;
 use crate::sandbox::exec::Exec;
 use crate::sandbox::owned;
 
-/// Shown to whoever waits: a line of what Nix says.
+/// A callback for progress. It gets one line of Nix's output.
 pub type Watch<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// Whose profile a change is for, what it is called in errors, and who may end and watch it.
+/// The parameters of a change: the agent whose profile changes, its name in errors, the token that cancels it and the
+/// callback that watches it.
 #[derive(Clone, Copy)]
 struct Order<'a> {
     agent: &'a AgentId,
@@ -28,12 +29,12 @@ struct Order<'a> {
 }
 
 impl Store {
-    /// Installs packages for an agent; those it has from the same flake already stay as they are. Returns
-    /// those that are new.
+    /// Installs packages for an agent. Packages that it already has from the same pinned flake stay as they are.
+    /// Returns the packages that are new.
     ///
     /// # Errors
     ///
-    /// As [`NixError`] says; the profile is then what it was.
+    /// Returns the error of the step that failed. The profile is then unchanged.
     pub async fn install(
         &self,
         agent: &AgentId,
@@ -64,12 +65,13 @@ impl Store {
         Ok(new)
     }
 
-    /// Installs what a whole reference names, as in `github:owner/repository#name`. Nobody but a person decides
-    /// about such a source; this only runs it.
+    /// Installs the package that a complete reference names, for example `github:owner/repository#name`. Only a person
+    /// may decide about such a source. This function just carries it out.
     ///
     /// # Errors
     ///
-    /// As [`NixError`] says; the profile is then what it was.
+    /// Returns [`NixError::NotAnAttribute`] for a malformed or local reference, and otherwise the error of the step
+    /// that failed. The profile is then unchanged.
     pub async fn install_reference(
         &self,
         agent: &AgentId,
@@ -81,7 +83,7 @@ impl Store {
         let (source, name) = reference.split_once('#').ok_or_else(wrong)?;
         let package: Attribute = name.parse().map_err(|_| wrong())?;
         let local = source.starts_with("path:") || source.starts_with("file:");
-        // It becomes a quoted word of a script.
+        // The reference becomes a quoted word of a shell script, so quotes and other special characters are refused.
         let plain = |c: char| c.is_ascii_graphic() && !"'\"\\`$".contains(c);
         if !source.contains(':') || source.starts_with(['-', '/', '.']) || local || !source.chars().all(plain)
         {
@@ -93,7 +95,7 @@ impl Store {
         Box::pin(self.add(&order, Wanted::Reference(source), &[package])).await
     }
 
-    /// What the agent has, and a store that is ready.
+    /// Makes the store ready and returns the agent's installed packages.
     async fn before(
         &self,
         agent: &AgentId,
@@ -106,7 +108,7 @@ impl Store {
         self.read(&container, agent).await
     }
 
-    /// Evaluates, fetches and builds packages apart from the store, and then switches the agent's profile.
+    /// Evaluates, fetches and builds packages outside the store, and then switches the agent's profile.
     async fn add(
         &self,
         order: &Order<'_>,
@@ -114,7 +116,8 @@ impl Store {
         packages: &[Attribute],
     ) -> Result<(), NixError> {
         let Order { agent, what, cancel, watch } = *order;
-        // Not for as long as it takes, and not beside too many others: the store stays usable meanwhile.
+        // Limit the number of builds at once, but do not hold the write lock while they run: the store stays usable
+        // meanwhile.
         let permit = cancel.run_until_cancelled(self.building.acquire()).await;
         let _permit = permit.ok_or_else(|| NixError::Cancelled { what: what.to_owned() })?;
         let container = {
@@ -136,13 +139,13 @@ impl Store {
             self.switch(&container, order, &origin, &made).await
         };
         let done = done.await;
-        // Its error says less than that of the work itself.
+        // If both fail, the error of the work itself says more.
         let finished = work.finish().await;
         done.and(finished)
     }
 
-    /// Puts paths of the store into an agent's profile, in the place of other ones of the same packages. Nix builds
-    /// nothing for it.
+    /// Puts paths of the store into an agent's profile, replacing the paths of the same packages. Nix builds nothing
+    /// for it.
     async fn switch(
         &self,
         container: &str,
@@ -176,7 +179,8 @@ impl Store {
                 old.join(" ")
             )
         };
-        // The agent never has less than before: what is taken out first is back where the rest fails.
+        // The agent must never have fewer packages than before: if the installation fails after the removal, the script
+        // links the previous generation again.
         let script = format!(
             "set -e; cd {PROFILES}; profile=$PWD/{agent}; before=$(readlink \"$profile\" || :); between=
              mkdir -p {ORIGINS}/{agent}
@@ -189,13 +193,14 @@ impl Store {
              if [ -n \"$between\" ]; then rm -f \"$between\"; fi",
             new = new.join(" "),
         );
+        // Refuses an agent whose name cannot be that of a profile.
         profile(agent)?;
         let input = Some(records.into());
         let exec = Exec { command: shell(&script), input, timeout: LONG, ..Exec::default() };
         self.command(container, what, exec, cancel, &|_| {}).await.map(drop)
     }
 
-    /// Waits until nobody else writes a profile, unless the caller gives up.
+    /// Waits for the write lock of the profiles, unless the caller cancels.
     async fn turn(
         &self,
         what: &str,
@@ -209,7 +214,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`NixError::NotInstalled`] before anything is removed, else as [`NixError`] says.
+    /// Returns [`NixError::NotInstalled`] if one of them is not installed. Nothing is removed then.
     pub async fn uninstall(&self, agent: &AgentId, packages: &[Attribute]) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
@@ -222,7 +227,8 @@ impl Store {
                 let package = package.to_string();
                 return Err(NixError::NotInstalled { agent: agent.clone(), package });
             }
-            // By path: a number means another package after the first removal, a name may be a pattern.
+            // Remove by path. The numbers of elements shift after the first removal, and a name may be taken for a
+            // pattern.
             paths.extend(found.iter().flat_map(|found| &found.store_paths).cloned());
         }
         let profile = profile(agent)?;
@@ -233,22 +239,18 @@ impl Store {
         self.nix(&container, &what, &arguments, &CancellationToken::new(), &|_| {}).await
     }
 
-    /// What an agent has installed, by name.
-    ///
-    /// # Errors
-    ///
-    /// As [`NixError`] says.
+    /// Returns the packages that an agent has installed, sorted by name.
     pub async fn installed(&self, agent: &AgentId) -> Result<Vec<Installed>, NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
         self.read(&container, agent).await
     }
 
-    /// Goes back to the generation before the last change.
+    /// Switches to the generation before the last change.
     ///
     /// # Errors
     ///
-    /// As [`NixError`] says, also where there is none.
+    /// Returns [`NixError::Nix`] if there is no earlier generation.
     pub async fn rollback(&self, agent: &AgentId) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
@@ -257,18 +259,16 @@ impl Store {
         self.nix(&container, "roll back", &arguments, &CancellationToken::new(), &|_| {}).await
     }
 
-    /// Deletes what no profile needs. With `keep_days`, generations that were replaced longer ago than that
-    /// are given up first, so that there is no way back to them. Returns what Nix says it freed.
-    ///
-    /// # Errors
-    ///
-    /// As [`NixError`] says.
+    /// Deletes everything that no profile needs. With `keep_days`, generations that were replaced more than that many
+    /// days ago are deleted first, so there is no way back to them. Returns the last line of Nix's output, which says
+    /// what was freed.
     pub async fn gc(
         &self,
         keep_days: Option<u32>,
         cancel: &CancellationToken,
         watch: Watch<'_>,
     ) -> Result<String, NixError> {
+        // A collection must not delete paths that a running request counts on.
         let _quiet = self.quiet(cancel, watch).await?;
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
@@ -286,7 +286,8 @@ impl Store {
             );
             self.run(&container, "give up old generations", shell(&script), cancel, &|_| {}).await?;
         }
-        // A collection listens on a socket of the volume and leaves it there; a sandbox shares the volume.
+        // A garbage collection listens on a socket in the volume and leaves it there. Sandboxes share the volume, so it
+        // is removed.
         let script = format!(
             "nix store gc; ended=$?; rm -rf /nix/var/nix/gc-socket
              for origin in {ORIGINS}/*/*; do [ -e \"/nix/store/${{origin##*/}}\" ] || rm -f \"$origin\"; done; exit $ended"
@@ -296,27 +297,19 @@ impl Store {
         Ok(last.clone())
     }
 
-    /// Removes an agent's profile with all its generations; the packages go with the next collection.
-    ///
-    /// # Errors
-    ///
-    /// As [`NixError`] says.
+    /// Removes an agent's profile with all its generations. The packages are deleted by the next garbage collection.
     pub async fn forget(&self, agent: &AgentId) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
-        // An id has no character that means anything to a shell or a pattern.
+        // An id contains no character that is special in a shell or a pattern.
         let script = format!(
             "set -e; rm -rf {ORIGINS}/{agent}; cd {PROFILES}; rm -f {agent}; ls | grep -E '^{agent}-[0-9]+-link$' | xargs -r rm -f"
         );
         self.run(&container, "remove the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
     }
 
-    /// As [`Self::forget`], where this home has a store: one that does not run is started for it and stopped again, so
-    /// that the next agent of this id does not begin with the packages.
-    ///
-    /// # Errors
-    ///
-    /// As [`NixError`] says.
+    /// Removes an agent's profile if this home has a store, so that a later agent of the same id does not start with
+    /// its packages. A store that does not run is started for this and stopped again.
     pub async fn forget_if_any(&self, agent: &AgentId) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
@@ -329,12 +322,8 @@ impl Store {
         forgotten
     }
 
-    /// Gives an agent's profile with all its generations to another id, where this home has a store. Done already, it
-    /// changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`NixError`] says.
+    /// Moves an agent's profile with all its generations to another id, if this home has a store. Repeating it changes
+    /// nothing.
     pub async fn rename_if_any(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
@@ -350,7 +339,7 @@ impl Store {
     async fn rename(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
-        // The generations first: as long as the old name is there, the new one can be made from it.
+        // The generations are moved first. While the old link exists, an interrupted move can be repeated.
         let script = format!(
             "set -e; [ ! -e {ORIGINS}/{old} ] || mv {ORIGINS}/{old} {ORIGINS}/{new}; cd {PROFILES}; \
              ls | grep -E '^{old}-[0-9]+-link$' | while read link; do mv \"$link\" \"{new}${{link#{old}}}\"; done; \
@@ -404,7 +393,7 @@ impl Store {
     }
 }
 
-/// What packages are asked of.
+/// The source of the requested packages.
 enum Wanted<'a> {
     /// The package set, with its pin if it has one.
     Set(&'a Flake, Option<Pin>),
@@ -412,8 +401,8 @@ enum Wanted<'a> {
     Reference(&'a str),
 }
 
-/// Nix makes the profile itself, as a link beside its generations, `<profile>-<number>-link`. An agent that is
-/// named like a generation of another has none.
+/// Returns the path of an agent's profile. Nix creates the profile as a link beside its generations, which are called
+/// `<profile>-<number>-link`. An agent whose name looks like such a generation cannot have a profile.
 fn profile(agent: &AgentId) -> Result<String, NixError> {
     let generation = |id: &str| {
         let (_, number) = id.strip_suffix("-link")?.rsplit_once('-')?;
@@ -425,11 +414,13 @@ fn profile(agent: &AgentId) -> Result<String, NixError> {
     }
 }
 
-/// Where the origins of what is in profiles are, a folder for each agent.
+/// Folder with the origins of installed paths, with one subfolder per agent.
 const ORIGINS: &str = "/nix/var/flock";
-/// The longest manifest with its origins, in bytes.
+/// Limit on a manifest together with its origins, in bytes.
 const MAX_PROFILE: usize = 4 << 20;
+// Time limit of reading a profile.
 pub(super) const SHORT: Duration = Duration::from_secs(60);
+// Time limit of a change or of a garbage collection.
 pub(super) const LONG: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
@@ -449,7 +440,7 @@ mod tests {
         let document = json!({"gateway": {"auth": {"token": "t"}}});
         let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
         let store = Store::new(home, Arc::new(move || Arc::clone(&config)), Arc::new(Engine::from_env()));
-        // Somebody else installs something that takes an hour.
+        // Another task holds the lock, as during an installation that takes an hour.
         let _busy = store.writing.lock().await;
         let cancel = CancellationToken::new();
         cancel.cancel();

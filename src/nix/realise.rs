@@ -1,14 +1,14 @@
-//! From a package's name to its files in the store, without anything that an agent chose being run beside
-//! them: a flake is evaluated in one throw-away container, each derivation that no cache has is built in one of
-//! its own, and from these only what can be checked is taken over.
+//! Brings a package from its name to its files in the store, without running anything that an agent chose beside the
+//! store. A flake is evaluated in one throw-away container, and each derivation that no cache has is built in a
+//! container of its own. Only results that can be checked are taken over:
 //!
-//! | from | what is taken | how it is checked |
+//! | source | what is taken | check |
 //! |---|---|---|
 //! | evaluation | derivations and their sources | their path is made from their content |
 //! | a cache | the files of a package | signed with a key that the store trusts |
-//! | a build | exactly the outputs of the derivation that was asked for | their path is made from the derivation, or from their content where that is fixed in advance |
+//! | a build | exactly the outputs of the requested derivation | path made from the derivation, or from a content fixed in advance |
 //!
-//! So a derivation that is built can give a wrong content to its own outputs and to nothing else.
+//! A malicious derivation can therefore put wrong content into its own outputs and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,14 +30,15 @@ use crate::sandbox::egress::{Connection, EgressPolicy, EgressRule, Proxy};
 use crate::sandbox::exec::Exec;
 use crate::sandbox::{names, owned};
 
-/// A package with the paths that are installed for it.
+/// A package with the paths to install for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Realised {
     pub package: Attribute,
     pub outputs: Vec<StorePath>,
 }
 
-/// A request's work in throw-away containers. While it lives, what it has brought to the store is not collected.
+/// The work for one request in throw-away containers. While this value lives, the paths that it has brought to the
+/// store are not collected.
 pub(super) struct Realisation<'a> {
     store: &'a Store,
     /// The id of the store's container.
@@ -50,12 +51,12 @@ pub(super) struct Realisation<'a> {
     deadline: Instant,
     cancel: &'a CancellationToken,
     watch: Watch<'a>,
-    /// That this work is alive, for other processes.
+    /// Shows other processes that this work is alive.
     _lock: Lock,
 }
 
 impl Store {
-    /// Begins the work for one request, when no collection runs and not too many others work.
+    /// Begins the work for one request. Waits while a garbage collection runs.
     pub(super) async fn begin<'a>(
         &'a self,
         daemon: &'a str,
@@ -66,7 +67,7 @@ impl Store {
     ) -> Result<Realisation<'a>, NixError> {
         let given_up = || NixError::Cancelled { what: what.to_owned() };
         let free = async {
-            // What is collected must not be what this work counts on.
+            // A collection must not delete paths that this work counts on.
             while self.is_locked("gc").await? {
                 tokio::time::sleep(LOOK).await;
             }
@@ -105,8 +106,8 @@ impl Store {
         Ok(held.map_err(|error| NixError::Lost { reason: error.to_string() })??)
     }
 
-    /// Waits until no request of any process of this home is at work, and keeps new ones out while the value
-    /// lives.
+    /// Waits until no request of any process of this home is in progress, and keeps new ones out until the returned
+    /// lock is dropped.
     pub(super) async fn quiet(&self, cancel: &CancellationToken, watch: Watch<'_>) -> Result<Lock, NixError> {
         let gate = self.lock("gc").await?;
         let mut told = false;
@@ -124,7 +125,7 @@ impl Store {
         }
     }
 
-    /// The ids of the requests that are at work, in any process.
+    /// Returns the ids of the requests in progress, in any process.
     async fn working(&self) -> Result<BTreeSet<String>, NixError> {
         let run = self.home.run();
         let found = tokio::task::spawn_blocking(move || {
@@ -136,7 +137,7 @@ impl Store {
                 if Lock::is_held(&entry.path()).unwrap_or(true) {
                     ids.insert(id.to_owned());
                 } else {
-                    // Its holder has gone: nobody takes the lock of a random name again.
+                    // Its holder is gone, and nobody takes a lock of a random name again.
                     let _ = fs_err::remove_file(entry.path());
                 }
             }
@@ -146,9 +147,10 @@ impl Store {
         found.map_err(|source| NixError::Lost { reason: source.to_string() })
     }
 
-    /// Removes what work left behind whose process has gone: containers, folders and roots.
+    /// Removes what requests of dead processes left behind: containers, folders and garbage collection roots.
     pub(super) async fn sweep(&self, daemon: &str) -> Result<(), NixError> {
-        // Folders first: one that is made after this look is not in it, and one that is older has its lock.
+        // List the folders before the locks. A folder that is made later is not in the list, and the owner of an
+        // earlier one has its lock already.
         let script = format!("mkdir -p {BUILDS} {ROOTS}; ls {BUILDS} {ROOTS}");
         let found = self.script(daemon, "look for what builds left", &script, SHORT).await?;
         let containers = owned::list(&self.engine, &self.home).await?;
@@ -173,11 +175,13 @@ impl Store {
 }
 
 impl Realisation<'_> {
-    /// Has the packages in the store, evaluated, fetched and built. `flake` is the reference that is evaluated.
+    /// Evaluates, fetches and builds the packages, and returns their paths in the store. `flake` is the reference to
+    /// evaluate.
     ///
     /// # Errors
     ///
-    /// As [`NixError`] says; the store then has at most parts of it, which the next collection removes.
+    /// Returns the error of the step that failed. The store then contains at most parts of the packages, which the next
+    /// garbage collection removes.
     pub async fn realise(&self, flake: &str, packages: &[Attribute]) -> Result<Vec<Realised>, NixError> {
         let evaluated = self.evaluate(flake, packages).await?;
         let mut missing = evaluated.missing;
@@ -189,17 +193,17 @@ impl Realisation<'_> {
         Ok(evaluated.packages)
     }
 
-    /// The id of the store's container.
+    /// Returns the id of the store's container.
     pub const fn daemon(&self) -> &str {
         self.daemon
     }
 
-    /// Starts a container as a build has it, looks whether it holds, and removes it.
+    /// Starts a container like that of a build, checks its confinement, and removes it.
     pub async fn probe(&self) -> Result<(), NixError> {
         Box::pin(self.open(false, String::new(), None)).await?.0.remove().await
     }
 
-    /// Finds out what a reference stands for now.
+    /// Resolves a reference to its current revision and content hash.
     pub async fn lock(&self, flake: &str, reference: &str) -> Result<Pin, NixError> {
         let what = format!("look up {reference}");
         (self.watch)(&what);
@@ -221,9 +225,14 @@ impl Realisation<'_> {
         }
     }
 
-    /// Fetches the content of a reference, which must be what this path of the store stands for.
+    /// Fetches the content of a reference into the store.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::Changed`] if the content is not the one that belongs at the path `source`.
     pub async fn fetch(&self, reference: &str, source: &StorePath) -> Result<(), NixError> {
-        // Without the hash, which Nix 2.8 takes for a part of a tarball's address; the content is compared below.
+        // The hash is left out, because Nix 2.8 takes it for a part of a tarball's address. The content is compared
+        // below.
         let (place, query) = reference.split_once('?').unwrap_or((reference, ""));
         let query: Vec<&str> =
             query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("narHash=")).collect();
@@ -233,7 +242,7 @@ impl Realisation<'_> {
         (self.watch)(&what);
         let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
         let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
-        // Not `nix flake prefetch`: that of Nix 2.8 asks for an empty address where a tarball is meant.
+        // `nix flake prefetch` of Nix 2.8 cannot be used: it requests an empty address for a tarball.
         let script = format!(
             "set -e; nix-store --load-db < registration; nix flake metadata --no-write-lock-file '{fetched}' > /dev/null
              if nix-store --check-validity '{source}' 2>/dev/null
@@ -253,21 +262,21 @@ impl Realisation<'_> {
         self.store.script(self.daemon, "take over the package set", &script, LONG).await.map(drop)
     }
 
-    /// A place for a link that keeps a path while the work lives.
+    /// Returns the place for a link that keeps a path from being collected while the work lives.
     pub fn root(&self, name: &str) -> String {
         format!("{ROOTS}/{}/{name}", self.id)
     }
 
-    /// Takes away what the work left: its folders and its roots.
+    /// Removes the folders and roots of the work.
     pub async fn finish(self) -> Result<(), NixError> {
         let script = format!("rm -rf -- {BUILDS}/{id}-* {ROOTS}/{id}", id = self.id);
         let done = self.store.script(self.daemon, "clean up after a build", &script, LONG).await.map(drop);
-        // The file goes while the lock is held: nobody else takes one of a random name.
+        // The file is removed while the lock is held. Nobody else takes a lock of a random name.
         let _ = fs_err::remove_file(self.store.home.nix_lock(&self.id));
         done
     }
 
-    /// Evaluates, and fetches what the caches have.
+    /// Evaluates the packages and fetches the paths that the caches have.
     async fn evaluate(&self, flake: &str, packages: &[Attribute]) -> Result<Evaluated, NixError> {
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("evaluate {}", names.join(", "));
@@ -304,16 +313,16 @@ impl Realisation<'_> {
         Ok(Evaluated { packages: evaluated, missing })
     }
 
-    /// Takes derivations with their sources, and what was fetched, out of a folder that an evaluation left. Gives
-    /// the derivations that have to be built, each after those that it needs.
+    /// Takes derivations, their sources and the fetched paths out of the folder of an evaluation. Returns the
+    /// derivations that have to be built, each after those that it needs.
     async fn take_evaluated(
         &self,
         folder: &str,
         derivations: &[StorePath],
         fetched: &[StorePath],
     ) -> Result<Vec<StorePath>, NixError> {
-        // Nix looks at each: content against name, or a signature of a trusted key. The list of what was fetched
-        // comes in by standard input: it can be longer than a command line.
+        // `nix copy` checks each path: the content against the name, or the signature against the trusted keys. The
+        // list of fetched paths comes through standard input, because it can be longer than a command line may be.
         let quoted: Vec<&str> = derivations.iter().map(StorePath::as_str).collect();
         let quoted = quoted.join(" ");
         let roots = format!("{ROOTS}/{}", self.id);
@@ -340,7 +349,7 @@ impl Realisation<'_> {
     async fn build(&self, derivation: &StorePath) -> Result<(), NixError> {
         let what = format!("build {}", derivation.name());
         let fixed = self.outputs(derivation).await?;
-        // Only what is fixed in advance by a hash may look at the world outside.
+        // Only a derivation whose content is fixed by a hash may use the network.
         let network = fixed.iter().all(|output| output.fixed.is_some());
         let settings = format!("max-jobs = 1\ncores = {}\nsubstitute = false", container::cores());
         let (container, folder) = Box::pin(self.open(network, settings, Some(derivation))).await?;
@@ -348,13 +357,13 @@ impl Realisation<'_> {
             "set -e; nix-store --load-db < /nix/store/{FILES}/registration; exec nix-store --realise '{derivation}'"
         );
         let built = self.work(&container, &folder, &what, script).await;
-        // Nothing of it runs any more when its files are looked at.
+        // Remove the container first, so that none of its processes runs when the files are examined.
         container.remove().await?;
         built?;
         self.take_outputs(&folder, derivation, fixed).await
     }
 
-    /// What a derivation of the store says about its outputs.
+    /// Reads the outputs of a derivation in the store.
     async fn outputs(&self, derivation: &StorePath) -> Result<Vec<DerivationOutput>, NixError> {
         let exec = Exec {
             command: vec!["cat".to_owned(), derivation.to_string()],
@@ -370,7 +379,7 @@ impl Realisation<'_> {
             .ok_or_else(|| NixError::Nix { what, tail: "its outputs have no paths in advance".to_owned() })
     }
 
-    /// Takes the outputs of a derivation out of the folder that its build left.
+    /// Takes the outputs of a derivation out of the folder of its build.
     async fn take_outputs(
         &self,
         folder: &str,
@@ -386,7 +395,7 @@ impl Realisation<'_> {
         }
         let own: BTreeSet<StorePath> = plain.iter().map(|output| output.path.clone()).collect();
         let mut references = self.references(folder, derivation, &own).await?;
-        // An output goes in after those of the same derivation that it refers to.
+        // The store accepts an output only after the outputs of the same derivation that it refers to.
         let mut taken = BTreeSet::new();
         while !plain.is_empty() {
             let ready = plain.iter().position(|output| {
@@ -405,8 +414,8 @@ impl Realisation<'_> {
         Ok(())
     }
 
-    /// The paths that each output names in its files, of those that it can know of: looked for here, whatever
-    /// the build itself says.
+    /// Finds the paths that each output refers to, among those that it can know. The files are searched here, because
+    /// the build's own account cannot be trusted.
     async fn references(
         &self,
         folder: &str,
@@ -421,6 +430,8 @@ impl Realisation<'_> {
         let paths: Vec<String> = own.iter().map(|path| format!("'{}'", path.base())).collect();
         let paths = paths.join(" ");
         let own_names: Vec<&str> = own.iter().map(StorePath::as_str).collect();
+        // Characters 12 to 43 of a store path are its hash. The first dump makes the script fail on an output that
+        // cannot be read, which the pipeline after it would hide.
         let script = format!(
             "set -e; export LC_ALL=C; cd '{BUILDS}/{folder}'
              {{ nix-store -q --requisites --include-outputs '{derivation}'; printf '%s\\n' {own}; }} > known
@@ -459,6 +470,7 @@ impl Realisation<'_> {
         path: &StorePath,
         references: &BTreeSet<StorePath>,
     ) -> Result<(), NixError> {
+        // The stream of `nix-store --import`: the number 1, the archive, and the trailer from standard input.
         let script = format!(
             "set -e; cd '{BUILDS}/{folder}/upper'
              {{ printf '\\001\\000\\000\\000\\000\\000\\000\\000'; nix-store --dump '{base}'; cat; }} | nix-store --import",
@@ -470,8 +482,8 @@ impl Realisation<'_> {
         self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
     }
 
-    /// Takes an output whose content is fixed. Nix makes the path from the content, so that another content
-    /// ends up under another name.
+    /// Takes an output whose content is fixed in advance. Nix computes the path from the content, so any other content
+    /// ends up at another path.
     async fn take_fixed(&self, folder: &str, path: &StorePath, fixed: &Fixed) -> Result<(), NixError> {
         let (recursive, test) = if fixed.is_recursive {
             ("--recursive ", String::new())
@@ -491,7 +503,7 @@ impl Realisation<'_> {
         self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
     }
 
-    /// A container of its own for one step, and its folder's name.
+    /// Creates and starts a container for one step. Returns it with the name of its folder.
     async fn open(
         &self,
         network: bool,
@@ -509,7 +521,7 @@ impl Realisation<'_> {
         };
         let user = container::user();
         let files = format!("{BUILDS}/{id}/upper/{FILES}");
-        // A build knows what it is made from, an evaluation all that is there.
+        // A build may know only its inputs. An evaluation may know every path of the store.
         let known = derivation.map_or_else(String::new, |derivation| {
             format!(" $(nix-store -q --requisites --include-outputs '{derivation}')")
         });
@@ -522,6 +534,7 @@ impl Realisation<'_> {
             BuildContainer::create(&self.store.engine, &plan),
             self.store.script(self.daemon, "prepare a build", &script, SHORT)
         );
+        // One of the two may have succeeded, so the container may exist.
         if let Err(error) = created.and(prepared.map(drop)) {
             owned::remove(&self.store.engine, &names::build(&self.store.home, &id)).await?;
             return Err(error);
@@ -533,7 +546,7 @@ impl Realisation<'_> {
         Ok((container, id))
     }
 
-    /// Runs a script in a container, and ends it when it fills the disk.
+    /// Runs a script in a container. If the script fills the disk, it is ended.
     async fn work(
         &self,
         container: &BuildContainer,
@@ -547,7 +560,7 @@ impl Realisation<'_> {
         }
     }
 
-    /// Resolves when a build has written more than it may, or when hardly anything is left for others.
+    /// Completes when a build has written more than its limit, or when too little of the disk is left for others.
     async fn full(&self, folder: &str, what: &str) -> NixError {
         let script = format!("du -sk '{BUILDS}/{folder}' 2>/dev/null; df -Pk {BUILDS} | tail -n 1");
         loop {
@@ -586,11 +599,11 @@ impl Realisation<'_> {
 
 struct Evaluated {
     packages: Vec<Realised>,
-    /// What has to be built, each after what it needs.
+    /// The derivations to build, each after those that it needs.
     missing: Vec<StorePath>,
 }
 
-/// What is fetched for packages may come from every public host, by name.
+/// The egress policy of package builds: any public host is allowed by its name.
 struct PublicNames;
 
 impl EgressPolicy for PublicNames {
@@ -604,7 +617,8 @@ impl EgressPolicy for PublicNames {
     }
 }
 
-/// The names of attributes and the reference have no character that ends a quoted word.
+/// Returns the script of an evaluation. Neither the attribute names nor the reference contain a character that ends a
+/// quoted word.
 fn evaluate_script(flake: &str, packages: &[&str]) -> String {
     let mut script = format!("set -e; cd /nix/store/{FILES}; nix-store --load-db < registration\n");
     for package in packages {
@@ -628,7 +642,7 @@ fn evaluate_script(flake: &str, packages: &[&str]) -> String {
     script
 }
 
-/// The derivations that Nix says it would build, in its order: each after those that it needs.
+/// Parses the derivations that Nix says it would build. Its order puts each after those that it needs.
 fn to_build(said: &str) -> Vec<StorePath> {
     let mut found = Vec::new();
     let mut listed = false;
@@ -642,7 +656,7 @@ fn to_build(said: &str) -> Vec<StorePath> {
     found
 }
 
-/// What follows a path's archive in the stream that `nix-store --import` reads.
+/// Returns the bytes that follow a path's archive in the stream of `nix-store --import`.
 fn trailer(path: &StorePath, references: &BTreeSet<StorePath>, deriver: &StorePath) -> Vec<u8> {
     let mut bytes = EXPORT.to_le_bytes().to_vec();
     let text = |bytes: &mut Vec<u8>, text: &str| {
@@ -656,7 +670,7 @@ fn trailer(path: &StorePath, references: &BTreeSet<StorePath>, deriver: &StorePa
         text(&mut bytes, reference.as_str());
     }
     text(&mut bytes, deriver.as_str());
-    // No signature, and no path after this one.
+    // No signature, and no further path.
     bytes.extend([0; 16]);
     bytes
 }
@@ -665,16 +679,17 @@ fn is_request(id: &str) -> bool {
     id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+// The magic number `NIXE` of the export format.
 const EXPORT: u64 = 0x4558_494e;
-/// Begins the lines that are for flock.
+/// Prefix of the output lines that are meant for flock.
 const MARK: &str = "flock:";
-/// The derivation of a package, and the paths of those of its outputs that are installed.
+/// Nix function that returns a package's derivation and the paths of the outputs to install.
 const PATHS: &str = "p: if (p.type or null) == \"derivation\" then builtins.concatStringsSep \" \" ([ p.drvPath ] ++ \
                      builtins.map (o: p.${o}.outPath) (p.meta.outputsToInstall or [ p.outputName ])) else throw \"it is \
                      not a package\"";
-/// The longest derivation and the longest list of paths, in bytes.
+/// Limit on a derivation and on a list of paths, in bytes.
 const MAX_DERIVATION: usize = 16 << 20;
-/// What a build leaves free of the disk, in KiB.
+/// Free disk space in KiB below which a build is ended.
 const MIN_FREE_KIB: u64 = 1 << 20;
 const DISK_LOOK: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(200);

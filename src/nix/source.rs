@@ -1,4 +1,4 @@
-//! The package set's content in the store: what the pin says, and nothing else.
+//! Provides the content of the package set in the store. It is exactly the pinned content.
 
 use tokio_util::sync::CancellationToken;
 
@@ -13,11 +13,11 @@ use crate::id::AgentId;
 use crate::sandbox::exec::Exec;
 
 impl Store {
-    /// Pins the configured flake to what it is now, or to a revision of it, and records that. Returns the pin.
+    /// Pins the configured flake to its current content, or to a revision, and records the pin. Returns the pin.
     ///
     /// # Errors
     ///
-    /// As [`NixError`] says; the pin is then what it was.
+    /// Returns the error of the step that failed. The recorded pin is then unchanged.
     pub async fn pin(
         &self,
         rev: Option<&str>,
@@ -48,11 +48,11 @@ impl Store {
         Ok(pin)
     }
 
-    /// Starts a build container of the running store and looks whether it holds.
+    /// Starts a build container and checks its confinement.
     ///
     /// # Errors
     ///
-    /// [`NixError::NotConfined`] where something is open that must be closed, else as [`NixError`] says.
+    /// Returns [`NixError::NotConfined`] if the container has something open that must be closed.
     pub async fn probe_builds(&self) -> Result<(), NixError> {
         let container = {
             let _writing = self.writing.lock().await;
@@ -65,8 +65,11 @@ impl Store {
         probed.and(finished)
     }
 
-    /// The pin of the configured flake, if it has one; a folder's content is compared with it. A folder that has
-    /// none is pinned now.
+    /// Returns the pin of the configured flake, or `None` if it has none. A folder without a pin is pinned now.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NixError::Changed`] if the content of a pinned folder has changed.
     pub(super) async fn pinned(&self, flake: &Flake) -> Result<Option<Pin>, NixError> {
         let (home, flake) = (self.home.clone(), flake.clone());
         blocking(move || {
@@ -81,8 +84,8 @@ impl Store {
         .await
     }
 
-    /// The content of the package set in the store, brought there if it is not; a flake that has to be fetched and
-    /// has no pin is pinned.
+    /// Returns the pin and the path of the package set in the store, bringing the content there if it is missing. A
+    /// remote flake without a pin is pinned now.
     pub(super) async fn source(
         &self,
         work: &Realisation<'_>,
@@ -110,7 +113,7 @@ impl Store {
         match flake {
             Flake::Folder(folder) => {
                 let found = self.carry(work.daemon(), folder.clone(), &root).await?;
-                // Changed since its hash was looked at.
+                // The folder has changed since its hash was computed.
                 if found != source {
                     return Err(NixError::Changed { flake: flake.reference() });
                 }
@@ -122,7 +125,7 @@ impl Store {
         Ok((pin, source))
     }
 
-    /// Copies a flake of this machine into the store, kept there by `root`.
+    /// Copies a flake's folder of this machine into the store and protects it from collection with a link at `root`.
     async fn carry(
         &self,
         container: &str,
@@ -145,7 +148,7 @@ impl Store {
     }
 }
 
-/// Who asks where no agent does; the name is for the log.
+/// Returns the name for the log if no agent has made the request.
 fn owner() -> Result<AgentId, NixError> {
     "owner".parse().map_err(|_| NixError::Lost { reason: "no name for it".to_owned() })
 }

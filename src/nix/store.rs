@@ -1,7 +1,7 @@
-//! The store's container: the only writer of the volume. It has no network and runs no build and nothing that an
-//! agent chose: what is new comes from throw-away containers, and is checked before it is taken over. Nothing in
-//! it listens: Nix is run by the engine's exec, so there is no daemon socket that a sandbox could reach through
-//! the volume it shares.
+//! The store's container, which is the only writer of the volume. It has no network and runs no build and nothing that
+//! an agent chose. New paths come from throw-away containers and are checked before they are taken over. Nothing
+//! listens in it: Nix is run by the engine's exec, so there is no daemon socket that a sandbox could reach through the
+//! shared volume.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::sandbox::exec::{self, Exec};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::{End, Outcome, SandboxError, inspect, names, owned, volumes};
 
-/// Where the profiles of agents are.
+/// Folder of the agents' profiles.
 pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
-/// Where builds write, a folder each, in the store's container.
+/// Folder of the builds in the store's container, with one subfolder per build.
 pub(super) const BUILDS: &str = "/build";
-/// What keeps the parts of an unfinished request from being collected.
+/// Folder of the links that keep parts of an unfinished request from being collected.
 pub(super) const ROOTS: &str = "/nix/var/nix/gcroots/flock";
 
 /// The Nix store of one home.
@@ -38,29 +38,28 @@ pub struct Store {
     pub(super) home: Home,
     pub(super) config: ConfigSource,
     pub(super) engine: Arc<Engine>,
-    /// Held while the container is made, and by whoever writes a profile.
+    /// Held while the container is created and while a profile is changed.
     pub(super) writing: tokio::sync::Mutex<()>,
-    /// How many requests are evaluated and built at once.
+    /// Limits the requests that are evaluated and built at once.
     pub(super) building: tokio::sync::Semaphore,
-    /// Where packages that are built already come from.
+    /// The binary cache for packages that are already built.
     pub(super) cache: Substituter,
-    /// How what is fetched for packages gets out.
+    /// The way to the internet for fetching packages.
     pub(super) dial: Arc<dyn Dial>,
 }
 
-/// How the store is, from one look.
+/// The state of the store at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Its container's name.
+    /// The container's name.
     pub container: String,
-    /// As in `running`, `exited` or `absent`.
+    /// The container's state, for example `running`, `exited` or `absent`.
     pub state: String,
-    /// The volume's name.
     pub volume: String,
 }
 
 impl Store {
-    /// Touches nothing yet.
+    /// Creates the value without calling the engine.
     #[must_use]
     pub fn new(home: Home, config: ConfigSource, engine: Arc<Engine>) -> Self {
         Self {
@@ -74,41 +73,36 @@ impl Store {
         }
     }
 
-    /// The same, with another cache of packages than that of nixpkgs.
+    /// Replaces the binary cache, which is that of nixpkgs by default.
     #[must_use]
     pub fn with_cache(self, cache: Substituter) -> Self {
         Self { cache, ..self }
     }
 
-    /// The same, with another way out for what is fetched than this machine's own network.
+    /// Replaces the way to the internet, which is this machine's own network by default.
     #[must_use]
     pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
         Self { dial, ..self }
     }
 
-    /// Makes the container if it is not there, starts it if it does not run, and makes the store on a new
-    /// volume.
+    /// Makes sure that the container exists and runs, and initialises the store on a new volume.
     ///
     /// # Errors
     ///
-    /// As [`NixError`] says.
+    /// Fails if the engine or the image is missing, or if the store cannot be initialised.
     pub async fn ensure(&self) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
         self.sweep(&container).await?;
         let configured = (self.config)().nix_flake.clone();
-        // A folder that can't be pinned is said by whoever wants a package of it.
+        // If the folder cannot be pinned, the request for a package of it reports the error.
         if let Err(error) = super::pin::adopt(&self.home, configured.as_deref()) {
             tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");
         }
         Ok(())
     }
 
-    /// How it is.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::call`].
+    /// Returns the current state of the store.
     pub async fn state(&self) -> Result<State, SandboxError> {
         let container = names::store(&self.home);
         let found = owned::list(&self.engine, &self.home).await?;
@@ -117,11 +111,12 @@ impl Store {
         Ok(State { container, state: state.unwrap_or_else(|| "absent".to_owned()), volume })
     }
 
-    /// Removes the container and the volume with all packages.
+    /// Removes the container and the volumes with all packages.
     ///
     /// # Errors
     ///
-    /// As [`Engine::call`]; a volume of this name that is not this home's is left alone.
+    /// Returns [`SandboxError::Foreign`] for a container or a volume of this name that belongs to another home or to
+    /// nobody. It is left alone.
     pub async fn remove(&self) -> Result<(), NixError> {
         let _writing = self.writing.lock().await;
         let name = names::store(&self.home);
@@ -150,20 +145,20 @@ impl Store {
         Ok(volumes::remove(&self.engine, volume).await?)
     }
 
-    /// The id of the store's image.
+    /// Returns the id of the store's image.
     pub(super) async fn image(&self) -> Result<String, NixError> {
         let reference = image::reference(&self.home, &(self.config)(), Recipe::Store);
         let found = image::id(&self.engine, &reference).await?;
         Ok(found.ok_or(SandboxError::NoImage { image: reference })?)
     }
 
-    /// Where the engine keeps the two volumes.
+    /// Returns the paths of the two volumes on the engine's machine.
     pub(super) async fn volumes(&self) -> Result<Volumes, NixError> {
         let client = self.engine.client()?;
         let place = async |volume: String| {
             let what = format!("look at the volume {volume}");
             let found = self.engine.call(&what, engine::QUICK, client.inspect_volume(&volume)).await?;
-            // They become options of a mount, where these mean something.
+            // The paths become options of an overlay mount, in which these characters have a meaning.
             let place = found.mountpoint;
             if place.contains([',', ':', '\\']) || !place.starts_with('/') {
                 let source = "it is in a folder that can't be the lower part of an overlay".into();
@@ -176,7 +171,7 @@ impl Store {
         Ok(Volumes { store, builds })
     }
 
-    /// Runs a script in the running container as its root, to its end; gives what it printed.
+    /// Runs a script as root in the running container, waits for its end and returns its output.
     pub(super) async fn script(
         &self,
         container: &str,
@@ -190,7 +185,7 @@ impl Store {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Runs a command in the running container as its root. `what` completes "nix failed to …".
+    /// Runs a command as root in the running container. `what` completes "nix failed to …".
     pub(super) async fn command(
         &self,
         container: &str,
@@ -222,7 +217,7 @@ impl Store {
         }
     }
 
-    /// The id of the container, which runs when this returns. Called by whoever holds `writing`.
+    /// Returns the id of the container, after creating and starting it if necessary. The caller must hold `writing`.
     pub(super) async fn running(&self) -> Result<String, NixError> {
         let name = names::store(&self.home);
         let config = (self.config)();
@@ -257,12 +252,17 @@ impl Store {
         };
         let what = format!("start {name}");
         self.engine.call(&what, engine::SLOW, client.start_container(&id, None)).await?;
+        // Initialising an existing store again changes nothing, so it is done after each start.
         let seed = Exec { command: shell(SEED), timeout: Duration::from_secs(120), ..Exec::default() };
         self.command(&id, "make the store", seed, &CancellationToken::new(), &|_| {}).await?;
         Ok(id)
     }
 
-    /// Id, specification and state of the container, if there is one and it is this home's.
+    /// Returns id, specification hash and state of the container, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SandboxError::Foreign`] if the container belongs to another home or to nobody.
     async fn own_container(
         &self,
         name: &str,
@@ -281,7 +281,8 @@ impl Store {
         }
     }
 
-    /// Root, since it owns the store, but with no more than what files need; no network, and nothing of the host.
+    /// Returns the specification of the container. It runs as root, because root owns the store, but only with the
+    /// capabilities that file operations need. It has no network and nothing of the host.
     fn body(&self, image: &str) -> ContainerCreateBody {
         let owner = HashMap::from([(names::LABEL_HOME.to_owned(), names::owner(&self.home))]);
         let volume = |target: &str, source: String, no_copy: bool| Mount {
@@ -297,7 +298,7 @@ impl Store {
             ..Mount::default()
         };
         let mounts = vec![
-            // An image that has a store of its own fills a new volume with it.
+            // An image with a store of its own fills a new volume with it.
             volume("/nix", names::store_volume(&self.home), false),
             volume(BUILDS, names::build_volume(&self.home), true),
         ];
@@ -334,9 +335,10 @@ impl Store {
     }
 }
 
-/// The hash of what the container is made from.
+/// Returns the hash of the container's specification.
 fn hash(body: &ContainerCreateBody) -> String {
-    // The engine's tables have no order of their own, and a value of this build keeps what it is given.
+    // The maps have no fixed order, and this build of serde_json keeps the order it is given. Sort them, so that the
+    // hash is stable.
     let mut value = serde_json::to_value(body).unwrap_or_default();
     value.sort_all_objects();
     let text = value.to_string();
@@ -347,7 +349,7 @@ pub(super) fn shell(script: &str) -> Vec<String> {
     vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()]
 }
 
-/// The end of an output: the last lines, for an error.
+/// Returns the last lines of an output, for an error message.
 pub(super) fn tail(outcome: &Outcome) -> String {
     let end = if outcome.output.tail.is_empty() { &outcome.output.head } else { &outcome.output.tail };
     let text = String::from_utf8_lossy(end);
@@ -364,14 +366,15 @@ pub(super) fn tail(outcome: &Outcome) -> String {
 
 const KEEP: usize = 256 << 10;
 
-/// Requests that are evaluated and built at once; the others wait.
+/// Limit on requests that are evaluated and built at once. The others wait.
 const MAX_BUILDS: usize = 2;
 
-/// The memory of the store's container, in bytes.
+/// Memory limit of the store's container in bytes.
 const MEMORY: i64 = 2 << 30;
 
-/// Settings for every Nix from 2.4 on. Nix's own sandbox needs a user namespace, which the containers refuse: the
-/// container is the wall. What is not named by a flake can't be reached, and nothing is built to be evaluated.
+/// Settings for every version of Nix from 2.4 on. Nix's own sandbox is off, because it needs a user namespace, which
+/// the containers refuse. The container confines a build instead. A flake can reach only inputs that it names, and
+/// nothing is built during an evaluation.
 pub(super) const NIX_CONFIG: &str = "\
 experimental-features = nix-command flakes
 build-users-group =
@@ -383,16 +386,16 @@ allow-import-from-derivation = false
 require-sigs = true
 warn-dirty = false";
 
-/// The store's container fetches nothing and builds nothing. What is kept are profiles and requests that are
-/// underway: the derivations of those with all that was made of them.
+/// Additional settings of the store's container, which fetches and builds nothing. Garbage collection keeps profiles
+/// and requests in progress: the derivations of a request with all of their outputs.
 const DAEMON_CONFIG: &str = "\
 substituters =
 max-jobs = 0
 keep-derivations = false
 keep-outputs = true";
 
-/// Waits, and reaps.
+/// The container's main command. It waits and reaps children.
 const WAIT: &str = "while :; do sleep 3600 & wait $!; done";
 
-/// What an interrupted collection left is removed, too.
+/// Initialises the store. It also removes what an interrupted collection left.
 const SEED: &str = "set -e; rm -rf /nix/var/nix/gc-socket /tmp/flake.*; mkdir -p /nix/store /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots/flock /nix/var/flock; nix-store --init";

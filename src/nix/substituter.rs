@@ -1,16 +1,16 @@
-//! Where packages that somebody built already are fetched from, and whose signature makes them believed.
+//! The binary cache from which packages are fetched that are already built, and the key that signs them.
 
 /// A binary cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Substituter {
-    /// Its address.
+    /// The cache's URL.
     pub url: String,
-    /// The public key of its signatures, as in `cache.nixos.org-1:…`.
+    /// The public key of its signatures, for example `cache.nixos.org-1:…`.
     pub key: String,
 }
 
 impl Default for Substituter {
-    /// The cache of nixpkgs.
+    /// Returns the cache of nixpkgs.
     fn default() -> Self {
         Self {
             url: "https://cache.nixos.org".to_owned(),
@@ -20,13 +20,13 @@ impl Default for Substituter {
 }
 
 impl Substituter {
-    /// The setting that says whose signatures count.
+    /// Returns the setting with the trusted key.
     pub(super) fn keys(&self) -> String {
         format!("trusted-public-keys = {}", self.key)
     }
 
-    /// Settings of Nix where it fetches. Each is written out: Nix gives up most of them by itself where it sees
-    /// no network interface, and here the network is a proxy.
+    /// Returns Nix's settings for fetching. All are written out, because Nix disables most of them when it sees no
+    /// network interface, and here the network is a proxy.
     pub(super) fn settings(&self) -> String {
         format!(
             "{}\nsubstituters = {}\nsubstitute = true\ntarball-ttl = 3600\ndownload-attempts = 2\nconnect-timeout = \

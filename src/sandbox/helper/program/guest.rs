@@ -1,5 +1,5 @@
-//! Programs that the engine starts beside the helper, with streams of their own. They are no children of the helper's,
-//! but carry a mark that it gave them, and so does all that they start.
+//! Programs that the engine starts beside the helper, with standard streams of their own. They are not children of the
+//! helper, but they carry a mark that it gave them, and so does every process they start.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,44 +13,44 @@ use crate::message::{MAX_GUESTS, Refusal, Reply};
 use crate::sweep::{self, Process};
 use crate::sys::{self, Pid};
 
-/// How long a guest has to end by itself.
+/// Time for a guest to end by itself after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long it may take from its start to its mark.
+/// Time from the start of a guest until it carries its mark.
 const COMING: Duration = Duration::from_secs(2);
-/// How often is looked whether it has: its end is told to another process.
+/// Polling interval for the end of a guest. The kernel reports its end to another process than the helper.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Those that were admitted, and who asks to be.
+/// The admitted guests, and the requests for admission.
 #[derive(Default)]
 pub struct Guests {
     all: Vec<Guest>,
-    /// Requests that wait until those have gone that are being ended.
+    /// Requests that wait until all guests that are being ended are gone.
     asking: Vec<u32>,
 }
 
 struct Guest {
     mark: u64,
     phase: Phase,
-    /// Who waits for its end.
+    /// Requests that wait for its end.
     waiters: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// It may run, or is about to.
+    /// The guest may run or is about to be started.
     Here,
-    /// It has ended by itself; what it left stays.
+    /// The guest has ended by itself. Its remaining processes stay.
     Left,
-    /// It has to go and was not seen yet: it may have been started, and not have its mark.
+    /// The guest has to end but has not been seen yet. It may have been started and not carry its mark yet.
     Expected { until: Instant },
-    /// Its first process was asked to end.
+    /// The guest's first process was asked to end.
     Asked { first: Pid, until: Instant },
-    /// All of it has to go.
+    /// All processes of the guest have to be killed.
     Doomed,
 }
 
 impl Guests {
-    /// Somebody asks for a mark.
+    /// Queues a request for a mark. Returns a refusal if too many are queued.
     pub fn ask(&mut self, request: u32) -> Option<Reply> {
         if self.asking.len() >= MAX_GUESTS {
             return Some(full(request));
@@ -59,7 +59,8 @@ impl Guests {
         None
     }
 
-    /// Gives those who asked their marks, each lower than `last`, once nobody is being ended: what he holds, others need.
+    /// Gives a mark lower than `last` to each queued request. Waits until no guest is being ended, because it may still
+    /// hold what the new ones need.
     pub fn admit(&mut self, last: &mut u64) -> Vec<Reply> {
         if self.asking.is_empty() || !self.all.iter().all(|guest| guest.stays()) {
             return Vec::new();
@@ -78,7 +79,7 @@ impl Guests {
         replies
     }
 
-    /// This one has ended by itself, or is asked to end, for which `request` then waits.
+    /// Records that a guest has ended by itself, or asks it to end. In the second case `request` waits for its end.
     pub fn dismiss(&mut self, request: u32, mark: u64, end: bool) -> Option<Reply> {
         if let Some(guest) = self.all.iter_mut().find(|guest| guest.mark == mark) {
             if end {
@@ -86,6 +87,7 @@ impl Guests {
                 guest.ask();
                 return None;
             }
+            // A guest that is being ended must not become one that may stay.
             if guest.phase == Phase::Here {
                 guest.phase = Phase::Left;
             }
@@ -93,7 +95,7 @@ impl Guests {
         Some(Reply::Dismissed { request, survivors: 0 })
     }
 
-    /// All have to go that have not ended by themselves, and at once. Nobody waits any more.
+    /// Dooms all guests that have not ended by themselves. All waiting requests are dropped.
     pub fn end_all(&mut self) {
         self.asking.clear();
         for guest in &mut self.all {
@@ -104,10 +106,11 @@ impl Guests {
         }
     }
 
-    /// Goes on with those that were asked to end.
+    /// Advances the guests that were asked to end.
     pub fn step(&mut self, now: Instant) {
         for guest in &mut self.all {
             match guest.phase {
+                // A first process without the mark is gone, or its number belongs to another process now.
                 Phase::Asked { first, until } if until <= now || sys::mark_of(first) != Some(guest.mark) => {
                     guest.phase = Phase::Doomed;
                 }
@@ -118,28 +121,29 @@ impl Guests {
         }
     }
 
-    /// When there is something to look at.
+    /// Returns the time of the next check, or `None` if no guest has to be watched.
     pub fn next(&self) -> Option<Instant> {
         let waits = |guest: &Guest| matches!(guest.phase, Phase::Asked { .. } | Phase::Expected { .. });
         self.all.iter().any(waits).then(|| Instant::now() + LOOK)
     }
 
-    /// Whether some have to go.
+    /// Returns `true` if a guest has to be killed.
     pub fn are_dying(&self) -> bool {
         self.all.iter().any(|guest| guest.phase == Phase::Doomed)
     }
 
-    /// Whether nobody is here who is to end.
+    /// Returns `true` if no guest is left except those that ended by themselves.
     pub fn are_gone(&self) -> bool {
         self.all.iter().all(|guest| guest.phase == Phase::Left)
     }
 
-    /// The marks of those that stay.
+    /// Returns the marks of the guests that stay.
     pub fn living(&self) -> impl Iterator<Item = u64> {
         self.all.iter().filter(|guest| guest.phase != Phase::Doomed).map(|guest| guest.mark)
     }
 
-    /// Those that had to go have gone, but for `survivors`. Gives the answers to who waited for it.
+    /// Removes the doomed guests, of which `survivors` processes could not be killed. Returns the replies to the
+    /// requests that wait for their end.
     pub fn finish(&mut self, survivors: u32) -> Vec<Reply> {
         let mut waiters = Vec::new();
         self.all.retain_mut(|guest| {
@@ -152,7 +156,7 @@ impl Guests {
         waiters.into_iter().map(|request| Reply::Dismissed { request, survivors }).collect()
     }
 
-    /// Forgets those that have left nothing.
+    /// Forgets the guests that ended by themselves and left no process.
     fn forget(&mut self) {
         if self.all.iter().any(|guest| guest.phase == Phase::Left) {
             let marks: HashSet<u64> = sweep::processes().keys().filter_map(|pid| sys::mark_of(*pid)).collect();
@@ -179,7 +183,8 @@ impl Guest {
         self.look();
     }
 
-    /// Looks for what carries its mark, and asks the program itself to end: the one whose parent is outside.
+    /// Looks for processes with the guest's mark and asks the program itself to end. The program is the one whose
+    /// parent is outside the container.
     fn look(&mut self) {
         let there = sweep::processes();
         let carries = |(pid, process): &(&Pid, &Process)| {
@@ -187,6 +192,7 @@ impl Guest {
         };
         let own: Vec<(&Pid, &Process)> = there.iter().filter(carries).collect();
         let Some((first, _)) = own.iter().find(|(_, process)| process.parent == 0) else {
+            // Only processes that the program started are left. None of them is asked.
             if !own.is_empty() {
                 self.phase = Phase::Doomed;
             }
@@ -199,7 +205,7 @@ impl Guest {
     }
 }
 
-/// Becomes the program that is named after a mark, with that mark.
+/// Replaces this process with the named program, which then carries the mark.
 pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let mark = arguments.next().and_then(|word| word.to_str()?.parse().ok());
     let (Some(mark), Some(program)) = (mark, arguments.next()) else {
@@ -207,7 +213,7 @@ pub fn run(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     sys::set_mark(mark);
-    // Gemini CLI ends without a word about what its pipe has not taken yet.
+    // Gemini CLI loses output that its pipe has not accepted when it exits.
     sys::widen(1);
     let error = Command::new(&program).args(arguments).exec();
     eprintln!("{}: {}", program.display(), job::reason(&error));

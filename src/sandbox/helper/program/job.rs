@@ -1,4 +1,4 @@
-//! A command that was started: its process, its pipes, its output, and how far its end has come.
+//! A started command: its process, its pipes, its output and the progress of its end.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,47 +10,49 @@ use crate::kept::Output;
 use crate::message::{Ended, HowEnded, JobState, LISTED_COMMAND, MAX_KEEP, MAX_WRITE, Start};
 use crate::sys::{self, Exit, Pid};
 
-/// Input that a background job has not taken yet.
+/// Limit on the input that a background job has not read yet, in bytes.
 const MAX_UNREAD: usize = 2 * MAX_WRITE;
 
 pub struct Job {
     pub id: u32,
     pub pid: Pid,
     pub background: bool,
-    /// The mark of everything it starts.
+    /// The mark of every process it starts.
     pub mark: u64,
     pub phase: Phase,
     pub deadline: Option<Instant>,
-    /// Who waits for its end. A background job may have several, a foreground one whose client is gone none.
+    /// Requests that wait for its end. A background job may have several. A foreground job has none after its client is
+    /// gone.
     pub waiters: Vec<u32>,
     pub output: Output,
-    /// How much of the output the last poll has seen.
+    /// The number of output bytes that the last poll has seen.
     pub polled: u64,
     pipe: Option<File>,
     input: Option<File>,
     unread: Vec<u8>,
     started: Instant,
-    /// Why it was killed, if it was.
+    /// The reason why it was killed, if it was.
     killed: Option<HowEnded>,
     command: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its main process runs and may.
+    /// The main process runs and may go on.
     Running,
-    /// All that it started has to go; the main process may be reaped already.
+    /// Every process that it started has to be killed. The main process may be reaped already.
     Dying { main: Option<HowEnded> },
-    /// Nothing of it is left.
+    /// No process of it is left.
     Ended(Ended),
 }
 
 impl Job {
-    /// Starts it. `null` is what reads as empty.
+    /// Starts a command. `null` is a file that reads as empty.
     pub fn start(id: u32, start: &Start, mark: u64, null: &File) -> Result<Self, String> {
         let text =
             |bytes: &[u8], what: &str| CString::new(bytes).map_err(|_| format!("{what} holds a zero byte"));
         let folder_name = String::from_utf8_lossy(&start.workdir).into_owned();
+        // Opened before the start, so that a missing folder is reported as such and not as a failed start.
         let folder = sys::open_folder(&text(&start.workdir, "the working folder's name")?)
             .map_err(|error| format!("can't enter the folder {folder_name:?}: {}", reason(&error)))?;
         let env: Vec<CString> =
@@ -66,6 +68,7 @@ impl Job {
             Ok((sys::pipe()?, input))
         };
         let ((reader, writer), input) = pipes().map_err(|error| format!("no pipe: {}", reason(&error)))?;
+        // A child inherits the limit of this process, so the mark is set right before the start.
         sys::set_mark(mark);
         let started = Instant::now();
         let pid = sys::spawn(&sys::Spawn {
@@ -102,22 +105,23 @@ impl Job {
         })
     }
 
-    /// Kills its main process's group and leaves the rest to the sweep. `why` counts if it still ran.
+    /// Kills the process group of the main process and leaves all others to the sweep. `why` is recorded if the main
+    /// process still ran.
     pub fn kill(&mut self, why: HowEnded) {
         if self.phase == Phase::Running {
             self.killed = Some(why);
-            // The main process is not reaped yet, so the group's id is still its own.
+            // The main process is not reaped yet, so the group's id cannot belong to another process.
             let _ = sys::signal(-self.pid, sys::SIGKILL);
             self.phase = Phase::Dying { main: None };
         }
     }
 
-    /// Its main process has ended, and is about to be reaped by the caller.
+    /// Kills the group of a main process that has ended and that the caller is about to reap.
     pub fn main_ended(&mut self) {
         let _ = sys::signal(-self.pid, sys::SIGKILL);
     }
 
-    /// Its main process was reaped.
+    /// Records that the main process was reaped.
     pub fn main_reaped(&mut self, exit: Exit) {
         let main = match exit {
             Exit::Code(code) => HowEnded::Exited(code),
@@ -126,10 +130,10 @@ impl Job {
         self.phase = Phase::Dying { main: Some(self.killed.unwrap_or(main)) };
     }
 
-    /// Nothing of it is left but `survivors` that can't be killed.
+    /// Records that no process is left except `survivors` that cannot be killed.
     pub fn finish(&mut self, survivors: u32) {
         let Phase::Dying { main } = self.phase else { return };
-        // A pipe holds 64 KiB, 1 MiB at the very most; whoever goes on writing is not of this job.
+        // A pipe holds 64 KiB, and 1 MiB at most. If there is more, a process that is not of this job writes to it.
         for _ in 0..16 {
             if !self.read(&mut [0; 65536]) {
                 break;
@@ -146,12 +150,12 @@ impl Job {
         self.pipe.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Where its input goes, if there is some that waits.
+    /// Returns the descriptor for its input if some input waits to be written.
     pub fn input_fd(&self) -> Option<i32> {
         self.input.as_ref().filter(|_| !self.unread.is_empty()).map(AsRawFd::as_raw_fd)
     }
 
-    /// Takes in one piece of output; false when there is none for now.
+    /// Reads one chunk of output. Returns `false` if there is none for now.
     pub fn read(&mut self, buffer: &mut [u8]) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         match pipe.read(buffer) {
@@ -167,7 +171,7 @@ impl Job {
         }
     }
 
-    /// Queues input for it.
+    /// Queues input for the job.
     pub fn write(&mut self, data: &[u8]) -> Result<(), String> {
         if self.phase != Phase::Running || self.input.is_none() {
             return Err(format!("job {} reads no more input", self.id));
@@ -180,7 +184,7 @@ impl Job {
         if self.input.is_none() { Err(format!("job {} has closed its input", self.id)) } else { Ok(()) }
     }
 
-    /// Gives it as much of its input as it takes.
+    /// Writes as much of the queued input as the job's pipe accepts.
     pub fn feed(&mut self) {
         while let (Some(input), false) = (&mut self.input, self.unread.is_empty()) {
             match input.write(&self.unread) {
@@ -204,7 +208,7 @@ impl Job {
     }
 }
 
-/// The system's own words, without the number that std appends.
+/// Returns the system's message without the number that the standard library appends.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()

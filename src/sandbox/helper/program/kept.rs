@@ -1,4 +1,5 @@
-//! What is kept of a job's output: the first half, and a ring of the last half. The rest is counted.
+//! The kept part of a job's output: the first half, and a ring buffer with the last half. The bytes in between are only
+//! counted.
 
 use super::message::Kept;
 
@@ -6,7 +7,7 @@ use super::message::Kept;
 pub struct Output {
     head: Vec<u8>,
     ring: Vec<u8>,
-    /// Where the ring's oldest byte is, once it is full.
+    /// Index of the oldest byte in the ring once it is full.
     oldest: usize,
     total: u64,
     half: usize,
@@ -25,6 +26,7 @@ impl Output {
         self.total += bytes.len() as u64;
         let (first, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
         self.head.extend_from_slice(first);
+        // The new bytes alone fill the ring.
         if rest.len() >= self.half {
             self.ring.clear();
             self.ring.extend_from_slice(&rest[rest.len() - self.half..]);
@@ -41,12 +43,13 @@ impl Output {
         }
     }
 
-    /// All that is kept.
+    /// Returns everything that is kept.
     pub fn all(&self) -> Kept {
         self.since(0)
     }
 
-    /// What is kept of all that came after the first `from` bytes. Where nothing is missing, `head` has all.
+    /// Returns the kept part of the output after the first `from` bytes. If no byte is missing in between, all of it is
+    /// in `head`.
     pub fn since(&self, from: u64) -> Kept {
         let from = from.min(self.total);
         let mut head = self.head.get(from as usize..).unwrap_or_default().to_vec();

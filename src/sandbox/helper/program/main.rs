@@ -1,7 +1,8 @@
-//! The helper inside a sandbox: the container's main process, told by frames what to start.
+//! The helper inside a sandbox. It is the container's main process and starts commands as the frames from flock tell
+//! it.
 //!
-//! Compiled by build.rs on its own, for the sandbox, with nothing but std and static. It trusts the frames
-//! of its connection, and nothing that shares its container.
+//! build.rs compiles it separately for the sandbox, statically and with nothing but the standard library. It trusts the
+//! frames of its connection, and nothing else in its container.
 
 #[path = "../codec.rs"]
 mod codec;
@@ -22,6 +23,7 @@ mod sys;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before anything else runs, so that every process in the container inherits the filter.
     confine::confine();
     match std::env::args_os().nth(1) {
         Some(word) if word == "run" => return guest::run(std::env::args_os().skip(2)),

@@ -1,4 +1,4 @@
-//! The loop: frames in, jobs, frames out. One thread; every wait is the one `poll`.
+//! The main loop: it reads frames, runs jobs and writes frames. There is one thread, and it waits only in `poll`.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::File;
@@ -18,15 +18,17 @@ use crate::streams::{self, Streams};
 use crate::sweep::{Living, Sweep, Swept};
 use crate::sys::{self, Child, POLLIN, POLLOUT, PollFd};
 
-/// Answers that wait to be read. Above it, no more requests are taken in.
+/// Limit on queued answers in bytes. Above it no more requests are read.
 const MAX_QUEUED: usize = 4 << 20;
-/// Above it, nothing more is taken from streams: answers to requests must not wait behind much of them.
+/// Limit on queued answers in bytes above which nothing is read from streams, so that answers to requests do not wait
+/// behind much stream data.
 const MAX_QUEUED_FOR_STREAMS: usize = 256 << 10;
-/// A background job's end may have so many waiting for it.
+/// Limit on requests that wait for the end of one background job.
 const MAX_WAITERS: usize = 16;
 
 pub struct Server {
-    /// The two streams are not ours to close: closed descriptors 0 and 1 would be given away again.
+    /// The standard streams must not be closed, because the kernel would give their descriptors 0 and 1 to the next
+    /// file.
     input: ManuallyDrop<File>,
     output: ManuallyDrop<File>,
     signals: File,
@@ -39,7 +41,7 @@ pub struct Server {
     streams: Streams,
     last_id: u32,
     next_mark: u64,
-    /// All marks are below it.
+    /// All marks are below this value.
     unmarked: u64,
     sweep: Option<Sweep>,
     /// Set when flock or the engine wants this process to end.
@@ -52,7 +54,7 @@ impl Server {
         sys::set_nonblocking(1);
         // SAFETY: 0 and 1 are open for the life of the process, and are never closed.
         let standard = |fd| ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-        // "No limit" is the largest number, and must stay apart from every mark.
+        // "No limit" is the largest number and must differ from every mark.
         let unmarked = sys::mark().min(u64::MAX >> 2);
         Ok(Self {
             input: standard(0),
@@ -74,7 +76,7 @@ impl Server {
         })
     }
 
-    /// Serves until it is told to end, and then until no process is left that it has started.
+    /// Runs until the process is told to end and every process that it started is gone.
     pub fn run(&mut self) {
         while !(self.ending
             && self.sweep.is_none()
@@ -94,6 +96,7 @@ impl Server {
     }
 
     fn wait(&mut self) {
+        // A negative descriptor is ignored by `poll`. Requests are not read while too many answers are queued.
         let listen = !self.ending && self.queue.len() < MAX_QUEUED;
         let entry = |fd, events| PollFd { fd, events, revents: 0 };
         let mut fds = vec![
@@ -123,12 +126,13 @@ impl Server {
         let mut tell = Vec::new();
         self.streams.ready(&fds[streams..], &mut self.buffer, &mut tell);
         self.tell(tell);
+        // Requests come last, because they change the lists of jobs and streams to which the entries belong.
         if fds[1].revents != 0 {
             self.read_requests();
         }
     }
 
-    /// Milliseconds until something is due, rounded up; -1 for nothing.
+    /// Returns the milliseconds until the next timer, rounded up, or -1 if there is none.
     fn patience(&self) -> i32 {
         let deadlines = self.jobs.iter().filter(|job| job.phase == Phase::Running).filter_map(|j| j.deadline);
         let due = deadlines.chain(self.sweep.as_ref().map(Sweep::next)).chain(self.guests.next()).min();
@@ -149,6 +153,7 @@ impl Server {
 
     fn read_requests(&mut self) {
         match self.input.read(&mut self.buffer) {
+            // The end of the input means that the engine has closed it.
             Ok(0) => self.end(),
             Ok(count) => {
                 self.decoder.push(&self.buffer[..count]);
@@ -161,7 +166,7 @@ impl Server {
         }
     }
 
-    /// Frames that are unknown, or of another connection than the last, count for nothing.
+    /// Handles one frame. An unknown frame, or one of an earlier connection, is ignored.
     fn take(&mut self, frame: &frame::Frame) {
         match Request::decode(frame.kind, &frame.payload) {
             Some(Request::Hello { port, .. }) => self.begin(frame.nonce, port),
@@ -188,7 +193,8 @@ impl Server {
         }
     }
 
-    /// A new connection: nobody waits for the old one's commands and answers any more.
+    /// Begins a new connection. The old one's commands are killed and its answers dropped, because nobody waits for
+    /// them any more.
     fn begin(&mut self, nonce: Nonce, port: u16) {
         self.nonce = Some(nonce);
         self.queue = VecDeque::new();
@@ -210,6 +216,7 @@ impl Server {
             let what = if start.background { "background jobs" } else { "commands" };
             return self.refuse(start.request, Refusal::Failed, &format!("{most} {what} run already"));
         }
+        // Marks only go down, because an unprivileged process can lower this limit but not raise it.
         self.next_mark -= 1;
         match Job::start(self.last_id + 1, start, self.next_mark, &self.null) {
             Ok(job) => {
@@ -286,6 +293,7 @@ impl Server {
                 None => drop(sys::reap(pid)),
             }
         }
+        // Without any child left, no process of a dying job can be left either.
         if !left && !self.guests.are_dying() {
             self.finish_dying(0);
         }
@@ -330,7 +338,7 @@ impl Server {
         self.reply_all(gone);
     }
 
-    /// Tells those who wait, and forgets what nobody will ask about.
+    /// Answers the waiting requests of ended jobs and forgets the jobs that nobody can ask about any more.
     fn answer_ends(&mut self) {
         for index in 0..self.jobs.len() {
             let Phase::Ended(ended) = self.jobs[index].phase else { continue };
@@ -348,6 +356,7 @@ impl Server {
         }
         self.jobs.retain(|job| job.background || !is_over(job) || !job.waiters.is_empty());
         let ended = self.jobs.iter().filter(|job| job.background && is_over(job)).count();
+        // Of the ended background jobs the newest [`MAX_BACKGROUND`] are remembered.
         let mut forget = ended.saturating_sub(MAX_BACKGROUND);
         self.jobs.retain(|job| {
             let goes = forget > 0 && job.background && is_over(job);
@@ -385,7 +394,7 @@ impl Server {
                 Ok(count) => drop(self.queue.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Nobody reads. The next hello may come over a stream that is read again.
+                // Nobody reads the output. The next hello may come over a stream that is read again.
                 Err(_) => self.queue.clear(),
             }
         }

@@ -1,5 +1,5 @@
-//! Streams: connections of programs in the sandbox to a port on its loopback, carried to flock. Whoever
-//! connects is no one's friend: each has a window and no more, and one that does not read holds up nobody.
+//! Streams: connections of programs in the sandbox to a port on its loopback, carried to flock. The programs are not
+//! trusted. Each stream has a window, and one that does not read does not delay the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use crate::message::{MAX_DATA, MAX_STREAMS, Step, WINDOW};
 use crate::sys::{POLLIN, POLLOUT, PollFd};
 
-/// What is to be told to flock about a stream.
+/// A step of a stream to send to flock.
 pub type Tell = (u32, Step);
 
 #[derive(Default)]
@@ -21,23 +21,23 @@ pub struct Streams {
 
 struct Stream {
     socket: TcpStream,
-    /// From flock, and not taken by the program yet.
+    /// Bytes from flock that the program has not read yet.
     unsent: VecDeque<u8>,
-    /// Taken by the program, and flock does not know yet that there is room again.
+    /// Bytes that the program has read and for which flock has no credit yet.
     taken: usize,
-    /// Bytes that flock takes.
+    /// Bytes that flock still accepts.
     credit: usize,
-    /// The program sends no more.
+    /// `true` after the program has sent everything.
     read_ended: bool,
-    /// Flock sends no more.
+    /// `true` after flock has sent everything.
     write_ended: bool,
-    /// And the program knows.
+    /// `true` after the program was told that flock has sent everything.
     shut: bool,
 }
 
 impl Streams {
-    /// Ends all streams, and listens on `port` from now on, or not at all where it is 0. Says whether it
-    /// listens. A port that it has already is kept: no program can take it in between.
+    /// Ends all streams and listens on `port` from now on, or nowhere if it is 0. Returns `true` if it listens. A port
+    /// that is bound already stays bound, so that no program can take it in between.
     pub fn listen(&mut self, port: u16) -> bool {
         self.open.clear();
         if self.listener.as_ref().is_none_or(|(bound, _)| *bound != port) {
@@ -46,8 +46,8 @@ impl Streams {
         self.listener.is_some()
     }
 
-    /// What to wait for: the listener, then every stream in order. Without `room` for more to tell, only for
-    /// programs that take something.
+    /// Returns the `poll` entries of the listener and of every stream in order. Without `room` for more output, only
+    /// streams that can deliver data to a program are waited for.
     pub fn entries(&self, room: bool) -> Vec<PollFd> {
         let entry = |fd: Option<i32>, events| PollFd { fd: fd.unwrap_or(-1), events, revents: 0 };
         let accepts = room && self.open.len() < MAX_STREAMS;
@@ -57,13 +57,14 @@ impl Streams {
             let reads = room && stream.credit > 0 && !stream.read_ended;
             let writes = !stream.unsent.is_empty();
             let events = if reads { POLLIN } else { 0 } | if writes { POLLOUT } else { 0 };
-            // A hang-up is reported asked for or not: who waits for nothing must not be woken without end.
+            // `poll` reports a hang-up even if no event is asked for. A stream that waits for nothing must not wake the
+            // loop again and again.
             entries.push(entry((events != 0).then(|| stream.socket.as_raw_fd()), events));
         }
         entries
     }
 
-    /// Does what has become possible, as the filled [`Streams::entries`] say.
+    /// Handles the events that `poll` filled into [`Streams::entries`].
     pub fn ready(&mut self, entries: &[PollFd], buffer: &mut [u8], tell: &mut Vec<Tell>) {
         let Some((listener, entries)) = entries.split_first() else { return };
         let woken: Vec<u32> =
@@ -84,12 +85,13 @@ impl Streams {
         }
     }
 
-    /// A step of flock's. What it says of streams that are none counts for nothing.
+    /// Handles a step sent by flock. A step of an unknown stream is ignored.
     pub fn take(&mut self, id: u32, step: Step, tell: &mut Vec<Tell>) {
         let Some(stream) = self.open.get_mut(&id) else { return };
         match step {
             Step::Open => {}
             Step::Data(data) => {
+                // Bytes that were read but not credited still count for the window.
                 if stream.write_ended || stream.unsent.len() + stream.taken + data.len() > WINDOW {
                     tell.push((id, Step::Reset));
                 } else {
@@ -102,7 +104,7 @@ impl Streams {
                 stream.write_ended = true;
                 stream.feed(id, tell);
             }
-            // What flock has sent and ended is still the program's to read.
+            // The program may still read what flock sent before the end.
             Step::Reset if stream.write_ended => stream.read_ended = true,
             Step::Reset => drop(self.open.remove(&id)),
         }

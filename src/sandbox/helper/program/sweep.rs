@@ -1,7 +1,9 @@
-//! Finding and killing what dying jobs have left: whatever descends from the helper and is not a living
-//! job's. Sessions, groups, parents and environments can all be left behind by a process that wants to; that
-//! it descends from the helper, which is init or a subreaper, and the mark of its job can't. What the engine starts in
-//! a container comes from outside: it is a guest if it has a mark, else none of the helper's business.
+//! Finds and kills the processes that dying jobs have left: everything that descends from the helper and belongs to no
+//! living job.
+//!
+//! A process can change its session, group, parent and environment. It cannot change that it descends from the helper,
+//! which is init or a subreaper, nor that it carries the mark of its job. Processes that the engine starts in the
+//! container come from outside. One with a mark is a guest. One without a mark does not concern the helper.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,40 +11,41 @@ use std::time::{Duration, Instant};
 
 use crate::sys::{self, Pid};
 
-/// After this, as init, everything is killed in one call that no fork escapes.
+/// Time after which a helper that is init kills everything with a single call, which no fork can escape.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// After this, what is left can't be killed: it hangs in the kernel.
+/// Time after which the remaining processes cannot be killed, because they hang in the kernel.
 const GIVE_UP: Duration = Duration::from_secs(6);
 
-/// So many readings of the process table in a row have to find nothing.
+/// Number of consecutive readings of the process table that must find nothing.
 const SURE: u32 = 3;
 
-/// What stays: the main processes of living jobs, the marks of what they start, and those of guests.
+/// Everything that stays: the main processes of living jobs, the marks of the processes they start, and the marks of
+/// guests.
 pub struct Living {
     pub mains: HashSet<Pid>,
     pub marks: HashSet<u64>,
-    /// All marks that were ever given are below this.
+    /// All marks ever given are below this value.
     pub unmarked: u64,
-    /// Whether guests have to go: they are nobody's children in here.
+    /// `true` if guests have to be killed. They are not children of the helper.
     pub guests_go: bool,
 }
 
-/// A process as the table has it.
+/// A process in the process table.
 pub struct Process {
     pub parent: Pid,
-    /// It has ended and only waits to be reaped.
+    /// `true` if it has ended and only waits to be reaped.
     pub is_over: bool,
 }
 
-/// What a process descends from.
+/// The origin of a process.
 enum Origin {
-    /// A living job's main process.
+    /// It descends from a living job's main process.
     Job,
-    /// The helper, and no living job's.
+    /// It descends from the helper but from no living job.
     Helper,
-    /// Something that was started from outside.
+    /// It was started from outside the container.
     Outside,
-    /// That is not known.
+    /// Its origin is not known.
     Unknown,
 }
 
@@ -55,13 +58,13 @@ pub struct Sweep {
 }
 
 pub enum Swept {
-    /// Nothing is left.
+    /// No process is left.
     Clean,
-    /// Ask again at [`Sweep::next`], or when a child has ended.
+    /// Call again at [`Sweep::next`], or when a child has ended.
     Again,
-    /// So many can't be killed.
+    /// This many processes cannot be killed.
     Stuck(u32),
-    /// Everything was killed, living jobs too.
+    /// Everything was killed, living jobs included.
     KilledAll,
 }
 
@@ -71,13 +74,13 @@ impl Sweep {
         Self { since: now, next: now, pause, stopped: HashSet::new(), killed_all: false }
     }
 
-    /// When the next round is due.
+    /// Returns the time of the next round.
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// One round. Everything is stopped before anything is killed: a stopped process starts no other, and
-    /// those that are stopped use up the limit under which a fork bomb starts its next ones.
+    /// Runs one round. All processes are stopped before any is killed: a stopped process cannot start another one, and
+    /// the stopped processes use up the process limit, so that a fork bomb cannot start new ones.
     pub fn round(&mut self, living: &Living, now: Instant) -> Swept {
         if !living.guests_go && only_children(&living.mains) {
             return Swept::Clean;
@@ -89,7 +92,8 @@ impl Sweep {
         for _ in 0..8 {
             let left = leftovers(living);
             if left.is_empty() {
-                // A process that is started while the table is read, with a number that was passed already, is not in it.
+                // A process that starts while the table is read, with a number that was passed already, is missing in
+                // it.
                 empty += 1;
                 if empty == SURE {
                     return Swept::Clean;
@@ -102,6 +106,7 @@ impl Sweep {
                 return Swept::Stuck(u32::try_from(left.len()).unwrap_or(u32::MAX));
             }
             if late > PATIENCE && !self.killed_all && std::process::id() == 1 {
+                // As init, `kill(-1)` reaches every other process in the container at once.
                 self.killed_all = true;
                 let _ = sys::signal(-1, sys::SIGKILL);
                 return Swept::KilledAll;
@@ -122,8 +127,8 @@ impl Sweep {
     }
 }
 
-/// Whether the helper has no children but these: then nothing else descends from it but through them. Any
-/// doubt is a no.
+/// Returns `true` if the helper has no other children than these. Then every other descendant belongs to one of them.
+/// If in doubt the result is `false`.
 fn only_children(mains: &HashSet<Pid>) -> bool {
     let this = std::process::id();
     fs::read_to_string(format!("/proc/self/task/{this}/children")).is_ok_and(|list| {
@@ -131,7 +136,7 @@ fn only_children(mains: &HashSet<Pid>) -> bool {
     })
 }
 
-/// The living processes that descend from the helper or a guest and belong to none that stays.
+/// Returns the running processes that descend from the helper or a guest and belong to nothing that stays.
 fn leftovers(living: &Living) -> Vec<Pid> {
     let this = std::process::id() as Pid;
     let table = processes();
@@ -139,7 +144,7 @@ fn leftovers(living: &Living) -> Vec<Pid> {
     let goes = |pid: Pid, process: &Process| match origin(pid, process, &table, living) {
         Origin::Job | Origin::Unknown => false,
         Origin::Helper => !sys::mark_of(pid).is_some_and(stays),
-        // In the helper's container alone: elsewhere it may be another helper's.
+        // Only if the helper is init of its own container. Elsewhere the process may belong to another helper.
         Origin::Outside => {
             this == 1 && sys::mark_of(pid).is_some_and(|mark| mark < living.unmarked && !stays(mark))
         }
@@ -152,7 +157,7 @@ fn origin(pid: Pid, process: &Process, table: &HashMap<Pid, Process>, living: &L
     let this = std::process::id() as Pid;
     let (mut pid, mut parent) = (pid, process.parent);
     for _ in 0..=table.len() {
-        // Below a living job's main process.
+        // It is a main process or below one.
         if living.mains.contains(&pid) {
             return Origin::Job;
         }
@@ -164,16 +169,16 @@ fn origin(pid: Pid, process: &Process, table: &HashMap<Pid, Process>, living: &L
         }
         match table.get(&parent) {
             Some(above) => (pid, parent) = (parent, above.parent),
-            // Its parent has ended since it was read: init is the next one.
+            // The parent has ended since the table was read. Its children are handed to init.
             None if this == 1 => return Origin::Helper,
             None => return Origin::Unknown,
         }
     }
-    // The table is a blur of many instants: it may even hold a circle.
+    // The table is read over many instants, so it may even contain a cycle.
     Origin::Unknown
 }
 
-/// Every process.
+/// Returns all processes in `/proc`.
 pub fn processes() -> HashMap<Pid, Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     entries
@@ -181,7 +186,7 @@ pub fn processes() -> HashMap<Pid, Process> {
         .filter_map(|entry| {
             let pid: Pid = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read(entry.path().join("stat")).ok()?;
-            // The name is in parentheses, and may hold parentheses and anything else.
+            // The name is in parentheses and may itself contain parentheses and any other character.
             let name_end = stat.iter().rposition(|byte| *byte == b')')?;
             let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
             let mut fields = fields.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! The calls to Linux that std does not have, each behind a safe function.
+//! System calls that the standard library does not offer, each behind a safe function.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_short, c_uint, c_ulong, c_void};
 use std::fs::File;
@@ -30,8 +30,8 @@ const SPAWN_SETSIGDEF: c_short = 0x04;
 const SPAWN_SETSIGMASK: c_short = 0x08;
 const SPAWN_SETSID: c_short = 0x80;
 
-/// Larger than glibc's `posix_spawnattr_t` (336 bytes), `posix_spawn_file_actions_t` (80) and `sigset_t`
-/// (128) on every architecture.
+/// Memory for glibc's opaque types. It is larger than `posix_spawnattr_t` (336 bytes), `posix_spawn_file_actions_t`
+/// (80) and `sigset_t` (128) on every architecture.
 #[repr(C, align(16))]
 struct Opaque([u8; 1024]);
 
@@ -59,7 +59,7 @@ struct Limit {
     hard: u64,
 }
 
-/// The beginning of `siginfo_t` as `waitid` fills it.
+/// The beginning of `siginfo_t` as `waitid` fills it in.
 #[repr(C, align(8))]
 struct SigInfo {
     signo: c_int,
@@ -119,8 +119,8 @@ pub fn owned(fd: c_int) -> io::Result<OwnedFd> {
     check(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Makes this process unreadable for those that share its uid, free of core files, and the one to whom
-/// orphans go; takes inherited descriptors from its children.
+/// Protects this process: processes of the same user cannot read it, it writes no core file, and its children do not
+/// inherit its descriptors. It also becomes the parent of orphans (subreaper).
 pub fn settle() {
     // SAFETY: plain system calls on this process; a refused one leaves things as they were.
     unsafe {
@@ -128,12 +128,12 @@ pub fn settle() {
         prctl(PR_SET_CHILD_SUBREAPER, 1 as c_ulong, 0 as c_ulong, 0 as c_ulong, 0 as c_ulong);
         setrlimit(RLIMIT_CORE, &Limit::default());
         umask(0o022);
-        // close_range(3, max, CLOSE_RANGE_CLOEXEC), by number: older glibc has no function for it.
+        // close_range(3, max, CLOSE_RANGE_CLOEXEC), by number because older versions of glibc have no function for it.
         syscall(436, 3 as c_ulong, c_uint::MAX as c_ulong, 4 as c_ulong);
     }
 }
 
-/// Blocks SIGCHLD, SIGTERM and SIGINT; they are read from the file instead.
+/// Blocks SIGCHLD, SIGTERM and SIGINT and returns a file from which they are read instead.
 pub fn signals() -> io::Result<File> {
     let mut set = Opaque::zeroed();
     // SAFETY: `set` is large enough for a sigset_t.
@@ -147,10 +147,11 @@ pub fn signals() -> io::Result<File> {
     }
 }
 
-/// Whether a record read from [`signals`] asks this process to end. As init of a container it listens only to
-/// those outside, who have no pid in here: what it started shares its user and may send signals too.
+/// Returns `true` if a record read from [`signals`] asks this process to end. As init of a container it obeys only
+/// senders outside, which have no pid inside. Processes that it started share its user and may send signals, too.
 pub fn asks_to_end(record: &[u8]) -> bool {
     let number = |at: usize| -> Option<u32> {
+        // The fields `ssi_signo` and `ssi_pid` of `signalfd_siginfo`.
         record.get(at..)?.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes))
     };
     let (signal, sender) = (number(0), number(12));
@@ -162,7 +163,7 @@ pub fn signal(pid: Pid, signal: c_int) -> io::Result<()> {
     check(unsafe { kill(pid, signal) }).map(drop)
 }
 
-/// Waits for one of `fds`; interrupted counts as nothing.
+/// Waits for one of `fds`. If a signal interrupts the wait, no entry is ready.
 pub fn wait_for(fds: &mut [PollFd], timeout_ms: c_int) {
     // SAFETY: the pointer and the count are those of the slice.
     if unsafe { poll(fds.as_mut_ptr(), fds.len() as c_ulong, timeout_ms) } <= 0 {
@@ -171,11 +172,11 @@ pub fn wait_for(fds: &mut [PollFd], timeout_ms: c_int) {
 }
 
 pub enum Child {
-    /// This one has ended and is not reaped yet: its pid and its group's id are not given away.
+    /// This child has ended but is not reaped yet, so its pid and group id are not reused.
     Ended(Pid),
     /// There are children, and all of them run.
     Running,
-    /// There is no child at all.
+    /// There is no child.
     None,
 }
 
@@ -194,7 +195,7 @@ pub fn ended_child() -> Child {
     }
 }
 
-/// How a child ended.
+/// The way a child ended.
 #[derive(Clone, Copy, Debug)]
 pub enum Exit {
     Code(i32),
@@ -211,7 +212,7 @@ pub fn reap(pid: Pid) -> Exit {
     }
 }
 
-/// A pipe: what reads and what writes. Neither is inherited by a program that is started.
+/// Creates a pipe and returns its reading and writing ends. Started programs inherit neither.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     // SAFETY: `fds` has room for two, and both are ours on success.
@@ -221,7 +222,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-/// Makes a pipe as large as anybody may make one. What is none, or can't be, stays as it is.
+/// Makes a pipe as large as an unprivileged process may. Anything else, and a pipe that cannot grow, stays as it is.
 pub fn widen(fd: RawFd) {
     const F_SETPIPE_SZ: c_int = 1031;
     const LARGEST: c_int = 1 << 20;
@@ -239,15 +240,15 @@ pub fn set_nonblocking(fd: RawFd) {
     }
 }
 
-/// Opens a folder only to name it.
+/// Opens a folder only as a reference to it, without reading it.
 pub fn open_folder(path: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: `path` ends with a zero byte.
     owned(unsafe { open(path.as_ptr(), O_PATH | O_DIRECTORY | O_CLOEXEC) })
 }
 
-/// The limit that marks a job's processes. RLIMIT_RTTIME counts only for real-time scheduling, is inherited
-/// by every descendant whatever it does to its session, parents or environment, can be read of any process
-/// of the same user, and can only be lowered.
+/// Returns the limit that marks a job's processes. RLIMIT_RTTIME counts only for real-time scheduling. Every descendant
+/// inherits it, whatever it does to its session, parent or environment. It can be read of any process of the same user,
+/// and it can only be lowered.
 pub fn mark() -> u64 {
     let mut limit = Limit::default();
     // SAFETY: `limit` outlives the call.
@@ -255,13 +256,13 @@ pub fn mark() -> u64 {
     limit.hard
 }
 
-/// Sets the mark that children get from now on.
+/// Sets the mark that children inherit from now on.
 pub fn set_mark(mark: u64) {
     // SAFETY: the pointer is to a live value.
     unsafe { setrlimit(RLIMIT_RTTIME, &Limit { soft: mark, hard: mark }) };
 }
 
-/// The mark of another process.
+/// Returns the mark of another process.
 pub fn mark_of(pid: Pid) -> Option<u64> {
     let mut limit = Limit::default();
     // SAFETY: `limit` outlives the call; nothing is set.
@@ -269,19 +270,19 @@ pub fn mark_of(pid: Pid) -> Option<u64> {
     Some(limit.hard)
 }
 
-/// What a new process gets.
+/// The properties of a new process.
 pub struct Spawn<'a> {
     pub path: &'a CStr,
     pub args: &'a [CString],
     pub env: &'a [CString],
     pub folder: RawFd,
     pub stdin: RawFd,
-    /// Standard output and standard error, so that they keep their order.
+    /// Standard output and standard error. They share one descriptor, so that their order is kept.
     pub output: RawFd,
 }
 
-/// Starts a process in a session of its own. `posix_spawn`, because it does not copy this process's page
-/// tables as `fork` would, and glibc's can do all that is needed between the two.
+/// Starts a process in a new session. It uses `posix_spawn`, because `fork` would copy the page tables of this process,
+/// and glibc's version offers every action that is needed before the exec.
 pub fn spawn(spawn: &Spawn) -> io::Result<Pid> {
     let pointers = |texts: &[CString]| -> Vec<*const c_char> {
         texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
@@ -297,6 +298,7 @@ pub fn spawn(spawn: &Spawn) -> io::Result<Pid> {
         posix_spawn_file_actions_init(actions.as_mut());
         sigemptyset(none.as_mut());
         sigfillset(all.as_mut());
+        // All signals get their default action and none is blocked, whatever this process has set for itself.
         posix_spawnattr_setsigmask(attributes.as_mut(), none.as_mut());
         posix_spawnattr_setsigdefault(attributes.as_mut(), all.as_mut());
         posix_spawnattr_setflags(attributes.as_mut(), SPAWN_SETSID | SPAWN_SETSIGMASK | SPAWN_SETSIGDEF);

@@ -1,4 +1,4 @@
-//! The calls to Linux that only the probe needs.
+//! System calls that only the probe needs.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io;
@@ -32,26 +32,26 @@ pub fn parent() -> Pid {
     unsafe { getppid() }
 }
 
-/// Whether this process may trace another one. A trace that was taken ends with this process.
+/// Returns `true` if this process may trace another one. The trace ends with this process.
 pub fn can_trace(pid: Pid) -> bool {
     const PTRACE_SEIZE: c_long = 0x4206;
     // SAFETY: seizing changes nothing in this process, and does not stop the other.
     unsafe { ptrace(PTRACE_SEIZE, pid as c_ulong, 0 as c_ulong, 0 as c_ulong) == 0 }
 }
 
-/// Whether this process may make a user namespace. It then is in it.
+/// Returns `true` if this process can create a user namespace. It has then entered it.
 pub fn new_user_namespace() -> bool {
     const CLONE_NEWUSER: c_int = 0x1000_0000;
     // SAFETY: a plain system call.
     unsafe { unshare(CLONE_NEWUSER) == 0 }
 }
 
-/// Numbers of calls that have one number on x86-64, and another one that all later architectures share.
+/// Returns the number of a system call, which is one on x86-64 and another on all later architectures.
 const fn number(x86_64: c_long, others: c_long) -> c_long {
     if cfg!(target_arch = "x86_64") { x86_64 } else { others }
 }
 
-/// Whether a call gave a descriptor, which is closed again.
+/// Returns `true` if a call returned a descriptor. The descriptor is closed again.
 fn gives_descriptor(result: c_long) -> bool {
     owned(result as c_int).is_ok()
 }
@@ -61,19 +61,20 @@ fn can_make_socket(family: c_int, kind: c_int) -> bool {
     gives_descriptor(c_long::from(unsafe { socket(family, kind | O_CLOEXEC, 0) }))
 }
 
-/// Whether this process gets a socket of the family that leads from a virtual machine to its host.
+/// Returns `true` if this process can create a vsock socket, which leads from a virtual machine to its host.
 pub fn can_reach_the_hypervisor() -> bool {
     const AF_VSOCK: c_int = 40;
     can_make_socket(AF_VSOCK, 1)
 }
 
-/// Whether this process gets a socket to the kernel's ciphers.
+/// Returns `true` if this process can create a socket to the kernel's ciphers.
 pub fn can_use_the_kernels_ciphers() -> bool {
     const AF_ALG: c_int = 38;
     can_make_socket(AF_ALG, 5)
 }
 
-/// Whether this process gets a queue by which the kernel makes calls that no filter sees.
+/// Returns `true` if this process can create an io_uring queue, through which the kernel runs calls that no filter
+/// sees.
 pub fn can_queue_calls() -> bool {
     const IO_URING_SETUP: c_long = 425;
     let mut parameters = [0_u64; 32];
@@ -81,7 +82,7 @@ pub fn can_queue_calls() -> bool {
     gives_descriptor(unsafe { syscall(IO_URING_SETUP, 1 as c_ulong, parameters.as_mut_ptr()) })
 }
 
-/// Whether this process may put a key into a keyring, which is the user's and not the container's.
+/// Returns `true` if this process can add a key to a keyring. Keyrings belong to the user, not to the container.
 pub fn can_keep_a_key() -> bool {
     const ADD_KEY: c_long = number(248, 217);
     const PROCESS_KEYRING: c_long = -2;
@@ -92,31 +93,31 @@ pub fn can_keep_a_key() -> bool {
     key >= 0
 }
 
-/// Whether this process may make a map for programs in the kernel.
+/// Returns `true` if this process can create a map for BPF programs in the kernel.
 pub fn can_load_bpf() -> bool {
     const BPF: c_long = number(321, 280);
     const MAP_CREATE: c_long = 0;
-    // An array of one element; type, size of the key, of a value, number of values.
+    // An array of one element. The fields are type, size of a key, size of a value, and number of elements.
     let attributes = [2_u32, 4, 4, 1, 0, 0, 0, 0];
     let size = size_of_val(&attributes) as c_ulong;
     // SAFETY: `attributes` has the size that is named, and outlives the call.
     gives_descriptor(unsafe { syscall(BPF, MAP_CREATE, attributes.as_ptr(), size) })
 }
 
-/// Whether this process may count its own events in the kernel.
+/// Returns `true` if this process can count its own events with perf.
 pub fn can_count_events() -> bool {
     const PERF_EVENT_OPEN: c_long = number(298, 241);
     const SOFTWARE: u64 = 1;
     const SIZE: u64 = 64;
     const USER_ONLY: u64 = 1 << 5 | 1 << 6;
-    // Type and size share the first word; the flags are the sixth.
+    // Type and size share the first word. The flags are the sixth word.
     let attributes = [SIZE << 32 | SOFTWARE, 0, 0, 0, 0, USER_ONLY, 0, 0];
     let (own, any) = (0 as c_long, -1 as c_long);
     // SAFETY: `attributes` has the size that it names, and outlives the call.
     gives_descriptor(unsafe { syscall(PERF_EVENT_OPEN, attributes.as_ptr(), own, any, any, 0 as c_ulong) })
 }
 
-/// Whether this process may start another one in a new user namespace.
+/// Returns `true` if this process can start a process in a new user namespace with `clone`.
 pub fn can_clone_into_a_user_namespace() -> bool {
     const CLONE: c_long = number(56, 220);
     let none = 0 as c_ulong;
@@ -124,10 +125,10 @@ pub fn can_clone_into_a_user_namespace() -> bool {
     starts_process(|| unsafe { syscall(CLONE, NEW_USER | SIGCHLD, none, none, none, none) })
 }
 
-/// The same by the later call, whose flags lie in memory.
+/// Returns `true` if this process can do the same with `clone3`, whose flags lie in memory.
 pub fn can_clone3_into_a_user_namespace() -> bool {
     const CLONE3: c_long = 435;
-    // Flags first, the signal at the end as the fifth.
+    // The first field holds the flags, the fifth the signal at the end.
     let arguments = [NEW_USER, 0, 0, 0, SIGCHLD, 0, 0, 0];
     let size = size_of_val(&arguments) as c_ulong;
     // SAFETY: without a stack and shared memory this is a fork; `arguments` has the size that is named.
@@ -149,7 +150,7 @@ fn starts_process(fork: impl FnOnce() -> c_long) -> bool {
     }
 }
 
-/// Sets a mode by the call that takes flags; a link would not be followed.
+/// Sets a mode with `fchmodat2`, which takes flags. It does not follow a symbolic link.
 pub fn fchmodat2(path: &std::path::Path, mode: c_uint) {
     const FCHMODAT2: c_long = 452;
     const NOFOLLOW: c_ulong = 0x100;
@@ -159,7 +160,7 @@ pub fn fchmodat2(path: &std::path::Path, mode: c_uint) {
     });
 }
 
-/// Makes a file by the call whose mode lies in memory.
+/// Creates a file with `openat2`, whose mode lies in memory.
 pub fn openat2(path: &std::path::Path, mode: u64) {
     const OPENAT2: c_long = 437;
     const WRITE_CREATE_CLOEXEC: u64 = 0o1 | 0o100 | 0o2_000_000;
@@ -171,7 +172,7 @@ pub fn openat2(path: &std::path::Path, mode: u64) {
     });
 }
 
-/// Makes a plain file as a device is made.
+/// Creates a regular file with `mknod`.
 pub fn make_file(path: &std::path::Path, mode: c_uint) {
     const S_IFREG: c_uint = 0o100_000;
     with_path(path, |path| {
@@ -188,7 +189,7 @@ fn with_path(path: &std::path::Path, call: impl FnOnce(*const c_char)) {
     }
 }
 
-/// The release of the kernel that answers here.
+/// Returns the release of the kernel that answers here.
 pub fn kernel_release() -> Vec<u8> {
     let mut name = [[0; 65]; 6];
     // SAFETY: `name` has the size of a utsname.
@@ -196,7 +197,7 @@ pub fn kernel_release() -> Vec<u8> {
     name[2].split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
-/// Whether programs that this process starts can get no more rights than it has.
+/// Returns `true` if programs started by this process cannot gain privileges.
 pub fn has_no_new_privileges() -> bool {
     const PR_GET_NO_NEW_PRIVS: c_int = 39;
     let none = 0 as c_ulong;
@@ -204,7 +205,8 @@ pub fn has_no_new_privileges() -> bool {
     unsafe { prctl(PR_GET_NO_NEW_PRIVS, none, none, none, none) == 1 }
 }
 
-/// The capabilities that programs without any get all the same. A kernel that does not know them has none.
+/// Returns the ambient capabilities, which started programs without capabilities of their own get all the same. A
+/// kernel that does not know them reports none.
 pub fn ambient_capabilities() -> u64 {
     const PR_CAP_AMBIENT: c_int = 47;
     const IS_SET: c_ulong = 1;
@@ -214,17 +216,17 @@ pub fn ambient_capabilities() -> u64 {
     (0..64).filter(|number| is_set(*number)).map(|number| 1 << number).sum()
 }
 
-/// What came of making a device file.
+/// The result of creating a device file.
 pub enum Device {
-    /// It could not be made.
+    /// The file could not be created.
     Refused,
-    /// It was made, and there is no such device.
+    /// The file was created, but no such device exists.
     Empty,
-    /// It was made.
+    /// The file was created and the device exists.
     Made,
 }
 
-/// Makes a device file, of a disk, at a path where nothing is, and removes it again.
+/// Creates the device file of a disk at an unused path and removes it again.
 pub fn make_device(path: &std::path::Path) -> Device {
     const S_IFBLK_0600: c_uint = 0o060_600;
     const SDA: c_ulong = 8 << 8;
@@ -243,17 +245,17 @@ pub fn make_device(path: &std::path::Path) -> Device {
     }
 }
 
-/// What came of connecting to a socket in the file system.
+/// The result of connecting to a socket in the file system.
 pub enum Dialled {
-    /// Nobody listens, or this process may not.
+    /// Nobody listens, or this process may not connect.
     Closed,
-    /// Somebody listens, and who is not known.
+    /// Somebody listens, but it is not known who.
     Unknown,
-    /// The listener's pid as seen from here, 0 for one that can't be seen.
+    /// A process listens. Its pid is as seen from here, and 0 if it cannot be seen.
     Open { listener: Pid },
 }
 
-/// Tries to connect without waiting, by stream and by packets.
+/// Tries to connect without waiting, with stream, datagram and sequenced-packet sockets.
 pub fn dial(path: &[u8]) -> Dialled {
     const AF_UNIX: c_int = 1;
     const CLOEXEC_NONBLOCK: c_int = O_CLOEXEC | O_NONBLOCK;
@@ -270,11 +272,13 @@ pub fn dial(path: &[u8]) -> Dialled {
         let Ok(fd) = owned(unsafe { socket(AF_UNIX, kind | CLOEXEC_NONBLOCK, 0) }) else { continue };
         let number = fd.as_raw_fd();
         if unsafe { connect(number, &address, size_of::<SocketAddress>() as c_uint) } == 0 {
-            // Only a stream knows who listened.
+            // Only connection-oriented sockets report who listens.
             return if kind == 2 { Dialled::Unknown } else { Dialled::Open { listener: listener(number) } };
         }
         match io::Error::last_os_error().raw_os_error() {
+            // The listener's queue is full, so there is a listener.
             Some(EAGAIN) => return Dialled::Unknown,
+            // The socket is of another type. Try the next one.
             Some(EPROTOTYPE) => {}
             _ => return Dialled::Closed,
         }

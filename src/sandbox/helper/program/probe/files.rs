@@ -1,4 +1,4 @@
-//! What can be written, which mounts there are, and where sockets and devices lie.
+//! Checks which places can be written, which mounts exist, and where sockets and devices are.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::calls::{self, Device};
 use super::{Lines, MAX_ENTRIES, MAX_WALK};
 
-/// Tried besides every mount.
+/// Paths to try in addition to every mount.
 const WRITES: [&str; 20] = [
     "/",
     "/bin",
@@ -33,7 +33,7 @@ const WRITES: [&str; 20] = [
     "/tmp",
     "/workspace",
 ];
-/// Files of the kernel that reach beyond a sandbox.
+/// Files of the kernel whose effect reaches beyond a sandbox.
 const KERNEL: [&str; 6] = [
     "/proc/sysrq-trigger",
     "/proc/sys/kernel/core_pattern",
@@ -42,7 +42,7 @@ const KERNEL: [&str; 6] = [
     "/sys/kernel/uevent_helper",
     "/sys/fs/cgroup/release_agent",
 ];
-/// Character devices that do nothing.
+/// Character devices that are harmless.
 const DEVICES: [&str; 8] = [
     "/dev/console",
     "/dev/full",
@@ -53,7 +53,7 @@ const DEVICES: [&str; 8] = [
     "/dev/urandom",
     "/dev/zero",
 ];
-/// Where to look, and how deep. A store holds no sockets, and a million files.
+/// Folders to search and their depth. The Nix store is left out, because it holds no sockets but up to a million files.
 const PLACES: [(&str, usize); 11] = [
     ("/run", 6),
     ("/var", 6),
@@ -74,11 +74,12 @@ pub struct Mount {
     read_only: bool,
 }
 
-/// `mount=<ro|rw> <type> <target> <part of its source> <source>`.
+/// Reports `mount=<ro|rw> <type> <target> <part of its source> <source>` for each mount.
 pub fn mounts(lines: &mut Lines) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for line in fs::read("/proc/self/mountinfo").unwrap_or_default().split(|byte| *byte == b'\n') {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        // The fields before the dash vary in number. The type and the source come after it.
         let Some(dash) = words.iter().position(|word| *word == b"-") else { continue };
         let ([_, _, _, root, target, options, ..], [_, kind, source, ..]) = (&words[..], &words[dash..])
         else {
@@ -99,7 +100,7 @@ pub fn mounts(lines: &mut Lines) -> Vec<Mount> {
     mounts
 }
 
-/// `writable=<path>` for each place that takes a new file, and each file that opens for writing.
+/// Reports `writable=<path>` for each folder that accepts a new file and each file that opens for writing.
 pub fn writes(mounts: &[Mount], lines: &mut Lines) {
     let fixed = WRITES.iter().map(PathBuf::from);
     let mounted =
@@ -147,13 +148,13 @@ pub struct Walk {
     pub sockets: Vec<PathBuf>,
 }
 
-/// `device=<path>` for each that opens for reading or writing; `walked=<entries> <whole|truncated>`.
+/// Reports `device=<path>` for each device that opens for reading or writing, and `walked=<entries> <whole|truncated>`.
 pub fn walk(mounts: &[Mount], lines: &mut Lines) -> Walk {
     let start = Instant::now();
     let mut walk = Walk { sockets: Vec::new() };
     let mut places: Vec<(PathBuf, usize)> =
         PLACES.iter().rev().map(|(path, deep)| (path.into(), *deep)).collect();
-    // What else is mounted may be a piece of the host; a single mounted file may be a socket itself.
+    // Other mounts may be parts of the host. A single mounted file may itself be a socket.
     for mount in mounts.iter().filter(|mount| !is_kernel(mount)) {
         let listed = |place: &str| Path::new(place) == mount.target || mount.target.starts_with("/nix");
         match fs::symlink_metadata(&mount.target) {
@@ -212,7 +213,8 @@ fn device(path: &Path, lines: &mut Lines) {
     }
 }
 
-/// The kernel writes blanks, tabs, line ends and backslashes of a path as three octal digits.
+/// Decodes a path of mountinfo, in which the kernel writes blanks, tabs, line ends and backslashes as three octal
+/// digits.
 fn unescape(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;

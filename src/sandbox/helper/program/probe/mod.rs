@@ -1,9 +1,9 @@
-//! The probe: tries from inside what a sandbox must not allow, and says what came of it, a `key=value` line
-//! for each try. It judges nothing: what is confined enough is decided outside.
+//! The probe. It tries from inside everything that a sandbox must not allow, and prints the result of each try as a
+//! `key=value` line. It judges nothing: flock decides outside if the sandbox is confined enough.
 //!
-//! The lines are described where they are read, in `probe_report.rs`. A probe tells the truth as long as
-//! nothing hostile ran before it: whoever shares its user could at worst fight it. So it is unreadable like
-//! the helper, and flock believes most the one it made before the agent's first command.
+//! `probe_report.rs` reads the lines and describes them. A probe tells the truth as long as nothing hostile ran before
+//! it, because a process of the same user could disturb it. So the probe is unreadable like the helper, and flock
+//! trusts the probe before the agent's first command most.
 
 mod calls;
 mod files;
@@ -16,13 +16,12 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// A workspace and a store can be very large: the walk ends at this many entries or at this time.
+/// Limits of the walk in entries and time. A workspace and a store can be very large.
 const MAX_ENTRIES: usize = 20_000;
 const MAX_WALK: Duration = Duration::from_millis(12);
-/// More lines than this say nothing new, and would not fit what is kept of the output.
+/// Limit on the lines. More of them say nothing new and would not fit into the kept output.
 const MAX_LINES: usize = 2_000;
 
-/// The lines so far.
 #[derive(Default)]
 pub struct Lines {
     text: String,
@@ -30,7 +29,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// One line. Words stay words: what is not printable in them, and blanks, are written as `%XX`.
+    /// Adds a line. Blanks and unprintable characters in a word are written as `%XX`, so that words stay separate.
     pub fn say(&mut self, key: &str, words: &[&[u8]]) {
         self.count += 1;
         if self.count > MAX_LINES {
@@ -66,9 +65,10 @@ pub fn run(targets: &str) -> ExitCode {
     walls::kernel(&mut lines);
     walls::calls(&mut lines);
     walls::set_id(&mut lines);
-    // Last: where it is allowed, it changes who this process is.
+    // The last check, because it changes the identity of this process if it succeeds.
     process::namespaces(&mut lines);
     let complete: &[u8] = if lines.count > MAX_LINES { b"truncated" } else { b"whole" };
+    // The last two lines are printed even if the limit was reached.
     lines.count = 0;
     lines.say("took_us", &[start.elapsed().as_micros().to_string().as_bytes()]);
     lines.say("end", &[complete]);

@@ -1,4 +1,4 @@
-//! Which interfaces there are, and what answers: addresses, and sockets in the file system.
+//! Lists the network interfaces and tries to connect to addresses and to sockets in the file system.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,12 +11,13 @@ use std::time::Duration;
 use super::Lines;
 use super::calls::{self, Dialled};
 
-/// A public resolver, over both protocols, and where clouds keep a machine's credentials.
+/// Addresses to try: a public resolver over IPv4 and IPv6, the metadata service of clouds, which hands out a machine's
+/// credentials, and a Docker engine on the default bridge.
 const TARGETS: [&str; 4] =
     ["1.1.1.1:53", "[2606:4700:4700::1111]:53", "169.254.169.254:80", "172.17.0.1:2375"];
-/// Without a route, connecting fails at once; where there is one, this is what a try may cost.
+/// Timeout of one try. Without a route, connecting fails at once.
 const PATIENCE: Duration = Duration::from_millis(4);
-/// Engines, wherever the walk does not come.
+/// Sockets of engines, which the walk may not reach.
 const ENGINES: [&str; 7] = [
     "/var/run/docker.sock",
     "/run/docker.sock",
@@ -28,7 +29,6 @@ const ENGINES: [&str; 7] = [
 ];
 const MAX_SOCKETS: usize = 256;
 
-/// `interface=<name>`.
 pub fn interfaces(lines: &mut Lines) {
     for line in fs::read_to_string("/proc/self/net/dev").unwrap_or_default().lines() {
         if let Some((name, _)) = line.split_once(':') {
@@ -37,7 +37,8 @@ pub fn interfaces(lines: &mut Lines) {
     }
 }
 
-/// `connect=<address> <unreachable|refused|timeout|open>`: everything but the first found a way out.
+/// Reports `connect=<address> <unreachable|refused|timeout|open>` for each address. Every result but the first means a
+/// way out.
 pub fn connects(targets: &str, lines: &mut Lines) {
     let given = targets.split_ascii_whitespace().take(8);
     for target in TARGETS.into_iter().chain(given) {
@@ -54,8 +55,8 @@ pub fn connects(targets: &str, lines: &mut Lines) {
     }
 }
 
-/// `socket=<path> <open|closed> <inside|outside|unknown>`: whether a connection was taken, and where its
-/// listener lives. A process of the host, or of another container, has no pid in here.
+/// Reports `socket=<path> <open|closed> <inside|outside|unknown>` for each socket: if a connection was accepted, and
+/// where the listener runs. A process of the host or of another container has no pid in here.
 pub fn sockets(found: &[PathBuf], lines: &mut Lines) {
     let engines = ENGINES.iter().map(Path::new).filter(|path| path.exists());
     let mut paths: BTreeSet<&Path> = engines.collect();

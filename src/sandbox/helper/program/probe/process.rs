@@ -1,4 +1,4 @@
-//! Who the probe runs as, under which limits, and what it can do to the helper.
+//! Reports the identity of the probe, its limits, and its access to the helper.
 
 use std::fs::{self, File, OpenOptions};
 
@@ -19,7 +19,7 @@ const STATUS: [&str; 11] = [
     "Seccomp_filters",
 ];
 
-/// Both versions of control groups.
+/// Files of the limits, in both versions of control groups.
 const LIMITS: [(&str, &str); 7] = [
     ("pids", "/sys/fs/cgroup/pids.max"),
     ("pids", "/sys/fs/cgroup/pids/pids.max"),
@@ -30,7 +30,8 @@ const LIMITS: [(&str, &str); 7] = [
     ("cpu_period", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
 ];
 
-/// `status.<name>=…`, from /proc/self/status, or asked by a call where a kernel leaves it out there.
+/// Reports `status.<name>=…` for fields of /proc/self/status. Fields that a kernel leaves out there are asked for with
+/// a system call.
 pub fn identity(lines: &mut Lines) {
     let mut seen = Vec::new();
     for line in fs::read_to_string("/proc/self/status").unwrap_or_default().lines() {
@@ -50,7 +51,7 @@ pub fn identity(lines: &mut Lines) {
     }
 }
 
-/// `limit.<name>=…`, where the control groups can be seen.
+/// Reports `limit.<name>=…` if the control groups are visible.
 pub fn limits(lines: &mut Lines) {
     for (name, path) in LIMITS {
         if let Ok(value) = fs::read_to_string(path) {
@@ -60,9 +61,10 @@ pub fn limits(lines: &mut Lines) {
     }
 }
 
-/// `helper.pid=…` and `helper.<what>=open|closed`: the helper holds the streams to flock.
+/// Reports `helper.pid=…` and `helper.<what>=open|closed`. The helper needs protection because it holds the streams to
+/// flock.
 pub fn helper(lines: &mut Lines) {
-    // Started by the engine's exec, the probe has a parent outside; the helper is then the first process.
+    // A probe that the engine's exec has started has a parent outside the container. The helper is then process 1.
     let pid = match calls::parent() {
         0 => 1,
         parent => parent,
@@ -81,7 +83,7 @@ pub fn helper(lines: &mut Lines) {
     }
 }
 
-/// `namespace.user=open|closed`: whether a namespace can be made in which this user has all capabilities.
+/// Reports `namespace.user=open|closed`: if a namespace can be created in which this user has all capabilities.
 pub fn namespaces(lines: &mut Lines) {
     lines.say("namespace.user", &[if calls::new_user_namespace() { b"open" } else { b"closed" }]);
 }

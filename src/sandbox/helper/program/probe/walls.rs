@@ -1,4 +1,4 @@
-//! System calls that no sandbox may make, each tried.
+//! Tries the system calls that no sandbox may make.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use super::Lines;
 use super::calls;
 
-/// A folder of the host: a file here with the setuid bit gives the sandbox's user to whoever runs it there.
+/// A folder of the host. Anyone on the host who runs a setuid file in it gets the rights of the sandbox's user.
 const WORKSPACE: &str = "/workspace";
 const SET_ID: u32 = 0o6000;
 
-/// `kernel=<release>`: a runtime may bring a kernel of its own.
+/// Reports `kernel=<release>`, because a runtime may have its own kernel.
 pub fn kernel(lines: &mut Lines) {
     lines.say("kernel", &[&calls::kernel_release()]);
 }
 
-/// `wall.<call>=open|closed`.
+/// Reports `wall.<call>=open|closed` for each system call.
 pub fn calls(lines: &mut Lines) {
     let tries: [(&str, fn() -> bool); 8] = [
         ("vsock", calls::can_reach_the_hypervisor),
@@ -33,7 +33,7 @@ pub fn calls(lines: &mut Lines) {
     }
 }
 
-/// `wall.setuid-<call>=open|closed`: whether a file in the workspace can get the setuid or setgid bit.
+/// Reports `wall.setuid-<call>=open|closed`: if a file in the workspace can get the setuid or setgid bit.
 pub fn set_id(lines: &mut Lines) {
     let tries: [(&str, fn(&Path)); 7] = [
         ("chmod", |path| {
@@ -62,6 +62,7 @@ pub fn set_id(lines: &mut Lines) {
     for (name, make) in tries {
         let path = PathBuf::from(format!("{WORKSPACE}/.flock-probe-{}-{name}", std::process::id()));
         make(&path);
+        // The mode is read back, because the bit in the file counts and not the result of the call.
         let is_set = fs::symlink_metadata(&path).is_ok_and(|found| found.mode() & SET_ID != 0);
         say(lines, &format!("setuid-{name}"), is_set);
         drop(fs::remove_file(&path));
