@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | evaluation | derivations and their sources | their path is made from their content |
 //! | a cache | the files of a package | signed with a key that the store trusts |
-//! | a build | exactly the outputs of the requested derivation | path made from the derivation, or from a content fixed in advance |
+//! | a build | exactly the outputs of the derivation | path made from the derivation, or from a content fixed in advance |
 //!
 //! A malicious derivation can therefore put wrong content into its own outputs and nowhere else.
 

@@ -152,7 +152,7 @@ impl DockerSandbox {
         let created = client.create_container(Some(options), spec.body());
         match self.engine.call(&what, engine::SLOW, created).await {
             Ok(created) => Ok(created.id),
-            // The engine answers 404 for a missing image, because the container itself does not exist yet.
+            // When a container is created, 404 can only mean the image.
             Err(error) => Err(match engine::refusal(&error) {
                 Some(404) => SandboxError::NoImage { image: plan.image.clone() },
                 // The text of this error differs between versions of the engine, but always contains the word
