@@ -130,6 +130,7 @@ impl BuildContainer {
         if let Some(finding) = findings.into_iter().next() {
             return Err(NixError::NotConfined { finding });
         }
+        // The container is used from here on, so the guard must not remove it.
         unused.name = None;
         let client = helper.with_environment(environment(plan));
         Ok(Self { engine: Arc::clone(engine), name, client, is_there: true })
@@ -328,6 +329,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
         stdin_once: Some(true),
         stop_signal: Some("SIGKILL".to_owned()),
         host_config: Some(HostConfig {
+            // Even with a proxy there is no interface. Connections go through the helper's streams.
             network_mode: Some("none".to_owned()),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
@@ -348,6 +350,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
             }),
+            // The engine removes the container and its overlay when the helper has ended.
             auto_remove: Some(true),
             init: Some(false),
             ..HostConfig::default()
@@ -358,6 +361,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
 
 /// Returns the differences between the engine's description of a container and the plan.
 fn differences(plan: &Plan<'_>, found: &ContainerInspectResponse) -> Vec<String> {
+    // The helper's path is left out, because mounts are compared by their targets only.
     let asked = body(plan, String::new());
     let mut findings = Vec::new();
     let mut check = |what: &str, holds: bool| {

@@ -99,6 +99,7 @@ impl Flake {
 pub fn pack(folder: &Path) -> Result<Bytes, NixError> {
     let failed = |source| NixError::FlakeFolder { path: folder.to_owned(), source };
     fs_err::metadata(folder.join("flake.nix")).map_err(failed)?;
+    // The size is counted first, because the archive is built in memory.
     let size = size(folder, MAX_BYTES).map_err(failed)?;
     if size > MAX_BYTES {
         return Err(failed(std::io::Error::other(format!("it holds more than {MAX_BYTES} bytes"))));

@@ -61,6 +61,7 @@ impl Archive {
             self.text(fs_err::read_link(path)?.as_os_str().as_bytes());
         } else if metadata.is_file() {
             self.text(b"regular");
+            // Nix looks at the owner's executable bit only.
             if metadata.permissions().mode() & 0o100 != 0 {
                 self.texts(&["executable", ""]);
             }
@@ -77,6 +78,7 @@ impl Archive {
     /// is an error.
     fn contents(&mut self, path: &Path, length: u64) -> io::Result<()> {
         self.0.update(length.to_le_bytes());
+        // One byte more than expected shows that the file has grown.
         let mut file = fs_err::File::open(path)?.take(length + 1);
         let mut buffer = vec![0; 64 << 10];
         let mut total = 0;

@@ -50,6 +50,7 @@ impl Pin {
                 nar_hash: DEFAULT_NAR_HASH.to_owned(),
             })
         };
+        // A record of another flake does not count, because the configuration has changed since.
         Ok(recorded.filter(|pin| pin.flake == flake).or_else(built_in))
     }
 

@@ -47,6 +47,7 @@ impl Store {
         let what = format!("install {}", names.join(", "));
         let pin = self.pinned(&flake).await?;
         let there = self.before(agent, &what, cancel).await?;
+        // Without a pin the current content of the flake is not known, so no package counts as installed.
         let has = |package: &Attribute| {
             pin.as_ref().is_some_and(|pin| {
                 let is = |found: &&Installed| {
@@ -82,6 +83,7 @@ impl Store {
         let wrong = || NixError::NotAnAttribute(reference.chars().take(80).collect());
         let (source, name) = reference.split_once('#').ok_or_else(wrong)?;
         let package: Attribute = name.parse().map_err(|_| wrong())?;
+        // A local path would name a folder of the container and not of this machine.
         let local = source.starts_with("path:") || source.starts_with("file:");
         // The reference becomes a quoted word of a shell script, so quotes and other special characters are refused.
         let plain = |c: char| c.is_ascii_graphic() && !"'\"\\`$".contains(c);
@@ -120,6 +122,7 @@ impl Store {
         // meanwhile.
         let permit = cancel.run_until_cancelled(self.building.acquire()).await;
         let _permit = permit.ok_or_else(|| NixError::Cancelled { what: what.to_owned() })?;
+        // The lock is released before the long work begins.
         let container = {
             let _writing = self.turn(what, cancel).await?;
             Box::pin(self.running()).await?
@@ -134,6 +137,7 @@ impl Store {
                 }
             };
             let made = work.realise(&flake, packages).await?;
+            // Only the switch itself needs the lock again.
             let _writing = self.turn(what, cancel).await?;
             let origin = |package| Origin { package, flake: shown.clone(), nar_hash: nar_hash.clone() };
             self.switch(&container, order, &origin, &made).await
@@ -279,6 +283,7 @@ impl Store {
             watch(line);
         };
         if let Some(days) = keep_days {
+            // `old` stands for every generation except the current one.
             let older = if days == 0 { "old".to_owned() } else { format!("{days}d") };
             let script = format!(
                 "set -e; cd {PROFILES}; ls | grep -vE -- '-[0-9]+-link$' | while read -r profile; do \

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | evaluation | derivations and their sources | their path is made from their content |
 //! | a cache | the files of a package | signed with a key that the store trusts |
-//! | a build | exactly the outputs of the derivation | path made from the derivation, or from a content fixed in advance |
+//! | a build | exactly the outputs of the derivation | path made from the derivation, or from fixed content |
 //!
 //! A malicious derivation can therefore put wrong content into its own outputs and nowhere else.
 
@@ -74,6 +74,7 @@ impl Store {
             Ok::<_, NixError>(())
         };
         cancel.run_until_cancelled(free).await.ok_or_else(given_up)??;
+        // Random, because several processes of a home may work at once.
         let id = format!("{:08x}", rand::random::<u32>());
         let lock = self.lock(&id).await?;
         let image = self.image().await?;
@@ -134,6 +135,7 @@ impl Store {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let id = name.strip_prefix("nix-").and_then(|rest| rest.strip_suffix(".lock"));
                 let Some(id) = id.filter(|id| is_request(id)) else { continue };
+                // A lock that cannot be examined counts as held.
                 if Lock::is_held(&entry.path()).unwrap_or(true) {
                     ids.insert(id.to_owned());
                 } else {
@@ -207,6 +209,7 @@ impl Realisation<'_> {
     pub async fn lock(&self, flake: &str, reference: &str) -> Result<Pin, NixError> {
         let what = format!("look up {reference}");
         (self.watch)(&what);
+        // With `max-jobs = 0` Nix builds nothing.
         let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
         let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         let script = format!(
@@ -214,6 +217,7 @@ impl Realisation<'_> {
              found=$(nix flake metadata --json --no-write-lock-file '{reference}'); echo; echo \"{MARK} locked $found\""
         );
         let said = self.work(&container, &folder, &what, script).await;
+        // The container is removed even if the script failed.
         container.remove().await?;
         let said = said?;
         let found = said.lines().rev().find_map(|line| line.strip_prefix(&format!("{MARK} locked ")));
@@ -490,6 +494,7 @@ impl Realisation<'_> {
         } else {
             ("", format!("[ -f '{0}' ] && [ ! -L '{0}' ]; ", path.base()))
         };
+        // Nix takes the name of the path from the file, so the output is renamed to its plain name first.
         let script = format!(
             "set -e; cd '{BUILDS}/{folder}/upper'; {test}mkdir ../fixed; mv '{base}' '../fixed/{name}'
              made=$(nix-store --add-fixed {recursive}{algorithm} '../fixed/{name}')
@@ -565,6 +570,7 @@ impl Realisation<'_> {
         let script = format!("du -sk '{BUILDS}/{folder}' 2>/dev/null; df -Pk {BUILDS} | tail -n 1");
         loop {
             tokio::time::sleep(DISK_LOOK).await;
+            // A look that fails says nothing about the disk.
             let Ok(said) = self.store.script(self.daemon, "look at the disk", &script, SHORT).await else {
                 continue;
             };
@@ -592,6 +598,7 @@ impl Realisation<'_> {
             policy: Arc::new(PublicNames),
             dial: Arc::clone(&self.store.dial),
             has_network: true,
+            // A build may reach public hosts but nothing of flock.
             inside: None,
         })
     }

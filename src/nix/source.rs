@@ -33,6 +33,7 @@ impl Store {
             let home = self.home.clone();
             return blocking(move || Pin::folder(&home, &folder)).await;
         }
+        // The write lock is not held while the reference is looked up.
         let container = {
             let _writing = self.writing.lock().await;
             let container = Box::pin(self.running()).await?;
@@ -41,6 +42,7 @@ impl Store {
         };
         let work = self.begin(&container, &owner()?, "pin the package set", cancel, watch).await?;
         let pin = work.lock(&flake.reference(), &reference).await;
+        // Finish before returning an error, so that the folders of the work are removed.
         let finished = work.finish().await;
         let pin = pin?;
         finished?;

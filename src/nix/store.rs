@@ -123,6 +123,7 @@ impl Store {
         if let Some(id) = self.own_container(&name).await?.map(|(id, ..)| id) {
             owned::remove(&self.engine, &id).await?;
         }
+        // Build containers use the volumes, so they have to go first.
         for found in owned::list(&self.engine, &self.home).await? {
             if found.build.is_some() {
                 owned::remove(&self.engine, &found.id).await?;
@@ -204,6 +205,7 @@ impl Store {
                 "HOME=/root".to_owned(),
                 "NIX_REMOTE=local".to_owned(),
             ],
+            // `Exec::default` would keep no output.
             keep: if exec.keep == 0 { KEEP } else { exec.keep },
             ..exec
         };
@@ -236,9 +238,11 @@ impl Store {
                 id
             }
             found => {
+                // The container has another specification, or a state from which it cannot be started.
                 if let Some((id, ..)) = found {
                     owned::remove(&self.engine, &id).await?;
                 }
+                // The labels contain the hash, so they are added after it was computed.
                 let labels = HashMap::from([
                     (names::LABEL_HOME.to_owned(), names::owner(&self.home)),
                     (names::LABEL_SPEC.to_owned(), hash),

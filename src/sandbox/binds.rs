@@ -61,6 +61,7 @@ pub fn decide(
         return refused("its target is not an absolute path");
     }
     if !source.starts_with('/') {
+        // The configuration may use the plain name, whatever this home's suffix is.
         let store = source == "flock-nix" || source == names::store_volume(home);
         return match (store, target, mode) {
             (true, STORE_TARGET, "ro") => Decision::Store,
@@ -94,6 +95,7 @@ pub fn forbidden(home: &Home, resolved: &Resolved, engine_socket: Option<&Path>)
     if resolved.is_socket {
         return Some("it is a socket");
     }
+    // A folder above the home would expose it, too.
     if path.starts_with(home.root()) || home.root().starts_with(path) {
         return Some("it is, holds or is in flock's own home");
     }

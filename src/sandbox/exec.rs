@@ -75,6 +75,7 @@ pub async fn run_with(
     };
     // `kill` returns `None` if the command has ended by itself.
     if let Some(killed) = running.kill() {
+        // Wait until the command is gone before the caller gets the outcome.
         let _ = killed.await;
     }
     Ok(Outcome { end, output: kept.output(), took: began.elapsed() })
@@ -150,6 +151,7 @@ impl Running {
     ) -> Result<i32, SandboxError> {
         let client = engine.client()?;
         let what = format!("run a command in {}", exec.container);
+        // Random, so that two commands in one container never share a mark.
         let mark = format!("FLOCK_EXEC={:016x}", rand::random::<u64>());
         let config = ExecConfig {
             attach_stdin: Some(exec.input.is_some()),
@@ -205,6 +207,7 @@ impl Running {
             () = feed => {}
         }
         let code = exit_code(engine, &what, &id).await.map_err(|error| begun(&what, &error))?;
+        // The command has ended by itself, so nothing is killed. Processes that it left behind stay.
         self.mark = None;
         Ok(code)
     }

@@ -31,6 +31,7 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<S
         None => findings.check("host configuration", false),
     }
     mounts(spec, found.mounts.as_deref().unwrap_or_default(), &mut findings);
+    // Docker lists the network "none" as it lists any other.
     let networks = found.network_settings.as_ref().and_then(|settings| settings.networks.as_ref());
     let only_none = networks.is_none_or(|networks| networks.keys().all(|name| name == "none"));
     findings.check("networks", only_none);
@@ -102,6 +103,7 @@ fn mounts(spec: &ContainerSpec, found: &[MountPoint], findings: &mut Findings) {
         };
         there.insert(MountSpec { target, source, writable: mount.rw == Some(true) });
     }
+    // A missing mount is as wrong as an additional one.
     for mount in asked.symmetric_difference(&there) {
         findings.check(&format!("mount of {}", mount.target), false);
     }

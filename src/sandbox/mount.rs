@@ -143,6 +143,7 @@ pub fn denied(path: &Path) -> Option<&'static str> {
     if SYSTEM.iter().any(|system| path.starts_with(system) || Path::new(system).starts_with(path)) {
         return Some("it is, holds or is in a part of the host's system");
     }
+    // A whole home folder is refused, because keys are somewhere in it.
     if path == Path::new("/home") || path.parent() == Some(Path::new("/home")) {
         return Some("it holds a person's keys");
     }

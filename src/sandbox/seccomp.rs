@@ -37,6 +37,7 @@ fn document() -> Value {
     // for each value.
     rules.extend(FAMILIES.map(|family| allowed_if("socket", &[], &equal(0, family))));
     rules.extend(PERSONALITIES.map(|persona| allowed_if("personality", &[], &equal(0, persona))));
+    // A call of `clone` with one of these flags matches no rule and gets the default action.
     rules.push(allowed_if("clone", &[], &none_of(0, NAMESPACES)));
     for (calls, mode) in MODES {
         rules.push(allowed_if(calls[0], &calls[1..], &none_of(mode, SET_ID)));

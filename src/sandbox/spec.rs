@@ -276,6 +276,7 @@ impl ContainerSpec {
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
             }),
+            // The helper itself is the init process.
             init: Some(false),
             ..HostConfig::default()
         };
@@ -290,10 +291,12 @@ impl ContainerSpec {
             tty: Some(false),
             attach_stdin: Some(true),
             attach_stdout: Some(true),
+            // The helper's frames use standard input and output only.
             attach_stderr: Some(false),
             open_stdin: Some(true),
             // With `true`, a second attach after the first connection is closed never gets an answer.
             stdin_once: Some(false),
+            // The helper has no state to save, so nothing is gained by a polite signal.
             stop_signal: Some("SIGKILL".to_owned()),
             network_disabled: Some(false),
             host_config: Some(host_config),
@@ -393,6 +396,7 @@ pub fn check_workspace(
     let why = if path.starts_with(home.workspaces()) {
         (path != home.workspace(&agent.id)).then_some("it is another agent's")
     } else {
+        // Any other place inside the home is refused by `forbidden`.
         let resolved = binds::Resolved { path: path.to_owned(), is_socket: false };
         binds::forbidden(home, &resolved, engine_socket)
     };

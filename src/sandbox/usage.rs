@@ -58,6 +58,7 @@ impl Count {
             let Ok(found) = fstatat(dir.as_fd(), name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW) else {
                 continue;
             };
+            // Another device number means another file system. A further hard link to a counted file is skipped.
             if found.st_dev != self.device || (found.st_nlink > 1 && !self.seen.insert(found.st_ino)) {
                 continue;
             }

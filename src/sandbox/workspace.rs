@@ -109,6 +109,7 @@ fn free_user(agent: &Path, taken: &HashSet<u32>) -> Option<u32> {
     let digest = Sha256::digest(agent.as_os_str().as_encoded_bytes());
     let [a, b, c, d, ..] = *digest.as_slice() else { return None };
     let (count, first) = (USERS.end - USERS.start, u32::from_be_bytes([a, b, c, d]));
+    // A user of another account on this machine would give that account the agent's files.
     (0..count)
         .map(|step| USERS.start + (first % count + step) % count)
         .find(|uid| !taken.contains(uid) && !is_known(*uid))
@@ -354,6 +355,8 @@ fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
             }
         }
     }
+    // Last, because `writable` skips a folder that has the right owner. After an interruption the walk is then
+    // repeated.
     nix::unistd::fchown(folder, Some(uid), Some(gid)).map_err(io::Error::from)
 }
 

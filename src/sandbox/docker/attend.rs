@@ -42,6 +42,7 @@ pub async fn attend(
     run: &Run,
     heard: &mut (dyn FnMut(Piece<'_>) + Send),
 ) -> Result<i32, Unrun> {
+    // The program reaches its model through the helper's streams, so the engine's exec alone is not enough.
     live.helper(agent, "an agent program asks its model through them").map_err(Unrun::Failed)?;
     let guest = Guest {
         agent: agent.clone(),
@@ -91,6 +92,7 @@ async fn start(
         Err(error @ HelperError::Lost(_)) => return Err(Unrun::Gone(error.of(&guest.agent))),
         Err(error) => return Err(Unrun::Failed(error.of(&guest.agent))),
     };
+    // The helper's program sets the mark on itself and then becomes the requested program.
     config.cmd = Some(HelperClient::guest(mark, &config.cmd.unwrap_or_default()));
     // Set before the start: from here on dropping the guest ends the program, whatever happens.
     guest.mark = Some(mark);

@@ -63,11 +63,13 @@ impl DockerSandbox {
 
     /// Brings the agent's container in line with the slot's wanted state.
     pub(super) async fn settle(&self, agent: &AgentId, slot: &Slot) -> Result<(), SandboxError> {
+        // Held until the engine has answered, so that a freeze and a thaw cannot overtake each other.
         let _freezing = slot.freezing.lock().await;
         let Some((id, found)) = self.own_container(agent).await? else { return Ok(()) };
         match (slot.is_frozen(), found.state.and_then(|state| state.status)) {
             (true, Some(Status::RUNNING)) => owned::freeze(&self.engine, &id).await,
             (false, Some(Status::PAUSED)) => owned::thaw(&self.engine, &id).await,
+            // A stopped container has no processes to freeze.
             _ => Ok(()),
         }
     }

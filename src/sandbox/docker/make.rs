@@ -37,6 +37,7 @@ impl DockerSandbox {
     pub(super) async fn make(&self, agent: &AgentId, plan: Plan) -> Result<(Live, Probed), SandboxError> {
         let name = names::sandbox(&self.home, agent);
         let (host, found) = tokio::try_join!(self.host(&plan), self.look(&name))?;
+        // Preparing the host may have created identity files, on which the plan depends.
         let plan = plan.settled();
         let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
         match Box::pin(self.usable(agent, &spec, found)).await? {
@@ -290,6 +291,7 @@ pub(crate) fn install_helper(helpers: &std::path::Path) -> Result<PathBuf, Sandb
     let folder = helpers.join(&helper::PROGRAM_SHA256[..16.min(helper::PROGRAM_SHA256.len())]);
     let path = folder.join("flock-helper");
     let failed = |source| SandboxError::Host { path: path.clone(), source };
+    // The folder's name contains the hash, so a file of the right length is taken for the right one.
     let whole = fs_err::metadata(&path).is_ok_and(|found| found.len() == helper::PROGRAM.len() as u64);
     if !whole {
         fs_err::create_dir_all(&folder).map_err(failed)?;

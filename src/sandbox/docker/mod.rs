@@ -278,6 +278,7 @@ impl Sandbox for DockerSandbox {
             let live = self.live(agent, &slot).await?;
             match live.helper(agent, FOR_JOBS)?.jobs(request).await {
                 Ok(reply) => Ok(reply),
+                // The job may have run in a container that was replaced since.
                 Err(HelperError::NoJob(id)) => Err(match slot.lost(id) {
                     Some(job) => SandboxError::JobEnded { id, command: job.command },
                     None => SandboxError::NoJob(id),
@@ -318,6 +319,7 @@ impl Sandbox for DockerSandbox {
     fn remove<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), SandboxError>> {
         Box::pin(async move {
             let slot = self.slot(agent);
+            // No call may create the container again while it is being removed.
             let _making = slot.making.lock().await;
             slot.forget();
             self.remove_container(agent).await?;

@@ -249,6 +249,7 @@ impl Plan {
             Network::None => Vec::new(),
             Network::Proxy => egress::environment(),
         };
+        // Later values of a name override earlier ones.
         all.extend(configured);
         all.extend(own);
         all

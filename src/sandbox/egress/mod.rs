@@ -33,6 +33,7 @@ pub const PORT: u16 = 3128;
 #[must_use]
 pub fn environment() -> Vec<(String, String)> {
     let proxy = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
+    // The sandbox's own services are reached directly.
     let none = ["NO_PROXY", "no_proxy"];
     let address = format!("http://127.0.0.1:{PORT}");
     let pairs = proxy.map(|name| (name, address.as_str())).into_iter();

@@ -78,6 +78,7 @@ impl EgressPolicy for ConfiguredEgress {
         };
         let read = |text: &String| match text.parse() {
             Ok(rule) => Some(rule),
+            // An invalid rule allows nothing, and the others still count.
             Err(error) => {
                 tracing::warn!(agent = %agent.id, %error, "a rule in its egress list counts for nothing");
                 None

@@ -74,6 +74,7 @@ impl Proxy {
             Ok(target) => target,
             Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
         };
+        // From here on the outcome is recorded when `visit` is dropped, whatever happens.
         let mut visit = Visit::new(Arc::clone(&self), host, port);
         let stream = match self.dial(&visit.host, port).await {
             Ok(stream) => Counted::new(stream, Arc::clone(&visit.traffic)),
@@ -84,6 +85,7 @@ impl Proxy {
         };
         visit.fate = Fate::Connected;
         if parts.method == Method::CONNECT {
+            // The tunnel starts after the response has been sent.
             if let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() {
                 tokio::spawn(tunnel(upgrade, stream, visit));
             }

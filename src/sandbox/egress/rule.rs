@@ -137,6 +137,7 @@ impl FromStr for Host {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self::Address(address));
         }
+        // Case and a trailing dot make no difference in a name.
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         if !name.is_ascii() {
             return Err(wrong("write a name with other letters than a-z as punycode (xn--…)"));

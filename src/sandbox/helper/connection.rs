@@ -101,6 +101,7 @@ impl Connection {
         let (outgoing, queue) = mpsc::unbounded_channel();
         let streams = Streams::new(nonce, accept, outgoing.clone());
         let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost: lost.clone(), streams });
+        // Both tasks end when `lost` fires, which dropping the connection does.
         tokio::spawn(write(writer, queue, shared.clone()));
         tokio::spawn(read(reader, decoder, shared.clone()));
         Ok(Self {

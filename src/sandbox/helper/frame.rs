@@ -95,6 +95,7 @@ impl Decoder {
 
     /// Adds bytes that were read. Call [`Decoder::next_frame`] until it returns `None` before pushing more.
     pub fn push(&mut self, bytes: &[u8]) {
+        // Bytes before `start` have been consumed.
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.scanned = self.scanned.saturating_sub(self.start);
@@ -194,6 +195,8 @@ fn look(bytes: &[u8]) -> Look {
         return Look::Incomplete;
     }
     let length = length(bytes);
+    // A header that cannot be valid is rejected at once, so a forged length does not make the decoder wait for more
+    // bytes.
     if bytes[..4] != MAGIC || bytes[5..8] != [0; 3] || length > MAX_PAYLOAD {
         return Look::Nothing;
     }

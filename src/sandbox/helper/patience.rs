@@ -27,6 +27,7 @@ impl Patience {
     pub(super) async fn sleep(&self, limit: Duration) {
         let mut left = limit;
         loop {
+            // The time limit counts only while the sandbox is not frozen.
             self.until(false).await;
             let began = Instant::now();
             tokio::select! {

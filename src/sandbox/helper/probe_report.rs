@@ -114,6 +114,7 @@ impl ProbeReport {
     /// Returns `true` if another kernel than the engine's answers inside, as with gVisor or a virtual machine.
     fn has_own_kernel(&self, expected: &Expected<'_>) -> bool {
         match (self.first("kernel"), expected.kernel) {
+            // An unknown release counts as the engine's own kernel, which is judged more strictly.
             (Some(inside), Some(outside)) => !inside.is_empty() && !outside.is_empty() && inside != outside,
             _ => false,
         }
@@ -223,6 +224,7 @@ impl ProbeReport {
                 findings.push(format!("{address} can be reached ({result})"));
             }
         }
+        // Without a single try, interface or walk the probe did not examine the network.
         if !tried || self.first("interface").is_none() || self.first("walked").is_none() {
             findings.push("its network was not probed".to_owned());
         }

@@ -121,6 +121,7 @@ impl Streams {
     }
 
     fn open(self: &Arc<Self>, id: u32) {
+        // Each side may send a full window before the first credit.
         let state = State { credit: WINDOW, ..State::default() };
         let one = Arc::new(One { id, state: Mutex::new(state), gone: CancellationToken::new() });
         let accept = {
@@ -136,6 +137,7 @@ impl Streams {
                 _ if known => return,
                 _ => {
                     drop(open);
+                    // Nobody accepts this stream, or there are too many.
                     return self.tell(id, Step::Reset);
                 }
             }
@@ -167,6 +169,7 @@ impl Streams {
         let known = self.table().remove(&one.id).is_some();
         one.state().reset();
         one.gone.cancel();
+        // A stream that is no longer in the table was ended by the helper and needs no reset.
         if known {
             self.tell(one.id, Step::Reset);
         }
@@ -278,6 +281,7 @@ impl AsyncWrite for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let state = self.one.state();
+        // A stream that both sides have ended needs no reset.
         let over = state.read_ended && state.write_ended && state.incoming.is_empty();
         drop(state);
         if over {

@@ -52,6 +52,7 @@ pub async fn make(
     let root = work.root();
     let first = recipes[0];
     let step = |recipe, step| move |detail: String| sink(Progress { recipe, step, detail });
+    // An earlier run may have been killed halfway.
     run("removing what an interrupted run left", REMOVE, &root, &[], &step(first, Step::Bootstrapping))
         .await?;
     let made = make_in(engine, home, recipes, &root, &distribution, sink).await;
@@ -112,6 +113,7 @@ async fn import(
     sink(Progress { recipe, step: Step::Importing, detail });
     let failed = |tail: String| ImageError::Step { what: "importing the image", tail };
     let mut tar = as_root("tar");
+    // Mounts, devices and runtime files of the host do not belong into the image.
     tar.args(["--one-file-system", "--numeric-owner", "--exclude=./dev/*", "--exclude=./proc/*"])
         .args(["--exclude=./sys/*", "--exclude=./run/*", "-C"])
         .arg(root)

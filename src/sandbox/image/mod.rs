@@ -198,6 +198,7 @@ pub async fn ensure_images(
     if still.is_empty() {
         return Ok(());
     }
+    // If the base cannot be pulled, no registry answers, and the images are made from packages.
     match build::base(engine, sink, still[0]).await {
         Ok(()) => build::from_base(engine, home, &still, sink).await?,
         Err(registry) => bootstrap::make(engine, home, &still, &work, &registry, sink).await?,

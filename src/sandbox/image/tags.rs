@@ -27,6 +27,7 @@ fn is_of(suffix: &str, reference: &str) -> bool {
     let Some((repository, tag)) = reference.split_once(':') else { return false };
     let hash = tag.strip_suffix(suffix).unwrap_or_default();
     Recipe::ALL.iter().any(|recipe| recipe.repository() == repository)
+        // The length keeps a home without a suffix from matching the tags of other homes.
         && hash.len() == 12
         && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -37,6 +38,7 @@ pub async fn untag(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxE
     let client = engine.client()?;
     let mut used = Vec::new();
     for reference in tags(engine, home).await? {
+        // Without `force` the engine refuses to remove an image that a container uses.
         let options = RemoveImageOptionsBuilder::default().force(false).build();
         let what = format!("remove the image {reference}");
         let removed = client.remove_image(&reference, Some(options), None);

@@ -100,6 +100,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
+            // The star matches nothing at first. Each later mismatch lets it take one more byte.
             star = Some((p, t));
             p += 1;
         } else if pattern.get(p) == Some(&text[t]) {

@@ -109,6 +109,7 @@ pub fn confine() {
     let none = 0 as c_ulong;
     // SAFETY: plain system calls; the steps outlive the last one, which copies them.
     unsafe {
+        // Mode 2 means that a filter is installed already, usually the engine's profile.
         if prctl(PR_GET_SECCOMP, none, none, none, none) == 2 {
             return;
         }

@@ -97,6 +97,7 @@ impl Guests {
 
     /// Dooms all guests that have not ended by themselves. All waiting requests are dropped.
     pub fn end_all(&mut self) {
+        // The new client does not know the old one's requests.
         self.asking.clear();
         for guest in &mut self.all {
             guest.waiters.clear();

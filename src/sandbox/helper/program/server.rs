@@ -221,6 +221,7 @@ impl Server {
         match Job::start(self.last_id + 1, start, self.next_mark, &self.null) {
             Ok(job) => {
                 self.last_id += 1;
+                // A background job is answered now, a foreground one when it ends.
                 if start.background {
                     self.reply(&Reply::Started { request: start.request, job: job.state() });
                 }
@@ -287,6 +288,7 @@ impl Server {
             };
             match self.jobs.iter_mut().find(|job| job.pid == pid && !matches!(job.phase, Phase::Ended(_))) {
                 Some(job) => {
+                    // The group is killed before the reaping, after which its id could belong to another process.
                     job.main_ended();
                     job.main_reaped(sys::reap(pid));
                 }
@@ -342,6 +344,7 @@ impl Server {
     fn answer_ends(&mut self) {
         for index in 0..self.jobs.len() {
             let Phase::Ended(ended) = self.jobs[index].phase else { continue };
+            // Answers contain the kept output and may be large, so they wait while the queue is full.
             while self.queue.len() < MAX_QUEUED
                 && let Some(request) = self.jobs[index].waiters.pop()
             {
@@ -398,6 +401,7 @@ impl Server {
                 Err(_) => self.queue.clear(),
             }
         }
+        // Release the memory of large answers.
         if self.queue.capacity() > 256 * 1024 {
             self.queue = VecDeque::new();
         }

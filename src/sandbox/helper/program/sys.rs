@@ -182,6 +182,7 @@ pub enum Child {
 
 pub fn ended_child() -> Child {
     const P_ALL: c_int = 0;
+    // WNOWAIT leaves the child unreaped.
     const WNOHANG_WEXITED_WNOWAIT: c_int = 1 | 4 | 0x0100_0000;
     // SAFETY: all zeroes is a valid SigInfo, and it has the size of a siginfo_t.
     let (result, info) = unsafe {

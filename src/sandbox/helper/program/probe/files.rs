@@ -118,6 +118,7 @@ pub fn writes(mounts: &[Mount], lines: &mut Lines) {
             lines.say("writable", &[path.as_bytes()]);
         }
     }
+    // A control group is writable if another group can be created in it.
     for mount in mounts.iter().filter(|mount| mount.kind.starts_with("cgroup")) {
         let group = mount.target.join(".flock-probe");
         if fs::create_dir(&group).is_ok() {
@@ -130,6 +131,7 @@ pub fn writes(mounts: &[Mount], lines: &mut Lines) {
 fn takes_writes(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else { return false };
     if metadata.is_dir() {
+        // A new file with its own name, so that no file of the agent is touched.
         let file = path.join(format!(".flock-probe-{}", std::process::id()));
         let made = OpenOptions::new().write(true).create_new(true).open(&file).is_ok();
         if made {
