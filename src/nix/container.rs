@@ -149,6 +149,7 @@ impl BuildContainer {
         deadline: Instant,
         cancel: &CancellationToken,
     ) -> Result<String, NixError> {
+        // The deadline is that of the whole request, so each step gets only the time that is left.
         let limit = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
         let command = Command {
             command: script,

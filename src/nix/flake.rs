@@ -94,8 +94,7 @@ impl Flake {
 ///
 /// # Errors
 ///
-/// Returns [`NixError::FlakeFolder`] if the folder has no `flake.nix`, cannot be read, or holds more than
-/// [`MAX_BYTES`].
+/// Returns [`NixError::FlakeFolder`] if the folder has no `flake.nix`, cannot be read, or holds more than `MAX_BYTES`.
 pub fn pack(folder: &Path) -> Result<Bytes, NixError> {
     let failed = |source| NixError::FlakeFolder { path: folder.to_owned(), source };
     fs_err::metadata(folder.join("flake.nix")).map_err(failed)?;

@@ -82,6 +82,7 @@ fn element(element: &Value, origins: &BTreeMap<String, Origin>) -> Option<Instal
         let flake = text(["originalUrl", "originalUri"]).unwrap_or_default();
         return Some(Installed { package: attribute(&path), flake, nar_hash: None, store_paths });
     }
+    // An element without a recorded origin was not installed by flock and is skipped.
     let origin = store_paths.iter().find_map(|path| origins.get(path.rsplit('/').next()?))?.clone();
     let Origin { package, flake, nar_hash } = origin;
     Some(Installed { package, flake, nar_hash, store_paths })

@@ -101,7 +101,7 @@ pub enum NixError {
     /// A build container is not confined as it must be. Nothing was run in it.
     #[error("packages are not built here: the container for builds is not confined: {finding}")]
     NotConfined {
-        /// The wall that is open.
+        /// The difference or the way out that was found.
         finding: String,
     },
     /// A build container ended before its work was done.

@@ -233,7 +233,7 @@ pub enum SandboxError {
     #[error("the sandbox of {agent} is not confined: {finding}")]
     NotConfined {
         agent: AgentId,
-        /// The difference found by the inspection, or the open wall found by the probe.
+        /// The difference that the inspection found, or the way out that the probe found.
         finding: String,
     },
     /// The configuration or an approval asks for something that no sandbox may have.

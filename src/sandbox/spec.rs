@@ -296,7 +296,7 @@ impl ContainerSpec {
             open_stdin: Some(true),
             // With `true`, a second attach after the first connection is closed never gets an answer.
             stdin_once: Some(false),
-            // The helper has no state to save, so nothing is gained by a polite signal.
+            // SIGKILL is enough, because the helper has no state to save.
             stop_signal: Some("SIGKILL".to_owned()),
             network_disabled: Some(false),
             host_config: Some(host_config),

@@ -67,7 +67,7 @@ impl DockerSandbox {
         let (live, probed) = Box::pin(self.make(agent, plan)).await?;
         slot.note_probe(probed.clone());
         if let Err(error) = probed.verdict(agent) {
-            // A sandbox with an open wall must not run anything.
+            // A sandbox that is not confined must not run anything.
             self.kill(&live.container).await;
             return Err(error);
         }

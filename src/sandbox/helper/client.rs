@@ -218,7 +218,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Fails under the same conditions as [`HelperClient::run`]. A wall that is open is not an error here, see
+    /// Fails under the same conditions as [`HelperClient::run`]. Findings are not an error here, see
     /// [`ProbeReport::findings`].
     pub async fn probe(&self, targets: &[SocketAddr]) -> Result<ProbeReport, HelperError> {
         let words: Vec<String> = targets.iter().map(SocketAddr::to_string).collect();

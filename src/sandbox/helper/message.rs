@@ -189,7 +189,8 @@ pub enum Reply {
         /// The guest's mark.
         mark: u64,
     },
-    /// A guest has been removed from the books. If it had to end, nothing of it is left except the survivors.
+    /// The helper no longer tracks the guest. If the guest had to end, none of its processes is left except the
+    /// survivors.
     Dismissed {
         /// The number of the request.
         request: u32,

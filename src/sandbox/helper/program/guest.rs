@@ -95,7 +95,7 @@ impl Guests {
         Some(Reply::Dismissed { request, survivors: 0 })
     }
 
-    /// Dooms all guests that have not ended by themselves. All waiting requests are dropped.
+    /// Marks every guest for killing that has not ended by itself. All waiting requests are dropped.
     pub fn end_all(&mut self) {
         // The new client does not know the old one's requests.
         self.asking.clear();
