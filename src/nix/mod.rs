@@ -95,9 +95,7 @@ pub enum NixError {
     },
     /// The flake has no package of this name.
     #[error("{package} is not a package of the flake")]
-    NotAPackage {
-        package: String,
-    },
+    NotAPackage { package: String },
     /// A build container is not confined as it must be. Nothing was run in it.
     #[error("packages are not built here: the container for builds is not confined: {finding}")]
     NotConfined {
@@ -106,9 +104,7 @@ pub enum NixError {
     },
     /// A build container ended before its work was done.
     #[error("the build container was lost, as where a build needs more memory than it may have: {reason}")]
-    Lost {
-        reason: String,
-    },
+    Lost { reason: String },
     /// A lock of the home could not be acquired.
     #[error(transparent)]
     Home(#[from] crate::home::HomeError),

@@ -219,9 +219,7 @@ pub enum SandboxError {
     },
     /// An image is missing and could not be pulled or built.
     #[error("the image {image} is not there")]
-    NoImage {
-        image: String,
-    },
+    NoImage { image: String },
     /// The engine does not know the OCI runtime that the agent's configuration names.
     #[error("the Docker engine knows no runtime {runtime:?}, which agent {agent} is to be run by")]
     NoRuntime {
@@ -250,9 +248,7 @@ pub enum SandboxError {
     Unknown(AgentId),
     /// A container has the expected name but was not made by this home. It is left alone.
     #[error("the container {name} is not of this home")]
-    Foreign {
-        name: String,
-    },
+    Foreign { name: String },
     /// The agent has no background job of this number.
     #[error("there is no job {0}")]
     NoJob(u32),
