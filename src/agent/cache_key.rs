@@ -1,18 +1,20 @@
-//! What a provider that keeps prompts finds a session's by. Requests with the same key go to the same machine
-//! there, so all of a session have one and no two sessions share one.
+//! The prompt cache key that is sent to a provider. Providers route requests with the same key to the same machine, so
+//! all requests of one session share a key and no two sessions do.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::home::{Home, instance};
 use crate::id::SessionKey;
 
-/// The session's key. It tells nothing of the session, nor that two of them are of one home; a home without an
-/// instance id has none.
+/// Returns the session's cache key, or `None` if the home has no instance id.
+///
+/// The key is a hash. It reveals neither the session nor whether two sessions belong to the same home.
 pub(super) fn of(home: &Home, session: &SessionKey) -> Option<String> {
     instance::read(home).ok().map(|instance| digest(&instance, session.as_str()))
 }
 
 fn digest(instance: &str, session: &str) -> String {
+    // The zero byte separates the two parts, so that no other pair of strings gives the same hash.
     let hash = Sha256::new().chain_update(instance).chain_update([0]).chain_update(session).finalize();
     hash.iter().take(16).fold(String::with_capacity(32), |mut text, byte| {
         for half in [byte >> 4, byte & 15] {

@@ -1,4 +1,4 @@
-//! The tool calls of one answer: run in their order, each result committed, each call told to who watches.
+//! Runs the tool calls of one answer in order. Each result is committed and each call is reported to the oversight.
 
 use std::time::Duration;
 
@@ -18,23 +18,23 @@ use crate::provider::{Block, Message, StopReason};
 use crate::sandbox::policy::Decision;
 use crate::tool::{CallContext, Tool};
 
-/// How long a tool has to end by itself once the turn was stopped.
+/// Time a tool has to end by itself after the turn was stopped.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a call ended.
+/// The end of a tool call.
 pub(super) struct Ended {
-    /// What the model is answered; without it the turn ends and the call stays open.
+    /// The result for the model. `None` ends the turn and leaves the call without a result.
     pub(super) answer: Option<Answer>,
-    /// Why the turn ends.
+    /// The error that ends the turn, if the call ends it.
     pub(super) halted: Option<TurnError>,
 }
 
-/// Decides about single calls and runs them: as one agent, in one session, until what ends the turn.
+/// Decides about single tool calls and runs them, for one agent in one session.
 pub(super) struct Hand<'a> {
     pub(super) engine: &'a Engine,
     pub(super) halt: &'a Halt,
     pub(super) context: &'a CallContext,
-    /// Ends the call alone, and not the turn.
+    /// Cancels the call alone, not the turn.
     pub(super) given_up: &'a CancellationToken,
 }
 
@@ -45,7 +45,7 @@ impl From<Answer> for Ended {
 }
 
 impl Course<'_> {
-    /// Runs the calls of one answer in their order and commits each result.
+    /// Runs the calls of one answer in order and commits each result.
     pub(super) async fn call_tools(
         &self,
         message: &Message,
@@ -55,6 +55,8 @@ impl Course<'_> {
     ) -> Result<Vec<Block>, TurnError> {
         let mut results = Vec::new();
         for (place, asked) in message.tool_calls().enumerate() {
+            // The brake and the deadline are looked at before each call, not once for the answer: one call may take
+            // long.
             self.thawed().await?;
             self.halt.now()?;
             let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
@@ -98,7 +100,7 @@ impl Course<'_> {
 }
 
 impl Hand<'_> {
-    /// Decides about one call, runs it if it may, and tells who watches how it ended.
+    /// Decides about one call, runs it if the policy allows it, and reports its end to the oversight.
     pub(super) async fn call(
         &self,
         asked: &ToolCall<'_>,
@@ -106,8 +108,8 @@ impl Hand<'_> {
         stop: StopReason,
         started: Instant,
     ) -> Result<Ended, TurnError> {
-        // The policy is asked with the configuration of this moment: what was taken from an agent in the
-        // middle of a turn is gone.
+        // The policy is evaluated with the current configuration, so that a permission that was revoked in the middle
+        // of a turn is gone.
         let config = self.engine.parts.config.current();
         let id = &self.context.agent;
         let agent = config.agent(id).ok_or_else(|| TurnError::UnknownAgent(id.clone()))?;
@@ -141,12 +143,16 @@ impl Hand<'_> {
         Ok(ended)
     }
 
-    /// Runs one tool. Where the turn is stopped meanwhile, or nobody waits for the call any more, the tool gets a moment
-    /// to end, so that what it did is known; the answer then comes with the reason of the stop, if it is one.
+    /// Runs one tool.
+    ///
+    /// If the turn is stopped meanwhile, or nobody waits for the call any more, the tool gets [`GRACE`] to end by
+    /// itself, so that its effects are known. A stop of the turn is returned beside the answer.
     async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> Ended {
         let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
         let mut work = std::pin::pin!(call::run(tool, &own, asked.arguments));
         let stopped = tokio::select! {
+            // A tool that is ready counts as ended even if the turn is stopped in the same instant: its result is
+            // known.
             biased;
             ended = &mut work => return match ended {
                 Ok(answer) => answer.into(),
@@ -159,6 +165,7 @@ impl Hand<'_> {
             () = self.given_up.cancelled() => None,
         };
         own.cancel.cancel();
+        // Past the grace period the tool's future is dropped here, and the outcome of the call is unknown.
         let answer = match timeout(GRACE, work).await {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(_)) | Err(_) => None,

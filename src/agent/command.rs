@@ -1,5 +1,5 @@
-//! Commands of people as whole messages: `/compact`, `/context`, `/new`; in a channel behind the names of the agents
-//! they are for. They are answered here, and the model is not asked.
+//! Commands that a person writes as a whole message: `/compact`, `/context` and `/new`. In a channel they follow the
+//! names of the agents they are for. flock answers them itself, without a model call.
 
 use std::fmt::Write as _;
 
@@ -15,30 +15,32 @@ use crate::clock;
 use crate::error::chain;
 use crate::id::SessionKey;
 
-/// What a person wants done with their session.
+/// A command of a person for their session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Make room now.
+    /// Compacts the conversation now.
     Compact,
-    /// Say how full it is.
+    /// Reports how full the context is.
     Context,
-    /// Begin anew.
+    /// Starts a new conversation.
     New,
-    /// Begin anew, and let a program that runs the agent's turns be told the last of what was said. A client's wish; no
-    /// message is it.
+    /// Starts a new conversation, and tells a program that runs the agent's turns the last exchanges of the old one.
+    /// Only a client can ask for this; no message text is parsed as it.
     Fresh,
 }
 
 impl Command {
-    /// The command that a message is, where it is one and nothing else. Only to be asked of what a person wrote:
-    /// what agents, files and web pages say is never a command.
+    /// Returns the command if the message is a command and nothing else.
+    ///
+    /// Call this only for text that a person wrote: text of agents, files and web pages is never a command.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Compact, Self::Context, Self::New].into_iter().find(|command| command.as_str() == text.trim())
     }
 
-    /// The command that a post in a channel is: nothing but whom it calls, and the command. Only to be asked of what a
-    /// person posted.
+    /// Returns the command of a channel post that consists of mentions and the command, and nothing else.
+    ///
+    /// Call this only for a person's post.
     #[must_use]
     pub fn of_post(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().rev();
@@ -48,7 +50,7 @@ impl Command {
             .then_some(command)
     }
 
-    /// As a person writes it.
+    /// Returns the command as a person writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +62,8 @@ impl Command {
     }
 }
 
-/// Does it, says what was done, and writes both down: for people, no model is shown them.
+/// Carries out a command and returns the answer for the person. Command and answer are written to the transcript, where
+/// only people see them: no model is shown either.
 pub(super) async fn run(
     engine: &Engine,
     key: &SessionKey,
@@ -76,7 +79,7 @@ pub(super) async fn run(
         answer: answer.clone(),
         provenance,
     };
-    // It is done, whether or not it could be noted.
+    // The command has been carried out, so a failure to record it is only logged.
     if let Err(error) = engine.note(key, Record::Command(record)) {
         tracing::warn!(error = chain(&error), %key, "a command was not written down");
     }
@@ -95,7 +98,8 @@ async fn carry_out(
             return Ok(engine.report(key)?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
         }
         Command::Compact => engine.compact_under(key, Some(halt)).await.map(|done| match done {
-            // A channel's members have no use for what the agent found.
+            // The answer goes to everybody in the channel, and the marker has the agent's own notes, which are of no
+            // use to them.
             Some(done) if key.channel().is_some() => told_briefly(&done),
             Some(done) => told(&done),
             None => "There is nothing to take out: the conversation is short.".to_owned(),
@@ -109,12 +113,13 @@ async fn carry_out(
         }
     };
     match done {
+        // To a person, a session without a record is one in which nothing was said, and no error.
         Err(TurnError::NoSession(_)) => Ok(nothing.to_owned()),
         done => done,
     }
 }
 
-/// A report in words.
+/// Formats a context report for people.
 #[must_use]
 pub fn describe(report: &Report, zone: &TimeZone) -> String {
     let Report { conversation, room, messages, prompt, tools, answer, window, model, .. } = report;
@@ -128,7 +133,7 @@ pub fn describe(report: &Report, zone: &TimeZone) -> String {
             |_| last.at.to_string(),
             |at| at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string(),
         );
-        // Writing to a String does not fail.
+        // Writing to a `String` can't fail.
         let _ = write!(
             text,
             " It was compacted {} times, last at {at} from {} to {} tokens.",
@@ -138,7 +143,7 @@ pub fn describe(report: &Report, zone: &TimeZone) -> String {
     text
 }
 
-/// A compaction in words.
+/// Formats a finished compaction for people, with its marker.
 #[must_use]
 pub fn told(done: &Compacted) -> String {
     format!("{}\n\n{}", told_briefly(done), done.marker)

@@ -1,4 +1,4 @@
-//! What was said in a session, as people and programs read it: questions and answers, without calls and results.
+//! The messages of a session for people and programs: questions and answers, without tool calls and results.
 
 use std::path::Path;
 
@@ -12,41 +12,38 @@ use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::Role;
 use crate::runtime::NATIVE;
 
-/// The most bytes of a transcript that are looked through for one listing.
+/// The most bytes of a transcript that one listing reads.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The bytes of texts after which a listing ends early.
+/// The bytes of text after which a listing ends early.
 const MOST_TEXT: usize = 8 * 1024 * 1024;
 
-/// One message.
+/// A message as clients list it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Its id.
     pub id: String,
-    /// Its turn.
     pub turn: TurnId,
-    /// Who said it.
     pub role: Role,
-    /// What was said.
     pub content: String,
-    /// What ran the turn: `native`, or a program.
+    /// The runtime of the turn: `native`, or the name of a program.
     pub runtime: String,
-    /// The turn's model, as `provider/model`, where it is known.
+    /// The turn's model as `provider/model`, if known.
     pub model: Option<String>,
-    /// When it was written, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// The log of what was done: with the answer, or with the last message of a turn without one. Where no program told
-    /// one it is made of the calls that the transcript has, if it was asked for.
+    /// The log of the turn's work. It comes with the answer, or with the last message of a turn without one. If no
+    /// program reported a log, it is derived from the calls in the transcript, but only on request.
     pub trace: Vec<String>,
 }
 
 impl Engine {
-    /// The newest `limit` messages of a session, oldest first; none where there is no such session. `with_trace` asks for
-    /// logs of turns that no program told one of, too.
+    /// Returns the newest `limit` messages of a session, oldest first, or none if the session does not exist.
+    /// `with_trace` also asks for derived logs of turns that no program reported one of.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
+    /// can't.
     pub fn messages(
         &self,
         key: &SessionKey,
@@ -56,6 +53,7 @@ impl Engine {
         let mut newest: Vec<Stored> = Vec::new();
         let mut size = 0;
         let scope = if with_trace { Scope::Whole } else { Scope::All };
+        // Turns arrive newest first, and so do the messages within each: the whole list is turned around at the end.
         self.each_turn(key, scope, |exchange| {
             for message in stored(exchange, key.agent()).into_iter().rev() {
                 size += message.content.len();
@@ -68,17 +66,19 @@ impl Engine {
         Ok(newest)
     }
 
-    /// The answer of a turn, if it has one.
+    /// Returns the answer of a turn, if it has one.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
+    /// can't.
     pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<Stored>, TurnError> {
         let mut found = None;
         self.each_turn(key, Scope::All, |exchange| {
             let answer = stored(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
             found = answer.filter(|answer| answer.turn == turn);
-            // It has just ended: another one of the session may have begun since, and seldom more.
+            // The turn has only just ended. Another one of the session may have begun since, seldom more, so the search
+            // is short.
             found.is_none()
         })?;
         Ok(found)
@@ -104,7 +104,7 @@ fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result
     })
 }
 
-/// The messages of a turn, oldest first.
+/// Returns the messages of a turn, oldest first.
 fn stored(exchange: Exchange, agent: &AgentId) -> Vec<Stored> {
     let log = log(&exchange, agent);
     let Exchange { said, answer, began, .. } = exchange;
@@ -132,7 +132,7 @@ fn log(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
     let told = exchange.answer.iter().map(|answer| &answer.trace);
     let told: Vec<String> =
         told.chain(exchange.ended.iter().map(|end| &end.trace)).flatten().cloned().collect();
-    // What was brought from elsewhere is not this agent's work.
+    // Imported messages are not this agent's work, so no log is derived from them.
     let is_own = !exchange.said.iter().chain(&exchange.answer).any(|message| message.imported);
     let lines = if told.is_empty() && is_own { derived::trace(exchange, agent) } else { told };
     trace::checked(&lines)

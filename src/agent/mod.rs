@@ -1,7 +1,7 @@
-//! A turn of an agent: its prompt, its transcript, the loop of model calls and tool calls.
+//! Runs an agent's turns: the prompt, the transcript, and the loop of model calls and tool calls.
 //!
-//! [`Engine`] is the one door: the gateway gives it a [`TurnRequest`] and gets events and a
-//! [`TurnOutcome`]. What happens between is committed step by step to the session's transcript.
+//! The gateway uses only [`Engine`]: it passes a [`TurnRequest`] and receives events and a [`TurnOutcome`]. Every step
+//! of a turn is committed to the session's transcript before the next one begins.
 
 mod ask;
 mod cache_key;

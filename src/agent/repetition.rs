@@ -1,18 +1,17 @@
-//! A model that does the same thing again and again: the same call with the same result, several times in a
-//! row. Pure.
+//! Detects a model that repeats itself: the same call with the same result, several times in a row. Pure.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::provider::Block;
 
-/// From how many times in a row the model is told.
+/// Number of repetitions in a row from which the model is warned.
 const TOLD: u32 = 5;
 
-/// At how many times in a row the turn ends.
+/// Number of repetitions in a row that ends the turn.
 const ENDED: u32 = 10;
 
-/// The calls of a turn, as far as they repeat each other.
+/// Counts how often the last call of a turn was repeated without another one between.
 #[derive(Default)]
 pub(super) struct Repetition {
     last: Option<Seen>,
@@ -23,23 +22,22 @@ pub(super) struct Repetition {
 struct Seen {
     tool: String,
     arguments: Value,
-    // Results are long, and pictures longer.
+    // A hash instead of the content, because results are long and pictures even longer.
     result: [u8; 32],
 }
 
-/// What becomes of a call.
+/// The consequence of a call for the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing.
     Fine,
-    /// The model is told with the result.
+    /// A warning that is added to the result the model reads.
     Told(String),
-    /// The same, and the turn ends: this was so often.
+    /// A last warning for the model, and the number of repetitions for which the turn ends.
     Ended(String, u32),
 }
 
 impl Repetition {
-    /// Takes note of a call that has a result.
+    /// Records a finished call and returns its consequence.
     pub(super) fn note(&mut self, tool: &str, arguments: &Value, result: &[Block]) -> Verdict {
         let bytes = serde_json::to_vec(result).unwrap_or_default();
         let seen = Seen {
@@ -73,7 +71,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// `.` nothing, `t` told, `E` ended, for each call in turn.
+    /// Returns one character per call: `.` for fine, `t` for told, `E` for ended.
     fn verdicts(calls: &[(&str, Value, &str)]) -> String {
         let mut repetition = Repetition::default();
         let verdict = |(tool, arguments, result): &(&str, Value, &str)| {

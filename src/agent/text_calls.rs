@@ -1,8 +1,9 @@
-//! Tool calls as text, for models whose API takes none: what the model is shown, and what it writes back.
+//! Tool calls written as text, for models whose API has no tool calls: how flock shows them to the model and reads them
+//! back.
 //!
-//! Pure but for [`TextCalling`], which stands in front of a provider. A call is run only where the model itself
-//! makes it: at the end of its answer, on a line of its own, outside of a code block. Everything else that a model
-//! reads has the marks taken out of it, so that quoting a person or a tool's result makes no call.
+//! Pure except for [`TextCalling`], which wraps a provider. A call is run only if the model itself makes it: at the end
+//! of its answer, on a line that begins with the call's tag, outside of a code block. flock removes the tags from
+//! everything else that a model reads, so that quoting a person or a tool's result makes no call.
 
 use std::sync::Arc;
 
@@ -16,34 +17,35 @@ use crate::provider::{
     StopReason,
 };
 
-/// Begins a call.
+/// The tag that begins a call.
 pub const OPEN: &str = "<tool_call>";
-/// Ends it.
+/// The tag that ends a call.
 pub const CLOSE: &str = "</tool_call>";
 
-/// The names of the marks.
+/// Names of the tags that only flock and the model itself may write.
 const MARKS: [&str; 2] = ["tool_call", "tool_result"];
 
-/// The most bytes of blanks before a call.
+/// The most bytes of whitespace before a call on its line.
 const MOST_INDENT: usize = 256;
 
-/// What a call is named that can't be read: there is no such tool, and the model is told those there are.
+/// The name given to a call that can't be parsed. No such tool exists, so the model gets an error that lists its tools.
 const UNREADABLE: &str = "unreadable_tool_call";
 
-/// An answer taken apart.
+/// An answer split into its text and its tool calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer<'t> {
-    /// What is for people.
+    /// The text for people.
     pub text: &'t str,
-    /// The calls after it: name and arguments.
+    /// The calls that follow the text, each as name and arguments.
     pub calls: Vec<(String, Value)>,
 }
 
-/// Takes a whole answer apart. Only what stands at its end is a call: a model that goes on talking has not
-/// waited for a result.
+/// Splits a whole answer into text and calls.
 ///
-/// Each part is read once: where something else follows some calls, none of them is at the end, and what can be is
-/// looked for behind it.
+/// Only calls at the very end count: a model that goes on writing after a call has not waited for its result.
+///
+/// Each part is read once: if other text follows some calls, none of them is at the end, and the search goes on behind
+/// that text.
 #[must_use]
 pub fn parse(answer: &str) -> Answer<'_> {
     let mut lines = Lines::default();
@@ -61,8 +63,10 @@ pub fn parse(answer: &str) -> Answer<'_> {
     Answer { text: answer, calls: Vec::new() }
 }
 
-/// One call after the other to the end; where something else is, if it is. Of more calls than an answer may have,
-/// one too many is given.
+/// Returns the calls of a text that consists only of calls.
+///
+/// If other text is found, returns its position as the error. At most one call more than [`MOST_BLOCKS`] is returned,
+/// which is enough for the caller to refuse the answer.
 fn calls(text: &str) -> Result<Vec<(String, Value)>, usize> {
     let mut found = Vec::new();
     let mut rest = text.trim();
@@ -71,11 +75,11 @@ fn calls(text: &str) -> Result<Vec<(String, Value)>, usize> {
         let inner = rest.strip_prefix(OPEN).ok_or_else(|| place(rest))?;
         let mut values = serde_json::Deserializer::from_str(inner).into_iter::<Value>();
         let (value, after) = match values.next() {
-            // By what was read, and not by looking for the mark: an argument may have it as text.
+            // The parser's position ends the value, not a search for the tag: an argument may contain the tag as text.
             Some(Ok(value)) => (Some(value), inner[values.byte_offset()..].trim_start()),
             _ => (None, &inner[inner.find(CLOSE).unwrap_or(inner.len())..]),
         };
-        // A model may be stopped right before the last mark.
+        // A model may be stopped right before it writes the last closing tag.
         rest = if after.is_empty() {
             ""
         } else {
@@ -93,7 +97,8 @@ fn call(value: Value) -> Option<(String, Value)> {
     let Some(Value::String(name)) = call.remove("name") else { return None };
     let arguments = match call.remove("arguments") {
         None | Some(Value::Null) => Value::Object(Map::new()),
-        // As providers send them; what does not parse is refused where a call is checked.
+        // Some providers send the arguments as a JSON string. One that does not parse is refused where calls are
+        // checked.
         Some(Value::String(text)) => match serde_json::from_str(&text) {
             Ok(Value::Object(arguments)) => Value::Object(arguments),
             _ => Value::String(text),
@@ -103,7 +108,7 @@ fn call(value: Value) -> Option<(String, Value)> {
     Some((name, crate::provider::shallow(arguments)))
 }
 
-/// Whether lines are quoted.
+/// Tracks whether the current line is inside a code block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lines {
     fence: Option<&'static str>,
@@ -114,13 +119,14 @@ impl Lines {
         let line = line.trim_start();
         let fence = ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark));
         match (self.fence, fence) {
+            // A block that ``` opened is closed only by ```, never by ~~~, as in Markdown.
             (None, Some(mark)) => self.fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => self.fence = None,
             _ => {}
         }
     }
 
-    /// Whether a line, or its beginning, is or may become the first of a call.
+    /// Returns `true` if a line, or the beginning of one, is or may still become the first line of a call.
     fn may_call(self, line: &str) -> bool {
         if self.fence.is_some() {
             return false;
@@ -130,33 +136,33 @@ impl Lines {
     }
 }
 
-/// Whether a line begins with a call.
+/// Returns `true` if a line begins with a call.
 fn begins_call(line: &str) -> bool {
     unindented(line).starts_with(OPEN)
 }
 
-/// A line without the blanks at its beginning, as far as a call may be indented.
+/// Strips a line's leading whitespace, up to the indentation that a call may have.
 fn unindented(line: &str) -> &str {
     let start = &line[..line.floor_char_boundary(MOST_INDENT)];
     &line[start.len() - start.trim_start().len()..]
 }
 
-/// What of an answer can be shown while it comes: never a part of a call.
+/// Filters an answer while it streams, so that no part of a call is shown.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     answer: String,
     lines: Lines,
-    /// Where the last line begins.
+    /// Byte offset at which the last line begins.
     line: usize,
-    /// Up to where it has no end.
+    /// Byte offset up to which no line end was found.
     looked: usize,
     shown: usize,
-    /// A call may have begun: the rest waits for the end.
+    /// Set once a call may have begun: the rest is held back until the answer is complete.
     holds: bool,
 }
 
 impl Shown {
-    /// Takes more of the answer; gives what can be shown now.
+    /// Adds a piece of the answer and returns the text that can be shown now.
     pub fn push(&mut self, piece: &str) -> &str {
         self.answer.push_str(piece);
         let from = self.shown;
@@ -179,7 +185,7 @@ impl Shown {
         &self.answer[from..self.shown.max(from)]
     }
 
-    /// The answer is whole: gives what had waited and is no call after all.
+    /// Returns the held-back text that turned out to be no call. To be called when the answer is complete.
     #[must_use]
     pub fn finish(&self) -> &str {
         let text = parse(&self.answer).text;
@@ -187,8 +193,10 @@ impl Shown {
     }
 }
 
-/// A conversation as a model is shown it that knows no calls: its own as it wrote them, results as messages
-/// to it. What others have said has no marks in it.
+/// Converts a conversation for a model without tool calls: the model's own calls become text as it wrote them, and
+/// results become user messages.
+///
+/// The tags are removed from everything that others have said.
 #[must_use]
 pub fn as_text(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let shown = |message: &Arc<Message>| {
@@ -207,8 +215,8 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
         }
         Block::ToolResult { name, content, is_error, .. } => {
             let status = if *is_error { "error" } else { "ok" };
-            // A tool's words, in what is a message of the user's to this model: neither may they pass for what flock
-            // or another session says.
+            // This model reads a tool's result as a user message, so it must not be able to imitate flock's own marks
+            // or those of another session's message.
             let others = |text: &str| {
                 let seen = Seen::of(text);
                 let changes = flock_marks(&seen).chain(inter_session_marks(&seen)).chain(marks(&seen));
@@ -225,17 +233,18 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
     }
 }
 
-/// The text without the marks of calls and results, however they are written.
+/// Returns the text without call and result tags, in whatever spelling they are written.
 #[must_use]
 pub fn tame(text: &str) -> String {
     let seen = Seen::of(text);
     seen.changed(text, marks(&seen).collect()).into_owned()
 }
 
-/// The first character of each mark of a call or result, and what it becomes.
+/// Returns the position of each call or result tag, with the character that replaces its first one.
 pub(super) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
     let letters = seen.letters();
     let is_mark = |at: &usize| {
+        // Blanks and slashes are skipped, so that "< /tool_call" is found too.
         let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
         let name: Vec<u8> = name.copied().take(16).collect();
         MARKS.iter().any(|known| name.starts_with(known.as_bytes()))
@@ -243,16 +252,15 @@ pub(super) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
     memchr::memchr_iter(b'<', letters).filter(is_mark).map(|at| (at, '‹'))
 }
 
-/// The request as a model is sent it that knows no calls.
+/// Returns the request in the form that a model without tool calls is sent.
 fn spoken(request: &Request) -> Request {
     Request { messages: as_text(&request.messages), tools: Vec::new(), format: None, ..request.clone() }
 }
 
-/// A provider whose model is told of tools in text.
+/// A provider whose model is offered tools as text.
 pub struct TextCalling {
-    /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// Its id.
+    /// The provider's id, for errors.
     pub id: String,
 }
 
@@ -291,15 +299,11 @@ impl Provider for TextCalling {
     }
 }
 
-/// An answer has more calls than it may.
+/// An answer with more than [`MOST_BLOCKS`] calls.
 #[derive(Debug, PartialEq, Eq)]
 struct TooMany;
 
-/// An answer whose text is taken apart into text and calls.
-///
-/// # Errors
-///
-/// [`TooMany`].
+/// Splits the text of an answer into text and tool calls.
 fn with_calls(mut response: Response) -> Result<Response, TooMany> {
     let text = crate::provider::message::joined_text(&response.content);
     let answer = parse(&text);
@@ -313,7 +317,7 @@ fn with_calls(mut response: Response) -> Result<Response, TooMany> {
     if !answer.text.is_empty() {
         response.content.push(Block::text(answer.text));
     }
-    // An id is given to each where all calls get theirs.
+    // The ids stay empty here: `call::tidy` gives every call of an answer its id.
     let block = |(name, arguments)| Block::ToolCall { id: String::new(), name, arguments, signature: None };
     response.content.extend(answer.calls.into_iter().map(block));
     if response.stop == StopReason::End {

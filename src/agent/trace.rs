@@ -1,20 +1,19 @@
-//! The log of what a program did in a turn, as it is kept with its answer: lines that can't harm a terminal, and no
-//! more of them than somebody reads. What is too much is left out in the middle: how a turn began and how it ended
-//! say most.
+//! The log of what a program did in a turn, as it is stored with its answer. Control characters that could harm a
+//! terminal are escaped, and the size is bounded. The middle of a log that is too long is dropped, because a turn's
+//! beginning and end say most.
 
 use std::collections::VecDeque;
 
 use crate::clean;
 use crate::tool::bounded;
 
-/// The most bytes that are kept of each half, and of one line.
+/// The most bytes kept of each half, and of one line.
 const HALF: usize = 8 * 1024;
 const LINE: usize = 2 * 1024;
 
-/// Bytes of one turn that go to the gateway's log: what one program tells must not drive out the rest.
+/// The most bytes of one turn that go to the gateway's log, so that one program can't drive out everything else.
 const LOGGED: usize = 64 * 1024;
 
-/// The log of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     first: Vec<String>,
@@ -27,7 +26,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Adds what a program told, and gives the lines that are to be logged of it.
+    /// Adds lines that a program reported, and returns those that should go to the gateway's log.
     pub(super) fn push(&mut self, told: &str) -> Vec<String> {
         let lines: Vec<String> = told.lines().map(line).collect();
         let mut logged = Vec::new();
@@ -47,6 +46,7 @@ impl Trace {
 
     fn keep(&mut self, line: String) {
         let bytes = line.len() + 1;
+        // Once the first half is full it stays closed, even to a short line: otherwise lines would change their order.
         self.is_full |= self.first_bytes + bytes > HALF;
         if !self.is_full {
             self.first_bytes += bytes;
@@ -63,7 +63,7 @@ impl Trace {
         }
     }
 
-    /// All that is kept, oldest first; nothing is left here.
+    /// Removes and returns all lines that are kept, oldest first.
     pub(super) fn take(&mut self) -> Vec<String> {
         let Self { mut first, last, left_out, .. } = std::mem::take(self);
         if left_out > 0 {
@@ -74,7 +74,7 @@ impl Trace {
     }
 }
 
-/// As many lines of a log that was brought from elsewhere as one of flock's own has.
+/// Bounds a log that came from elsewhere to the size of flock's own.
 pub(super) fn checked(lines: &[String]) -> Vec<String> {
     let mut trace = Trace::default();
     lines.iter().for_each(|line| drop(trace.push(line)));

@@ -1,4 +1,4 @@
-//! What goes into a turn and what comes out of it.
+//! The input and the outcome of a turn, and the events in between.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,31 +14,31 @@ use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{AnswerFormat, Block, Message, ProviderError, Role, Usage};
 use crate::runtime::RuntimeError;
 
-/// One run of a session.
+/// A request to run one turn of a session.
 #[derive(Clone)]
 pub struct TurnRequest {
-    /// Whose turn it is; must be the session's agent.
+    /// The agent, which must be the session's own.
     pub agent: AgentId,
-    /// The session. It is made if it does not exist.
+    /// The session, which is created if it does not exist.
     pub session: SessionKey,
-    /// The turn's id, new for each turn.
+    /// The turn's id, which must be new.
     pub turn: TurnId,
-    /// What is new: for most sessions one user message, for an ephemeral one its whole conversation. The
-    /// last message is a user's.
+    /// The new messages: for most sessions one user message, for an ephemeral session its whole conversation. The last
+    /// message must be a user's.
     pub input: Vec<Message>,
-    /// System text of a client: shown to the model as untrusted context of the input, never as the system
-    /// prompt.
+    /// A client's system text. The model reads it as untrusted context beside the input, never as the system prompt.
     pub context: Vec<String>,
-    /// What flock itself says of the input, such as who gets the answer: shown beside it under flock's own mark.
+    /// flock's own remarks on the input, such as who gets the answer. The model reads them beside the input, under
+    /// flock's own mark.
     pub guidance: Vec<String>,
-    /// Where the input came from; stored with its last message.
+    /// The origin of the input, stored with its last message.
     pub provenance: Option<Provenance>,
-    /// What a person wants done with the session instead of having it answered. Only who knows that a person
-    /// wrote the input may set it.
+    /// A command for the session, which is carried out instead of answering the input. Set it only if a person is known
+    /// to have written the input.
     pub command: Option<Command>,
-    /// What comes while the turn runs; without one nothing does.
+    /// The source of messages that arrive while the turn runs. Without one, nothing is delivered in between.
     pub inbox: Option<Arc<dyn Inbox>>,
-    /// The form that the final text must have. Models that can be held to it are; whoever asks checks the rest.
+    /// The form that the final text must have. Models that support it are held to it; the caller checks the rest.
     pub format: Option<AnswerFormat>,
 }
 
@@ -57,7 +57,7 @@ impl std::fmt::Debug for TurnRequest {
 }
 
 impl TurnRequest {
-    /// Whether there is something to answer.
+    /// Returns `true` if the last message is a user's and has text or a picture.
     pub(super) fn has_input(&self) -> bool {
         let says = |block: &Block| match block {
             Block::Text { text, .. } => !text.trim().is_empty(),
@@ -68,53 +68,50 @@ impl TurnRequest {
     }
 }
 
-/// What a turn tells while it runs.
+/// An event of a running turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TurnEvent {
-    /// The input is committed in the transcript.
+    /// The input is committed to the transcript.
     Began,
-    /// More of the answer's text. Text before a tool call is told too, and is not part of the outcome's.
+    /// A piece of the answer's text. Text before a tool call is sent too, but is not part of the outcome's text.
     TextDelta(String),
-    /// More of the model's thinking.
+    /// A piece of the model's thinking.
     ThinkingDelta(String),
-    /// A tool call begins.
     ToolStarted {
-        /// The call's id, unique in the turn.
+        /// The call's id, unique within the turn.
         call_id: String,
-        /// The tool's name, as the model wrote it.
+        /// The tool's name as the model wrote it.
         name: String,
-        /// The beginning of its arguments, on one line.
+        /// The beginning of the arguments, on one line.
         arguments_preview: String,
     },
     /// A tool call has ended and its result is committed.
     ToolEnded {
-        /// The call's id.
         call_id: String,
-        /// The tool's name.
         name: String,
-        /// Whether the model was given an error.
+        /// `true` if the model got an error as the result.
         is_error: bool,
-        /// How long it ran.
+        /// Running time of the call.
         took: Duration,
     },
-    /// The model did not answer, before any text of its answer was told; it is asked again.
+    /// The model failed before any text of its answer was sent, and is asked again.
     Retrying {
-        /// Which attempt comes next, from 2.
+        /// Number of the next attempt, from 2.
         attempt: u32,
-        /// How long flock waits before it.
+        /// Wait before the next attempt.
         after: Duration,
-        /// Why the last one failed.
+        /// The last attempt's error.
         reason: String,
     },
-    /// The text that was told since the last tool call is no part of the answer: it was cut off, and another was begun.
-    /// No more text is told until the next tool call; the outcome has the whole answer.
+    /// The text since the last tool call is no part of the answer: it was cut off, and another answer was begun. No
+    /// more text is sent until the next tool call; the outcome has the whole answer.
     TextReplaced,
-    /// Something a person should know.
+    /// A remark for a person.
     Notice(String),
 }
 
 impl TurnEvent {
-    /// Whether the turn has done something by then that it would do again if it were asked again.
+    /// Returns `true` if the event proves work that running the turn again would repeat.
     #[must_use]
     pub const fn is_work(&self) -> bool {
         match self {
@@ -128,155 +125,138 @@ impl TurnEvent {
     }
 }
 
-/// Why a turn ended well.
+/// The reason of a successful end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The model had said all.
+    /// The model finished its answer.
     End,
-    /// The answer reached the model's limit and is cut.
+    /// The answer reached the model's output limit and is cut off.
     Length,
     /// The provider withheld the answer.
     Refusal,
 }
 
-/// A turn that ended well; all of it is committed.
+/// A successful turn. All of it is committed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutcome {
-    /// The final text. May be empty where the model had nothing to say.
+    /// The final text. Empty if the model had nothing to say.
     pub text: String,
-    /// Why it ended.
     pub stop: Stop,
-    /// Tokens of all its model calls.
+    /// Token usage of all model calls of the turn.
     pub usage: Usage,
-    /// The model that answered.
+    /// The model that gave the final answer.
     pub model: ModelRef,
-    /// How many model calls it took.
+    /// Number of model calls.
     pub steps: u32,
 }
 
-/// Why a turn did not end well. Whatever it had done until then is committed, and the session can go on.
+/// The error that ended a turn. Everything that the turn did before it is committed, and the session can go on.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
-    /// There is no such agent.
     #[error("there is no agent {0}")]
     UnknownAgent(AgentId),
-    /// The session is another agent's.
+    /// The session belongs to another agent.
     #[error("session {session} is not one of agent {agent}")]
     WrongAgent {
-        /// The agent that was asked.
         agent: AgentId,
-        /// The session that was named.
         session: SessionKey,
     },
-    /// The agent's runtime is not one that can do this.
+    /// The operation exists only for agents on another runtime.
     #[error("agent {agent} runs on {runtime}, and this is only for agents that run on native")]
     WrongRuntime {
-        /// Which agent.
         agent: AgentId,
-        /// Its runtime.
         runtime: String,
     },
-    /// The program that runs the agent's turns did not run this one to its end.
+    /// The program that runs the agent's turns did not finish this one.
     #[error(transparent)]
     Runtime(RuntimeError),
     /// Neither the agent nor the defaults name a model.
     #[error("agent {0} has no model")]
     NoModel(AgentId),
-    /// The input does not end with a user's message, or is empty.
+    /// The input is empty or does not end with a user's message.
     #[error("the input of a turn must end with a user's message")]
     NoInput,
-    /// There is no such session.
     #[error("there is no session {0}")]
     NoSession(SessionKey),
-    /// The session is closed.
     #[error("session {0} is closed")]
     Closed(SessionKey),
-    /// Another turn of the session runs.
     #[error("another turn of session {0} is running")]
     Busy(SessionKey),
-    /// The input alone is larger than the model's context. Clients know that by the first words, which are OpenAI's.
+    /// The input alone is larger than the model's context. Clients recognise this error by its first words, which are
+    /// OpenAI's.
     #[error(
         "This model's maximum context length is {window} tokens. However, the input has about {tokens} tokens, and {room} are \
          left for it beside the prompt, the tools and the answer ({model})"
     )]
     TooLong {
-        /// Estimated.
+        /// Estimated tokens of the input.
         tokens: u64,
-        /// What the model takes altogether.
+        /// The model's context window in tokens.
         window: u64,
-        /// What the model has room for besides the prompt, the tools and its answer.
+        /// Tokens left for the input after the prompt, the tools and the answer.
         room: u64,
-        /// Which model.
         model: ModelRef,
     },
-    /// The provider says that the request is larger than the model's context, also with all the room that could be made.
+    /// The provider says that the request is larger than the model's context, even after flock made all the room it
+    /// could.
     #[error(
         "This model's maximum context length is {window} tokens. However, the request does not fit into it ({error})"
     )]
     Overflow {
-        /// What the model takes: as the provider said, else as is known of the model.
+        /// The model's context window in tokens: as the provider stated it, otherwise as known of the model.
         window: u64,
-        /// What the provider said.
+        /// The provider's error.
         error: ProviderError,
     },
-    /// The model did not answer.
     #[error(transparent)]
     Provider(#[from] ProviderError),
-    /// The conversation could not be made ready for the model.
+    /// The conversation could not be made acceptable to the model.
     #[error(transparent)]
     Hygiene(#[from] HygieneError),
-    /// The turn took more model calls than it may.
+    /// The turn needed more model calls than its limit.
     #[error("the turn reached its limit of {0} steps")]
     Steps(u32),
-    /// The turn took longer than it may.
+    /// The turn took longer than its limit.
     #[error("the turn reached its limit of {} seconds", .0.as_secs())]
     TimedOut(Duration),
-    /// The model called the same tool with the same arguments and got the same result too often in a row.
+    /// The model made the same call with the same result too often in a row.
     #[error(
         "the turn was ended because it called {tool} with the same arguments and the same result {times} times in a row"
     )]
     Looping {
-        /// The tool.
         tool: String,
-        /// How often in a row.
+        /// Number of repetitions in a row.
         times: u32,
     },
-    /// The agent may make no model call for now.
+    /// The agent may make no model call at the moment, for instance because its budget is used up.
     #[error(transparent)]
     Paused(#[from] Paused),
-    /// The caller ended it.
+    /// The caller cancelled the turn.
     #[error("the turn was cancelled")]
     Cancelled,
-    /// A tool can't go on at all.
+    /// A tool failed in a way that no result can express.
     #[error("the tool {name} can't go on")]
     Tool {
-        /// Which.
         name: String,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The system prompt could not be put together.
     #[error(transparent)]
     Prompt(#[from] super::prompt::PromptError),
-    /// The database failed.
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
-    /// A transcript could not be read or written.
     #[error("failed to {what} the transcript {}", path.display())]
     Transcript {
-        /// As in `append to`.
+        /// The operation as a verb phrase, as in `append to`.
         what: &'static str,
-        /// Which file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
 }
 
 impl From<RuntimeError> for TurnError {
-    /// A turn that may not go on for now is one, whoever runs it.
+    /// Maps a paused runtime to [`TurnError::Paused`], so that the same condition looks the same on every runtime.
     fn from(error: RuntimeError) -> Self {
         match error {
             RuntimeError::Paused { why, .. } => Self::Paused(Paused(why)),
@@ -286,7 +266,8 @@ impl From<RuntimeError> for TurnError {
 }
 
 impl TurnError {
-    /// Whether there was no room for the transcript.
+    /// Returns `true` if the transcript could not be written because the disk, the quota or the file size limit is
+    /// exhausted, or the file system is read-only.
     #[must_use]
     pub fn lacks_room(&self) -> bool {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
