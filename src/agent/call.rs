@@ -1,5 +1,5 @@
-//! One tool call of a model, checked and bounded. Whatever a model writes here ends in a result it can
-//! read, never in an error of the turn, unless the tool itself says so.
+//! Checks, runs and bounds one tool call of a model. Bad input from the model becomes a result that it can read. Only a
+//! tool itself can fail the turn.
 
 use std::panic::AssertUnwindSafe;
 
@@ -28,20 +28,19 @@ const MAX_IMAGE: usize = 8 * 1024 * 1024;
 const MAX_NAME: usize = 64;
 const PREVIEW: usize = 160;
 
-/// What the model is answered, and whether it is an error.
+/// The content of the result, and `true` if it is an error.
 pub(super) type Answer = (Vec<Block>, bool);
 
-/// What is to be done with a call.
+/// The decision about a call.
 pub(super) enum Checked<'r> {
-    /// Run it.
     Run(&'r dyn Tool),
     /// Ask a person about this tool, for this reason.
     Ask(&'r str, String),
-    /// Nothing, for this reason, which the model reads.
+    /// Don't run it. The model reads the reason.
     Refuse(String),
 }
 
-/// Whether a call can be tried.
+/// Decides if a call can be run. `place` is its position in the answer.
 pub(super) fn check<'r>(
     agent: &Agent,
     registry: &'r Registry,
@@ -63,7 +62,7 @@ pub(super) fn check<'r>(
     if let Decision::Deny(reason) = decision {
         return Checked::Refuse(format!("not run: {reason}"));
     }
-    // A person is not asked about what could not be run anyway.
+    // Arguments are checked before a person is asked: nobody should approve a call that can't be run anyway.
     if let Some(reason) = unusable(call.arguments, stop) {
         return Checked::Refuse(reason);
     }
@@ -73,7 +72,7 @@ pub(super) fn check<'r>(
     }
 }
 
-/// What is wrong with arguments that are no object.
+/// Returns the fault of arguments that are not an object.
 fn unusable(arguments: &Value, stop: StopReason) -> Option<String> {
     match arguments {
         Value::Object(_) => None,
@@ -95,13 +94,13 @@ fn json_error(text: &str) -> String {
     }
 }
 
-/// Runs the tool. `Err` ends the turn.
+/// Runs the tool. An `Err` ends the turn.
 pub(super) async fn run(
     tool: &dyn Tool,
     context: &CallContext,
     arguments: &Value,
 ) -> Result<Answer, Box<dyn std::error::Error + Send + Sync>> {
-    // A defect in one tool must not end the turn without a result, or the gateway's task with it.
+    // A panic in one tool must not end the turn without a result, or end the gateway's task with it.
     let called = AssertUnwindSafe(tool.call(context, arguments)).catch_unwind().await;
     checkpoint::reach(Checkpoint::Called);
     match called {
@@ -115,7 +114,7 @@ pub(super) async fn run(
     }
 }
 
-/// A text as a result.
+/// Returns a text as a result's content, cut to its limit.
 pub(super) fn text(text: &str) -> Vec<Block> {
     vec![Block::text(bounded::middle_cut(text, MAX_TEXT))]
 }
@@ -151,8 +150,8 @@ fn bound(output: ToolOutput) -> Vec<Block> {
     bound
 }
 
-/// The calls of an answer as they are stored and given back to the provider: each with an id of its own and
-/// a name that every provider takes. One bad name would else make the provider refuse the session for good.
+/// Normalises the calls of an answer before they are stored and sent back to the provider: each gets a unique id, and a
+/// name that every provider accepts. A single bad name would make the provider reject the session for good.
 pub(super) fn tidy(content: &mut [Block]) {
     let mut seen = std::collections::HashSet::new();
     for block in content {
@@ -169,14 +168,14 @@ pub(super) fn tidy(content: &mut [Block]) {
     }
 }
 
-/// The beginning of the arguments, on one line.
+/// Returns the beginning of the arguments, on one line.
 pub(super) fn preview(arguments: &Value) -> String {
     let text = arguments.to_string();
     let start = bounded::start(&text, PREVIEW);
     if start.len() < text.len() { format!("{start}…") } else { text }
 }
 
-/// SHA-256 of the arguments as JSON without spaces, in hex.
+/// Returns the SHA-256 of the arguments as JSON without spaces, in hex.
 pub(super) fn digest(arguments: &Value) -> String {
     hex(&Sha256::digest(arguments.to_string()))
 }

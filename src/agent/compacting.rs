@@ -1,5 +1,5 @@
-//! Compaction in a turn: what the agent wrote down is looked at, what is to be kept is decided, that is
-//! committed, and only then the conversation is the shorter one.
+//! Compaction within a turn: read what the agent wrote down, decide what to keep, commit that, and only then use the
+//! shorter conversation.
 
 use super::compaction::findings;
 use super::compaction::summary::{self, Asking};
@@ -12,9 +12,11 @@ use crate::clock;
 use crate::provider::{Request, Resolved};
 
 impl Course<'_> {
-    /// Makes room for the next request where there is too little of it. The prompt is made anew with it: the
-    /// provider's cache is void anyway, and what the agent has written down since belongs into it. For a model that
-    /// stands in for one with more room only its requests get shorter.
+    /// Makes room for the next request if the conversation is nearly too long.
+    ///
+    /// A compaction rebuilds the prompt as well: the provider's cache is invalid anyway, and the prompt should include
+    /// what the agent wrote down since. For a fallback model with a smaller context window, only its own requests
+    /// become shorter and nothing is committed.
     pub(super) async fn make_room(
         &self,
         line: &mut Line,
@@ -23,6 +25,7 @@ impl Course<'_> {
         asked: &mut Request,
     ) -> Result<(), TurnError> {
         if context.is_near_full() {
+            // A cached beginning can only be sent as it is. To shorten the conversation, its messages have to be read.
             self.unfold(line, context, running)?;
             self.compact(line, context, running, asked).await?;
         }
@@ -61,6 +64,8 @@ impl Course<'_> {
         if config.compaction.summary {
             self.summarise(context, &mut draft, running, &line.resolved).await?;
         }
+        // Committed before it is applied: a crash in between must not leave an answer to a conversation that the
+        // transcript does not show.
         running.compacted(&draft.record)?;
         let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
         let at = draft.record.at;
@@ -76,7 +81,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Asks for a summary of what goes; where none comes, the marker alone does.
+    /// Asks the model for a summary of what is taken out. Without an answer, the marker alone stands for it.
     async fn summarise(
         &self,
         context: &Context,

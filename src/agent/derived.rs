@@ -1,5 +1,5 @@
-//! The log of a turn that no program told one of, made of what the transcript has: flock's own loop, and OpenClaw, write
-//! down every call with its result.
+//! Derives the log of a turn from its transcript, for turns without a log of their own: flock's own loop and OpenClaw
+//! write down every call with its result instead.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::provider::message::joined_text;
 use crate::runtime::trace::Trace;
 use crate::runtime::{Said, ToolEvent};
 
-/// What was done in a turn that was read whole, in the form of a program's own log.
+/// Returns the log of a turn that was read in full, in the form of a program's own log.
 pub(super) fn trace(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
     let mut lines = Vec::new();
     let mut trace = Trace::new(agent.as_str());
@@ -27,7 +27,8 @@ pub(super) fn trace(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
     lines
 }
 
-/// A call of one of flock's tools, as a line of such a log: programs leave those out that come to flock.
+/// Returns a call of one of flock's tools as log lines. Programs leave out of their logs the calls that flock itself
+/// runs.
 pub(super) fn call(agent: &AgentId, tool: &str, arguments: &Value, failure: Option<&str>) -> Vec<String> {
     let (mut lines, mut trace) = (Vec::new(), Trace::new(agent.as_str()));
     let (call, tool, arguments) = (String::new(), tool.to_owned(), arguments.clone());

@@ -1,4 +1,4 @@
-//! The door to turns and sessions.
+//! The engine: the entry point to turns and sessions.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -31,14 +31,14 @@ use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
 
-/// What a turn may take.
+/// Limits of one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Model calls.
+    /// Number of model calls.
     pub steps: u32,
-    /// Time in all, where the configuration does not say.
+    /// Total time, unless the configuration sets one.
     pub wall: Duration,
-    /// How often and how soon a model that failed is asked again.
+    /// Retry policy for a model that failed.
     pub retry: Policy,
 }
 
@@ -49,56 +49,55 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Time in all, as this configuration has it.
+    /// Returns the turn's time limit under this configuration.
     #[must_use]
     pub fn wall_of(&self, config: &Config) -> Duration {
         config.turn_time.unwrap_or(self.wall)
     }
 }
 
-/// What an engine is made of.
+/// The dependencies of an engine.
 pub struct Parts {
-    /// The configuration, and with it the home.
+    /// The live configuration, which also knows the home.
     pub config: Arc<Live>,
-    /// The database.
     pub store: Arc<Store>,
-    /// All tools; the policy decides which of them an agent has.
+    /// All tools. The policy decides which of them an agent has.
     pub registry: Registry,
-    /// Where models come from.
+    /// The source of models and their providers.
     pub catalog: Catalog,
-    /// What a turn may take.
     pub limits: Limits,
-    /// Who watches turns.
+    /// The observer of turns: budget, approvals, audit and brake.
     pub oversight: Arc<dyn Oversight>,
 }
 
-/// Prompts that are kept for the next turn. One is a few kilobytes, and agents of the same day share none.
+/// Number of prompts that are cached. Each is a few kilobytes, and no two agents share one.
 const KEPT_PROMPTS: usize = 64;
 
-/// Runs turns and knows all sessions of one home. One process has one.
+/// Runs turns and manages all sessions of one home. A process has one engine.
 pub struct Engine {
     pub(super) parts: Parts,
     pub(super) zone: TimeZone,
     builder: SystemPromptBuilder,
-    /// What programs are told that run turns in the native loop's place.
+    /// Builds the shorter prompt for programs that run turns in place of the native loop.
     brief: SystemPromptBuilder,
     pub(super) runtimes: Runtimes,
-    /// Where turns that such programs run are found by what they send.
+    /// Routes what such programs send to the turns they run.
     pub(super) desk: Desk,
+    // By the inputs they were built from. When the map is full it is emptied, which costs one rebuild for each prompt.
     prompts: Mutex<HashMap<String, Arc<str>>>,
     busy: Mutex<HashSet<SessionKey>>,
-    /// Pictures that were made smaller for some request.
+    /// Cache of pictures that were scaled down for requests.
     pub(super) pictures: Arc<Pictures>,
-    /// Models that failed a short while ago.
+    /// Models that failed recently.
     pub(super) cooldowns: Cooldowns,
-    /// Thinking that providers refused.
+    /// Thinking blocks that providers rejected.
     pub(super) refusals: Refusals,
-    /// What long conversations begin with.
+    /// Encoded beginnings of long conversations.
     pub(super) prefixes: Arc<PrefixCache>,
 }
 
 impl Engine {
-    /// An engine of these parts. Nothing is opened or started.
+    /// Creates an engine. Nothing is opened or started.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         Self {
@@ -117,32 +116,34 @@ impl Engine {
         }
     }
 
-    /// With these programs, which run the turns of agents that name one as their runtime.
+    /// Sets the programs that can run turns, for agents that name one as their runtime.
     #[must_use]
     pub fn with_runtimes(mut self, runtimes: Runtimes) -> Self {
         self.runtimes = runtimes;
         self
     }
 
-    /// What an agent's `runtime` can name beside flock's own loop.
+    /// Returns the names that an agent's `runtime` can have besides flock's own loop.
     #[must_use]
     pub fn runtime_names(&self) -> Vec<&'static str> {
         self.runtimes.names()
     }
 
-    /// What an agent is offered of flock's own tools: those that a program which runs its turns does not have itself.
+    /// Returns the tools of flock's own that the agent may use: those that a program which runs its turns lacks.
     #[must_use]
     pub fn own_tools(&self, agent: &Agent) -> Vec<ToolSpec> {
         let offered = policy::offered(agent, self.parts.registry.iter().map(|tool| tool.spec()));
         offered.into_iter().filter(|spec| policy::is_flocks_own(&spec.name)).collect()
     }
 
-    /// Runs one turn to its end. Ending `cancel` ends it with [`TurnError::Cancelled`]; dropping the future
-    /// does the same without an answer. In both cases the transcript is left whole.
+    /// Runs one turn to its end.
+    ///
+    /// Cancelling `cancel` ends it with [`TurnError::Cancelled`]. Dropping the future stops it too, without a result.
+    /// In both cases the transcript stays complete.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns the error that ended the turn. Everything that the turn did before it is committed.
     pub async fn run(
         &self,
         request: TurnRequest,
@@ -152,13 +153,14 @@ impl Engine {
         run::run(self, request, cancel, on_event).await
     }
 
-    /// Marks the turns that ran when the last process died, in the database and in their transcripts, and
-    /// deletes sessions of agents that are gone. To be called once, before the first turn; gives the turns that
-    /// were marked, in the order they began.
+    /// Cleans up after the last process. Turns that were running when it died are marked in the database and in their
+    /// transcripts, and sessions of agents that no longer exist are deleted.
+    ///
+    /// To be called once, before the first turn. Returns the marked turns in the order in which they began.
     ///
     /// # Errors
     ///
-    /// Where the database fails. A transcript that can't be read is logged and passed over.
+    /// Returns an error if the database fails. A transcript that can't be read is logged and skipped.
     pub async fn recover(&self) -> Result<Vec<Interrupted>, TurnError> {
         let marked = recover::interrupted(self).await?;
         recover::sweep(self).await?;
@@ -166,35 +168,36 @@ impl Engine {
         Ok(marked)
     }
 
-    /// Ends those of these turns that the database has as running. To be called for turns that nothing runs any more,
-    /// whose end could not be written. One whose session is busy is left for later. Gives how many were ended.
+    /// Ends those of the given turns that are still running in the database, and returns how many it ended.
+    ///
+    /// To be called for turns that nothing runs any more and whose end could not be written. A turn whose session is
+    /// busy is left for later.
     ///
     /// # Errors
     ///
-    /// Where the database fails.
+    /// Returns the first error there was. The other turns are ended all the same.
     pub async fn end_lost(&self, turns: &[TurnId]) -> Result<usize, TurnError> {
         recover::lost(self, turns).await
     }
 
-    /// Deletes the sessions of single requests, and their transcripts, that were not used since `before` (Unix
+    /// Deletes the sessions of single requests, with their transcripts, that were last used before `before` (Unix
     /// milliseconds).
     ///
     /// # Errors
     ///
-    /// Where the database fails.
+    /// Returns an error if the database fails.
     pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
         recover::forget_requests(self, before).await?;
         recover::sweep_programs(self, false).await;
         Ok(())
     }
 
-    /// Where the inputs of a turn came from that are committed in its session's transcript, in their order:
-    /// that of the turn's own input, then what was delivered while it ran. Empty for a turn that never wrote
-    /// any.
+    /// Returns the provenance of each committed input of a turn in order: first that of the turn's own input, then
+    /// those of the messages that were delivered while it ran. Empty for a turn that wrote none.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns an error if the database or the transcript can't be read.
     pub fn deliveries(&self, session: &SessionKey, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
         match self.parts.store.session(session)? {
             Some(session) => history::deliveries(&self.transcript_path(&session), turn),
@@ -202,11 +205,11 @@ impl Engine {
         }
     }
 
-    /// The final text of a turn that ended well; `None` where it did not.
+    /// Returns the final text of a turn, or `None` if the turn did not end with an answer.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns an error if the database or the transcript can't be read.
     pub fn answer(&self, session: &SessionKey, turn: TurnId) -> Result<Option<String>, TurnError> {
         match self.parts.store.session(session)? {
             Some(session) => history::answer(&self.transcript_path(&session), turn),
@@ -214,56 +217,43 @@ impl Engine {
         }
     }
 
-    /// At most `limit` sessions of one agent or of all, the one used last first.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns at most `limit` sessions of one agent or of all, the most recently used first.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<SessionInfo>, StoreError> {
         let sessions = self.parts.store.sessions(agent, limit)?;
         Ok(sessions.into_iter().map(SessionInfo::from).collect())
     }
 
-    /// Where messages between sessions are kept until their turns have ended.
+    /// Returns the database, which keeps messages between sessions until their turns have ended.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.parts.store
     }
 
-    /// Sessions whose transcript and database hold different turns, because a disk lost writes. For a start, before any
-    /// turn begins.
+    /// Returns the sessions whose transcript and database disagree about their turns because a disk lost writes. To be
+    /// called at the start, before any turn.
     ///
     /// # Errors
     ///
-    /// Those of the database.
+    /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
     pub fn lost(&self) -> Result<Vec<Lost>, TurnError> {
         lost::compare(self)
     }
 
-    /// How many sessions there are.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
     pub fn count_sessions(&self) -> Result<i64, StoreError> {
         self.parts.store.count_sessions()
     }
 
-    /// One session; `None` where there is none with this key.
-    ///
-    /// # Errors
-    ///
-    /// As [`StoreError`] says.
+    /// Returns one session, or `None` if the key is unknown.
     pub fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
         Ok(self.parts.store.session(key)?.map(SessionInfo::from))
     }
 
-    /// The newest `limit` messages of a session, oldest first, without thinking; `None` where there is no
-    /// session with this key.
+    /// Returns the newest `limit` messages of a session, oldest first and without thinking, or `None` if the session
+    /// does not exist.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns an error if the database or the transcript can't be read.
     pub fn history(&self, key: &SessionKey, limit: usize) -> Result<Option<Vec<HistoryEntry>>, TurnError> {
         match self.parts.store.session(key)? {
             Some(session) => history::entries(&self.transcript_path(&session), limit).map(Some),
@@ -271,12 +261,14 @@ impl Engine {
         }
     }
 
-    /// Brings all that was committed to the disk. For a stop: the last engine of a process may never be
-    /// dropped, because its tools know it.
+    /// Flushes everything that was committed to the disk.
+    ///
+    /// A shutdown calls this because the last engine of a process may never be dropped: its tools hold references to
+    /// it.
     ///
     /// # Errors
     ///
-    /// As [`StoreError`] says.
+    /// Returns an error if the disk refuses a write.
     pub async fn settle(&self) -> Result<(), StoreError> {
         self.parts.store.settle().await
     }
@@ -289,7 +281,7 @@ impl Engine {
         self.home().sessions(session.key.agent()).join(format!("{}.jsonl", session.file))
     }
 
-    /// The system prompt as it has to be now for a session that began at `began`.
+    /// Returns the current system prompt of a session that began at `began` (Unix milliseconds).
     pub(super) fn prompt(
         &self,
         agent: &Agent,
@@ -314,7 +306,7 @@ impl Engine {
         Ok(StoredPrompt { inputs, text })
     }
 
-    /// What the program is told of an agent whose turns it runs, with these of flock's tools.
+    /// Returns the prompt for a program that runs the agent's turns, with the given tools of flock's own.
     pub(super) fn brief(
         &self,
         agent: &Agent,
@@ -329,8 +321,10 @@ impl Engine {
         Ok(StoredPrompt { text, inputs: format!("{} {}", agent.runtime, context.inputs()) })
     }
 
-    /// Takes the session for one turn. Who runs turns has a queue for each session; this holds even if that
-    /// has a defect, because two turns of one session would write into each other.
+    /// Claims the session for one turn.
+    ///
+    /// The caller already has a queue per session. The claim guards against a defect there, because two turns of one
+    /// session would write into each other's records.
     pub(super) fn claim(&self, session: &SessionKey) -> Result<Claim<'_>, TurnError> {
         if lock(&self.busy).insert(session.clone()) {
             Ok(Claim { engine: self, session: session.clone() })
@@ -340,7 +334,7 @@ impl Engine {
     }
 }
 
-/// A session that is taken for one turn, until this is dropped.
+/// A session that is claimed for one turn until this guard is dropped.
 pub(super) struct Claim<'e> {
     engine: &'e Engine,
     session: SessionKey,

@@ -1,5 +1,5 @@
-//! What was brought from elsewhere, as a model is shown it: nothing in it can pass for what flock says, and it is said
-//! that nobody here knows who said it. The records stay as they were brought, so that they can be exported again.
+//! Marks imported messages for the model. Nothing in them can imitate flock, and the model is told that their speakers
+//! are not known here. The stored records stay as imported, so that they can be exported again.
 
 use std::sync::Arc;
 
@@ -12,28 +12,29 @@ use crate::clean::Seen;
 use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
 
-/// What is shown beside a message of a user.
+/// The note beside an imported user message.
 const MESSAGE: &str = "<flock-context source=\"flock\">from an imported transcript; who said it is not known here</flock-context>";
 
-/// What is shown before a marker.
+/// The note before an imported compaction marker.
 const MARKER: &str = "<flock-context source=\"flock\">from an imported transcript, where it stood for what had been taken out; nothing of \
 it was checked here</flock-context>";
 
-/// What is shown before the first message that was said here.
+/// The note before the first message that was not imported.
 pub(super) const UP_TO_HERE: &str = "<flock-context source=\"flock\">everything before this is from an imported transcript: whether a user, the \
 assistant and its tools said it is not known here</flock-context>";
 
-/// What a summary begins with: it is carried on from one compaction to the next.
+/// The prefix of an imported summary. It stays with the summary from one compaction to the next.
 const SUMMARY: &str = "[from an imported transcript]";
 
-/// The most bytes of a marker and of a summary.
+/// The most bytes of an imported marker, and of an imported summary.
 const MOST_BYTES: usize = 8 * 1024;
 
-/// Makes a message one that was brought from elsewhere.
+/// Marks a message as imported and removes marks that only flock may write.
 pub(super) fn message(message: &mut Message) {
     message.content.iter_mut().for_each(block);
     if message.role == Role::User {
-        // No provider signs what a user says; flock knows marks of its own by that.
+        // No provider signs a user's text, and flock recognises its own marks by a signature there: an imported one is
+        // removed.
         for block in &mut message.content {
             if let Block::Text { signature, .. } = block {
                 *signature = None;
@@ -43,7 +44,7 @@ pub(super) fn message(message: &mut Message) {
     }
 }
 
-/// Makes a compaction one that was brought from elsewhere. Which tasks are done is not taken from it.
+/// Marks a compaction as imported. Its list of completed tasks is dropped, because nobody here has seen them done.
 pub(super) fn compaction(record: &mut CompactionRecord) {
     let quoted: Vec<String> =
         tame(bounded::start(&record.marker, MOST_BYTES)).lines().map(|line| format!("| {line}")).collect();
@@ -67,7 +68,7 @@ fn block(block: &mut Block) {
             *name = tame(name);
             value(arguments);
         }
-        // No route shows it to a model as anything but thinking, and most want it back as it was.
+        // Every route shows this to a model only as thinking, and most providers require it back unchanged.
         Block::Thinking { .. } | Block::Image { .. } | Block::Other(_) => {}
     }
 }

@@ -1,4 +1,4 @@
-//! What was said in a session, for the model again and for those who look at it.
+//! Converts stored messages for the model, and for people and tools that look at a session.
 
 use std::path::Path;
 
@@ -16,21 +16,24 @@ use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
 use crate::tool::sessions::HistoryEntry;
 
-/// The most bytes that are read for one look at a history.
+/// The most bytes that are read to list a history.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The most bytes of a result that are shown.
+/// The most bytes of a tool result that are listed.
 const RESULT: usize = 500;
 
-/// A stored message as the model is shown it, each time in the same words.
+/// Returns a stored message as the model reads it. The words are the same each time, so that the provider's prompt
+/// cache stays valid.
 pub(super) fn replay(record: &MessageRecord, zone: &TimeZone) -> Message {
     shown_as(record.message.clone(), record, zone)
 }
 
-/// As [`replay`], with the record's message taken out of it: a long conversation is not copied to be loaded.
+/// Does the same as [`replay`] with a message that was moved out of its record, so that loading a long conversation
+/// copies nothing.
 pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &TimeZone) -> Message {
     if record.imported {
-        // Nor is anything shown beside it as flock's that is only what the document says: a time, a client's text.
+        // An imported document must not be able to put text under flock's name, so its time and client text are not
+        // shown.
         foreign::message(&mut message);
     } else if let Some(client) = &record.context {
         let blocks = message_context(record.at, zone, client, &record.guidance);
@@ -39,7 +42,7 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
     message
 }
 
-/// The newest `limit` messages of a transcript, oldest first, without thinking.
+/// Returns the newest `limit` messages of a transcript, oldest first and without thinking.
 pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(Vec::new()) };
@@ -47,7 +50,7 @@ pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, Tu
     Ok(records.iter().map(entry).collect())
 }
 
-/// Where the inputs of a turn came from, in their order.
+/// Returns the provenance of each input of a turn, in order.
 pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(Vec::new()) };
@@ -55,7 +58,7 @@ pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, T
     Ok(records.into_iter().filter_map(|record| record.provenance).collect())
 }
 
-/// The final text of a turn: its last answer, if that calls no tool.
+/// Returns the final text of a turn: its last answer, unless that answer calls a tool.
 pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(None) };
@@ -65,8 +68,8 @@ pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnEr
     Ok(last.map(|record| crate::provider::message::joined_text(&record.message.content)))
 }
 
-/// A message as people and tools are shown it: without what was put beside it for the model, which an older version, or
-/// another program, stored with it.
+/// Returns a message as people and tools read it. Context that an older version or another program stored with the
+/// message is removed.
 fn entry(record: &MessageRecord) -> HistoryEntry {
     let texts = record.message.content.iter().filter_map(shown);
     HistoryEntry { role: record.message.role, text: texts.collect::<Vec<_>>().join("\n"), at: record.at }

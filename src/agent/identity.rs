@@ -1,5 +1,5 @@
-//! Who an agent is: five files that its owner edits, in a folder of the home that no sandbox has. They are
-//! made before its first container, which mounts them read-only over `/workspace`.
+//! An agent's identity: five files that its owner edits, in a folder of the home that no sandbox can write. They are
+//! created before the agent's first container, which mounts them read-only over `/workspace`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,27 +11,23 @@ use crate::home::existing;
 use crate::id::AgentId;
 use crate::sandbox::workspace::placeholder;
 
-/// The names of the files: what is written here is what a sandbox mounts.
+/// Names of the identity files. The list belongs to the sandbox, because what is written here is what it mounts.
 pub use crate::sandbox::spec::IDENTITY_FILES as FILES;
 
-/// Why an agent's files could not be made.
+/// An error while creating an agent's files.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The folder could not be made.
     #[error("failed to make the folder {}", path.display())]
     Folder {
-        /// Which.
+        /// The folder that could not be created.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// A file could not be written.
     #[error("failed to write who an agent is to {}", path.display())]
     File {
-        /// The folder.
+        /// The folder that the file belongs in.
         path: PathBuf,
-        /// What failed in it.
         #[source]
         source: BeneathError,
     },
@@ -52,21 +48,21 @@ impl Explain for IdentityError {
     }
 }
 
-/// Whose files are made.
+/// The agent whose files are created.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// The agent.
     pub id: &'a AgentId,
-    /// What it is in the team.
+    /// The agent's role in the team.
     pub role: Role,
-    /// Its archetype, if it has one.
+    /// The agent's archetype, if it has one.
     pub archetype: Option<&'a str>,
-    /// Where a person's own archetypes are.
+    /// Folder of the person's own archetypes.
     pub archetypes: &'a Path,
 }
 
 impl Who<'_> {
-    /// The text of the archetype. One that is gone since the agent was added costs the agent nothing else.
+    /// Returns the archetype's text. If the archetype no longer exists, a warning is logged and the agent gets the
+    /// default text.
     fn soul(&self) -> Option<String> {
         archetype::find(self.archetypes, self.archetype?)
             .inspect_err(|failure| {
@@ -75,7 +71,7 @@ impl Who<'_> {
             .ok()
     }
 
-    /// The text that flock gives one of the files.
+    /// Returns flock's own text for one of the files.
     fn text(&self, name: &str) -> String {
         let soul = (name == SOUL).then(|| self.soul()).flatten();
         soul.unwrap_or_else(|| {
@@ -87,17 +83,19 @@ impl Who<'_> {
     }
 }
 
-/// The file that an archetype becomes.
+/// Name of the file that holds the archetype's text.
 const SOUL: &str = "SOUL.md";
 
-/// Makes the workspace, and in `folder` the files that are missing. What a person has written stays; what a
-/// workspace that is older than the folder says of its agent is taken over.
+/// Creates the workspace, and the identity files that are missing in `folder`.
+///
+/// Files that a person wrote stay. If the workspace is older than the folder, the identity files in it are copied.
 ///
 /// # Errors
 ///
-/// If the folder or a file can't be made, or something else than a file has its name.
+/// Returns an error if the folder or a file can't be created, or if something that is not a file has its name.
 pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), IdentityError> {
-    // Only then can what lies in the workspace be the owner's: no sandbox of flock's has had it yet.
+    // Files in the workspace are the owner's only as long as no sandbox of flock's has had it, that is, before the
+    // folder exists. Later the agent may have written them.
     let takes_over = !folder.exists();
     for path in [workspace, folder] {
         fs_err::create_dir_all(path)
@@ -119,16 +117,16 @@ pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), Ident
     Ok(())
 }
 
-/// A file in a workspace that an owner may take for one that says who the agent is, and the one that does.
+/// A file in a workspace that its owner may mistake for an identity file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unread {
-    /// The file that is not read.
+    /// The file that flock does not read.
     pub found: PathBuf,
-    /// The file that is read in its place.
+    /// The file that flock reads instead.
     pub read: PathBuf,
 }
 
-/// The files of a workspace that have a text of their own which is not read. The agent may have written it.
+/// Returns the workspace files that have a text of their own and are not read. The agent may have written them.
 #[must_use]
 pub fn unread(folder: &Path, workspace: &Path) -> Vec<Unread> {
     let (Ok(folder_root), Ok(workspace_root)) = (Root::open(folder), Root::open(workspace)) else {
@@ -145,12 +143,12 @@ pub fn unread(folder: &Path, workspace: &Path) -> Vec<Unread> {
     names.map(|name| Unread { found: workspace.join(name), read: folder.join(name) }).collect()
 }
 
-/// Gives an agent that is added the soul of its archetype where the folder still has one of flock's own texts, of an
-/// earlier agent of its name. Returns the file where a person's own text stays instead.
+/// Gives a newly added agent the text of its archetype if the folder still has one of flock's own texts, from an
+/// earlier agent of the same name. If a person wrote the file, it stays and its path is returned.
 ///
 /// # Errors
 ///
-/// If the file can't be written.
+/// Returns an error if the file can't be written.
 pub fn renew_soul(folder: &Path, who: &Who<'_>) -> Result<Option<PathBuf>, IdentityError> {
     let (Some(soul), Ok(root)) = (who.soul(), Root::open(folder)) else { return Ok(None) };
     let Ok(text) = root.read(Path::new(SOUL), TAKEN) else { return Ok(None) };
@@ -167,14 +165,14 @@ pub fn renew_soul(folder: &Path, who: &Who<'_>) -> Result<Option<PathBuf>, Ident
     Ok(Some(folder.join(SOUL)))
 }
 
-/// Rewrites the files of an agent that has another role or archetype now, where they still are what flock wrote for the
-/// old one. Returns those that a person changed, which stay although they would be different now.
+/// Rewrites the files of an agent whose role or archetype changed, where they still have flock's text for the old one.
+/// Returns the files that a person changed and that stay although flock's text for them is now another.
 ///
 /// # Errors
 ///
-/// If a file can't be written.
+/// Returns an error if a file can't be written.
 pub fn follow(folder: &Path, before: &Who<'_>, now: &Who<'_>) -> Result<Vec<PathBuf>, IdentityError> {
-    // Without the folder all files are made when the agent is next made ready.
+    // If the folder is missing, all files are created when the agent next gets ready.
     let Ok(root) = Root::open(folder) else { return Ok(Vec::new()) };
     let mut kept = Vec::new();
     for name in FILES {
@@ -193,7 +191,7 @@ pub fn follow(folder: &Path, before: &Who<'_>, now: &Who<'_>) -> Result<Vec<Path
     Ok(kept)
 }
 
-/// The most bytes of a file that are taken over.
+/// The most bytes of a file that are copied from a workspace.
 const TAKEN: u64 = 1 << 20;
 
 fn template(name: &str, role: Role) -> &'static str {
@@ -290,7 +288,7 @@ mod tests {
         write(&folder, &workspace, &worker).unwrap();
         assert_eq!(follow(&folder, &worker, &qa).unwrap(), Vec::<PathBuf>::new());
         assert!(text("SOUL.md").contains("# QA") && text("IDENTITY.md").contains("Archetype: qa"));
-        // Another archetype's text that a person put there is a person's choice.
+        // A person may put another archetype's text there on purpose.
         std::fs::write(folder.join("SOUL.md"), archetype::find(&folder, "ideation").unwrap()).unwrap();
         std::fs::write(folder.join("TOOLS.md"), "mine").unwrap();
         let admin = who(Role::Sysadmin, Some("code-reviewer"));
@@ -329,7 +327,7 @@ mod tests {
         coder(&folder, &workspace);
         assert_eq!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap(), "kind");
         assert!(!std::fs::read_to_string(folder.join("USER.md")).unwrap().contains("secret"));
-        // From now on the agent may have been at it.
+        // From now on the agent may have written to the workspace.
         std::fs::remove_file(folder.join("SOUL.md")).unwrap();
         coder(&folder, &workspace);
         assert_ne!(std::fs::read_to_string(folder.join("SOUL.md")).unwrap(), "kind");

@@ -1,5 +1,5 @@
-//! One model call of a turn, whoever answers it: where a model does not, and nothing of an answer was shown, the next one
-//! is asked within the same turn, with a reservation of its own.
+//! One model call with fallback: if a model fails before any of its answer was shown, the next model is asked within
+//! the same turn, with a reservation of its own.
 
 use super::ask::Reserved;
 use super::context::Context;
@@ -13,7 +13,7 @@ use crate::error::chain;
 use crate::provider::{Request, Response};
 
 impl Course<'_> {
-    /// Asks the model of the turn, and where it does not answer those behind it.
+    /// Asks the turn's model, and if it fails the models behind it.
     pub(super) async fn ask_some_model(
         &self,
         line: &mut Line,
@@ -31,6 +31,8 @@ impl Course<'_> {
                 Err(error) => error,
             };
             let shown = reserved.shown();
+            // The failed call's reservation is settled before the next one is made, so that the budget counts each
+            // alone.
             drop(reserved);
             let Some(trouble) = failover::trouble(&error) else { return Err(error) };
             let failed = line.resolved.route.model.clone();
@@ -40,6 +42,7 @@ impl Course<'_> {
             if !may_ask_on || !self.step_on(line, asked, context, running, trouble).await? {
                 return Err(error);
             }
+            // The failed call may have taken long: the agent may have been frozen or the deadline passed meanwhile.
             self.halt.thawed().await?;
             self.halt.now()?;
             reserved = self.reserve(asked, context, running).await?;
@@ -47,7 +50,8 @@ impl Course<'_> {
         }
     }
 
-    /// Steps on to the next model that the conversation fits into once room was made in it; `false` where none is left.
+    /// Switches to the next model that the conversation fits into after room was made in it. Returns `false` if none is
+    /// left.
     async fn step_on(
         &self,
         line: &mut Line,

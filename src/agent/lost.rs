@@ -1,5 +1,5 @@
-//! Transcripts and the database, compared at a start: after a disk lost writes, as in a power cut, one of them may be
-//! behind the other.
+//! Compares transcripts with the database at start. After a disk lost writes, for instance in a power cut, one of them
+//! may be behind the other.
 
 use std::path::Path;
 
@@ -11,45 +11,40 @@ use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
 use crate::store::Session;
 
-/// How many sessions are compared, those that were used last: what is lost is what was written last.
+/// Number of sessions that are compared, the most recently used first: only the newest writes can be lost.
 const COMPARED: u32 = 200;
 
-/// What was lost of a session.
+/// A loss that was found in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// The transcript lacks the last turn that ended well. Of a channel it holds messages up to this
-    /// one.
+    /// The transcript lacks the last turn that ended well.
     Transcript {
-        /// Whose.
+        /// The session whose transcript is behind.
         session: SessionKey,
-        /// The number of the newest message that it holds, where it holds any.
+        /// Sequence number of the newest channel message in the transcript, if it has any.
         shown: Option<u64>,
     },
-    /// The database has never heard of the last turn in the transcript.
+    /// The database lacks the last turn of the transcript.
     Database {
-        /// Whose.
+        /// The session that the database is behind on.
         session: SessionKey,
     },
 }
 
-/// How many turns from its end a transcript is searched for the last one that ended well: some that came after it may
+/// Number of turns, from the end of a transcript, that are searched for the last one that ended well. Later turns may
 /// have been broken off.
 const SEARCHED: usize = 20;
 
-/// What is found at the end of a transcript.
+/// The newest records of a transcript.
 #[derive(Debug, Default)]
 struct End {
-    /// Whose records were met, the newest first.
+    /// The turns of these records, newest first.
     turns: Vec<TurnId>,
     shown: Option<u64>,
 }
 
 /// Compares the last turn of each session in the database with the last ones in its transcript. A transcript that can't
-/// be read is passed over.
-///
-/// # Errors
-///
-/// Those of the database.
+/// be read is logged and skipped.
 pub(super) fn compare(engine: &Engine) -> Result<Vec<Lost>, TurnError> {
     let mut found = Vec::new();
     for session in engine.store().sessions(None, COMPARED)?.into_iter().filter(|session| session.turns > 0) {
@@ -65,7 +60,8 @@ pub(super) fn compare(engine: &Engine) -> Result<Vec<Lost>, TurnError> {
 
 fn one(engine: &Engine, session: &Session) -> Result<Option<Lost>, TurnError> {
     let store = engine.store();
-    // A turn that failed may have written nothing, and before a conversation began anew nothing is looked for.
+    // A failed turn may have written nothing, so only finished ones are expected. Turns before the conversation was
+    // reset are not looked for.
     let last = store.last_done(&session.key)?.filter(|turn| turn.started_at >= session.began_at);
     let end = end_of(&engine.transcript_path(session), last.as_ref().map(|turn| turn.id))?;
     if let Some(turn) = end.turns.first()
@@ -75,13 +71,13 @@ fn one(engine: &Engine, session: &Session) -> Result<Option<Lost>, TurnError> {
     }
     let Some(missing) = last.filter(|turn| !end.turns.contains(&turn.id)) else { return Ok(None) };
     if holds(&engine.transcript_path(session), missing.id)? {
-        // The clock was set back since.
+        // The turn is there, only further up than expected: the clock was set back in the meantime.
         return Ok(None);
     }
     Ok(Some(Lost::Transcript { session: session.key.clone(), shown: end.shown }))
 }
 
-/// Whether a transcript names this turn anywhere.
+/// Returns `true` if the transcript names the turn anywhere.
 fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(false) };
@@ -96,7 +92,7 @@ fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
     Ok(false)
 }
 
-/// Reads a transcript from its end until it meets this turn, or enough others.
+/// Reads a transcript from its end until it finds the wanted turn, or has seen enough others.
 fn end_of(path: &Path, wanted: Option<TurnId>) -> Result<End, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(End::default()) };

@@ -1,9 +1,9 @@
-//! Providers' words for a request that does not fit into the model's context, and the limit that they name. There is no
-//! code for it that all of them use.
+//! Recognises the error messages of providers for a request that exceeds the model's context, and reads the limit from
+//! them. No error code is common to all providers.
 
 use crate::provider::ProviderError;
 
-/// Whether a provider says that it was sent too much.
+/// Returns `true` if the provider says that the request was too long.
 pub(super) fn is_too_long(error: &ProviderError) -> bool {
     const SIGNS: [&str; 15] = [
         "context length",
@@ -27,9 +27,9 @@ pub(super) fn is_too_long(error: &ProviderError) -> bool {
     SIGNS.iter().any(|sign| message.contains(sign))
 }
 
-/// The model's context as the provider names it, in tokens.
+/// Returns the model's context size in tokens, if the provider's message names it.
 pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
-    /// The limit is the next number.
+    /// Phrases that come directly before the limit.
     const BEFORE_IT: [&str; 11] = [
         "maximum context length is",
         "maximum context length of",
@@ -43,7 +43,7 @@ pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
         "model token limit",
         "input length should be [1,",
     ];
-    /// The limit is the number just before.
+    /// Phrases that come directly after the limit.
     const AFTER_IT: [&str; 4] = [" maximum", " token context", " tokens of context", " tokens context"];
     let ProviderError::Rejected { message, .. } = error else { return None };
     let message = message.to_lowercase();
@@ -61,18 +61,18 @@ pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
     BEFORE_IT.iter().find_map(next).or_else(|| AFTER_IT.iter().find_map(before))
 }
 
-/// Some write 200,000.
+/// Some providers write 200,000 and some 200_000.
 const fn is_of_number(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, ',' | '_')
 }
 
-/// A number that can be a context: an error's code is none.
+/// Parses a number, unless it is too small or too large for a context size, as an error code is.
 fn tokens(text: &str) -> Option<u64> {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|tokens| (LEAST..=MOST).contains(tokens))
 }
 
-/// Characters between the words and their number, as in ` (`.
+/// The most characters between a phrase and its number, as in ` (`.
 const MOST_BETWEEN: usize = 12;
 const LEAST: u64 = 256;
 const MOST: u64 = 100_000_000;

@@ -1,8 +1,8 @@
-//! What a model would be sent for a session now, without sending it: everything that a turn puts into a request, made
-//! from the same parts, with nothing written and nobody asked.
+//! Previews the request that a model would be sent for a session, without sending it. It uses the same parts as a turn,
+//! writes nothing and calls nobody.
 //!
-//! It is the conversation as it stands in the transcript. A turn that begins later adds its input, and a summary
-//! by a model, where the configuration wants one, is not in it.
+//! The preview shows the conversation as it is in the transcript. It has neither the input of a later turn nor a
+//! summary by a model, which a real turn would add if the configuration asks for one.
 
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -31,45 +31,46 @@ use crate::runtime::{Order, RuntimeError, openclaw};
 use crate::sandbox::policy;
 use crate::store::{Reader, Session};
 
-/// What a request is made from besides the session.
+/// The parts of a request besides the session.
 #[derive(Clone, Debug)]
 pub struct Preview<'a> {
-    /// Where the agent's files, its transcripts and flock's secrets are; no secret is read.
+    /// The home, for the agent's files and transcripts. No secret in it is read.
     pub home: &'a Home,
-    /// The configuration.
     pub config: &'a Config,
-    /// All tools; the agent's policy decides which of them are told.
+    /// All tools. The agent's policy decides which of them are offered.
     pub tools: &'a [ToolSpec],
-    /// The zone that times are told in.
+    /// Time zone in which times are shown.
     pub zone: TimeZone,
 }
 
-/// A request that was not sent.
+/// A request that was built but not sent.
 #[derive(Clone, Debug)]
 pub struct Previewed {
-    /// Which way it would go.
+    /// The API and model it would go to.
     pub route: Route,
-    /// Its body, byte for byte.
+    /// The request body, byte for byte.
     pub body: Vec<u8>,
-    /// How many messages are in it.
+    /// Number of messages in the request.
     pub messages: usize,
-    /// Tokens of prompt, tools and conversation, estimated.
+    /// Estimated tokens of prompt, tools and conversation.
     pub tokens: u64,
-    /// Which rules changed what of the conversation for this route, in order.
+    /// The hygiene rules that changed the conversation for this route, in order.
     pub applied: Vec<Applied>,
-    /// The compaction that would come before it.
+    /// The compaction that would precede the request.
     pub compaction: Option<Compacted>,
-    /// Whether a model would be asked for a summary then.
+    /// `true` if a model would be asked for a summary in that compaction.
     pub wants_summary: bool,
 }
 
 impl Preview<'_> {
-    /// What this model would be sent for the session now; without a session, for one that begins.
+    /// Returns the request that the model would be sent for the session now, or for a new session if there is none.
     ///
     /// # Errors
     ///
-    /// [`TurnError::WrongAgent`], [`TurnError::WrongRuntime`], [`TurnError::Provider`] where the model's provider is
-    /// not known, and others as [`TurnError`] says. A provider that lacks its key is no error.
+    /// - [`TurnError::WrongAgent`] if the session belongs to another agent.
+    /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
+    /// - [`TurnError::Provider`] if the model's provider is not known. A missing API key is no error.
+    /// - An error of the parts that are read: the transcript, the prompt's files, the conversation.
     pub fn of(
         &self,
         agent: &Agent,
@@ -111,13 +112,15 @@ impl Preview<'_> {
         })
     }
 
-    /// What the program that runs this agent's turns would be started with for the session now; without a session, for one
-    /// that begins.
+    /// Returns the start of the program that runs this agent's turns, for the session now or for a new session if there
+    /// is none.
     ///
     /// # Errors
     ///
-    /// [`TurnError::WrongAgent`], [`TurnError::Store`], [`TurnError::Runtime`] where the program could not be started, and
-    /// others as [`TurnError`] says.
+    /// - [`TurnError::WrongAgent`] if the session belongs to another agent.
+    /// - [`TurnError::Runtime`] if the program could not be started.
+    /// - [`TurnError::Store`] if the database can't be read, [`TurnError::Transcript`] if the transcript can't, and
+    ///   [`TurnError::Prompt`] if the prompt can't be built.
     pub fn of_program(
         &self,
         program: &dyn Program,
@@ -168,11 +171,13 @@ impl Preview<'_> {
         })?)
     }
 
-    /// What OpenClaw would be asked for the session now, but for what is new; without a session, for one that begins.
+    /// Returns the request that OpenClaw would get for the session now, without the new input, or for a new session if
+    /// there is none.
     ///
     /// # Errors
     ///
-    /// [`TurnError::WrongAgent`], and others as [`TurnError`] says.
+    /// Returns [`TurnError::WrongAgent`] if the session belongs to another agent, and [`TurnError::Prompt`] if the
+    /// prompt can't be built.
     pub fn of_openclaw(
         &self,
         agent: &Agent,
@@ -200,7 +205,7 @@ impl Preview<'_> {
         }))
     }
 
-    /// What a program is told of the agent.
+    /// Returns the prompt that a program gets about the agent.
     fn brief(&self, agent: &Agent, model: &ModelRef, began: i64) -> Result<String, TurnError> {
         let (knowledge, zone) = (Knowledge::read(self.home, agent), &self.zone);
         let mut tools = policy::offered(agent, self.tools);
@@ -233,7 +238,7 @@ impl Preview<'_> {
     ) -> Result<Context, TurnError> {
         let (room, images) = (room(resolved, asked), Images::of(resolved));
         let found = match session {
-            // It is only read: what is damaged in it waits for the next turn.
+            // The transcript is only read here. Damage in it is repaired by the next turn.
             Some(session) => {
                 let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
                 past::look(&path, room, images)?.0
@@ -243,7 +248,7 @@ impl Preview<'_> {
         Ok(Context::new(room, images, &self.zone, found))
     }
 
-    /// Makes room as a turn does before it asks, in memory alone.
+    /// Makes room as a turn does before it asks, but only in memory.
     fn compact(
         &self,
         agent: &Agent,
@@ -261,7 +266,7 @@ impl Preview<'_> {
         let Some(draft) = context.draft(&wanted, false) else { return Ok(None) };
         let compacted = Compacted::from(&draft.record);
         context.apply(draft);
-        // A turn makes its prompt anew with it.
+        // A turn rebuilds its prompt after a compaction.
         asked.system = self.prompt(agent, told, at)?;
         Ok(Some(compacted))
     }

@@ -1,5 +1,5 @@
-//! Where an input of a turn came from. Stored with it, so that after a crash the transcript itself says what
-//! has been delivered.
+//! The origin of a turn's input. It is stored with the input, so that after a crash the transcript itself shows what
+//! was delivered.
 
 use std::borrow::Cow;
 
@@ -7,87 +7,87 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ChannelId, SessionKey, TurnId};
 
-/// Where an input came from. Only flock makes one; nothing of it is ever read from what a model or a
-/// message says.
+/// The origin of an input. Only flock creates these values; none is ever parsed from text of a model or a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Provenance {
     /// Messages of a channel.
     Channel {
-        /// Which.
         channel: ChannelId,
-        /// The sequence number of the first message that is shown.
+        /// Sequence number of the first message shown.
         from: i64,
-        /// That of the last one.
+        /// Sequence number of the last message shown.
         to: i64,
     },
     /// A direct message.
     Dm {
-        /// Who sent it: an agent's id or `human:<name>`.
+        /// The sender: an agent's id or `human:<name>`.
         peer: String,
-        /// The id of the inbox's row.
+        /// Id of the row in the inbox.
         item: String,
     },
-    /// A message of another session of the same agent.
+    /// A message from another session of the same agent.
     InterSession {
-        /// Which one sent it.
+        /// The sending session.
         session: SessionKey,
-        /// The tool it was sent with; not kept by older versions.
+        /// The tool that sent it. Older versions did not store it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
-        /// The id of the inbox's row, where it came by one.
+        /// Id of the row in the inbox, if it came through one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         item: Option<String>,
     },
-    /// Something was asked of this agent, or decided about what it had asked for.
+    /// A request to this agent, or a decision about one of its own requests.
     Request {
-        /// The id of the inbox's row.
+        /// Id of the row in the inbox.
         item: String,
     },
     /// The answer to a task.
     Answer {
-        /// The task.
+        /// Id of the task.
         task: String,
-        /// The id of the inbox's row.
+        /// Id of the row in the inbox.
         item: String,
     },
-    /// A turn that a crash broke off goes on.
+    /// The continuation of a turn that a crash broke off.
     Resume {
         /// The turn that was broken off.
         turn: TurnId,
     },
-    /// As a newer version wrote it.
+    /// A provenance of a newer version, kept unchanged.
     #[serde(untagged)]
     Other(serde_json::Value),
 }
 
-/// What is known of another session that sent an input.
+/// Facts about another session that sent an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source<'p> {
-    /// Its key.
+    /// The session's key.
     pub session: Option<Cow<'p, str>>,
-    /// The channel that it is for.
+    /// The channel that the session belongs to.
     pub channel: Option<Cow<'p, str>>,
-    /// The tool by which it sent the input.
+    /// The tool that sent the input.
     pub tool: Option<Cow<'p, str>>,
 }
 
 impl Provenance {
-    /// The tool by which a session sends another one a message.
+    /// Name of the tool that sends a message to another session.
     pub const SEND: &str = "sessions_send";
 
-    /// The tool by which a session begins another one, with a task.
+    /// Name of the tool that starts another session with a task.
     pub const SPAWN: &str = "sessions_spawn";
 
-    /// Where another session sent this, what is known of that one: all of it where flock wrote it, maybe nothing where an
-    /// older version or another program did.
+    /// Returns the facts about the session that sent this, or `None` if no other session did.
+    ///
+    /// The facts are complete if flock wrote the provenance. They may all be missing if an older version or another
+    /// program did.
     #[must_use]
     pub fn other_session(&self) -> Option<Source<'_>> {
         match self {
             Self::InterSession { session, tool, item } => Some(Source {
                 session: Some(session.as_str().into()),
                 channel: session.channel().map(|channel| channel.to_string().into()),
-                // Nothing else puts messages of sessions into an inbox.
+                // Only this tool puts messages of sessions into an inbox.
                 tool: tool.as_deref().or_else(|| item.as_ref().map(|_| Self::SEND)).map(Cow::from),
             }),
             Self::Other(value) => {

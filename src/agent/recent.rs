@@ -1,8 +1,9 @@
-//! What a program is told of what was said in the session: the last exchanges, each with the log of what the agent did,
-//! within a fixed size. One that goes on with its conversation is told of those only that came after the last that it has.
+//! Builds the text that tells a program what was said in the session before: the last exchanges, each with the log of
+//! the agent's work, within a fixed size. A program that resumes its own conversation gets only the exchanges after the
+//! last one it knows.
 //!
-//! Old text can't pass for anything but itself: the first line of what somebody said begins with who it was, every
-//! further line of it is indented, so none of them is one of the marks or another speaker's.
+//! Old text can't imitate other text: the first line of each message begins with its speaker, and every further line is
+//! indented, so that no line can be taken for a mark or for another speaker.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -21,30 +22,30 @@ use crate::runtime::prompt::{END, RECENT};
 /// The most exchanges.
 const EXCHANGES: usize = 5;
 
-/// The most characters in all, marks included.
+/// The most characters in total, marks included.
 const CHARS: usize = 8_000;
 
-/// The most bytes of a transcript that are looked through.
+/// The most bytes of a transcript that are read.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The most characters of why a turn failed.
+/// The most characters of a failed turn's error.
 const REASON: usize = 300;
 
-/// What was said in a session's conversation before a turn.
+/// The earlier exchanges of a session's conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Before {
-    /// The last of it; empty where nothing was.
+    /// The last exchanges. Empty if there are none.
     pub(super) recent: String,
-    /// The last of what came after the turn that was asked about, empty where nothing did; `None` where none was asked
-    /// about, or the conversation has not that one any more.
+    /// The last exchanges after the known turn, empty if there are none. `None` if no known turn was given, or the
+    /// conversation no longer has it.
     pub(super) missed: Option<String>,
 }
 
-/// What was said in a session's conversation so far, from its transcript, and what of it after the turn `known`.
+/// Reads the conversation so far from a session's transcript, and what came after the turn `known`.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io::Result<Before> {
     let mut told = Vec::new();
     let mut size = 0;
@@ -64,16 +65,16 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
     Ok(Before { recent: block(&told), missed })
 }
 
-/// Whether one more exchange is told beside these, which have so many characters.
+/// Returns `true` if one more exchange fits beside these, which have `size` characters.
 const fn has_room(told: &[String], size: usize) -> bool {
     told.len() < EXCHANGES && size < CHARS
 }
 
-/// The block of these exchanges, which are newest first: as many of them as fit, oldest first. The newest is there in
-/// any case, without its middle if need be.
+/// Formats the exchanges, which are newest first, as one block with the oldest first. Only as many as fit are included.
+/// The newest is always there, with its middle cut out if it is too long.
 fn block(told: &[String]) -> String {
     let Some(newest) = told.first() else { return String::new() };
-    // Each exchange ends its line, and an empty one stands between two.
+    // Each exchange ends with a line feed, and an empty line separates two.
     let mut left = CHARS - RECENT.len() - END.len() - 2;
     let newest = middle_cut(newest, left - 1);
     left -= newest.chars().count() + 1;
@@ -90,13 +91,14 @@ fn block(told: &[String]) -> String {
     format!("{RECENT}\n{}\n{END}\n", fitting.join("\n\n"))
 }
 
-/// A text of at most so many characters: its start and its end, where it has more.
+/// Shortens a text to at most `most` characters by cutting out its middle.
 fn middle_cut(text: &str, most: usize) -> Cow<'_, str> {
     let size = text.chars().count();
     if size <= most {
         return Cow::Borrowed(text);
     }
-    // The number of characters is no longer than that of the text.
+    // The number of cut characters has at most as many digits as the text's size, so this reserves enough room for the
+    // note.
     let note = |cut: usize| format!("\n  [… {cut} characters left out here …]\n  ");
     let room = most.saturating_sub(note(size).chars().count());
     let (head, tail) = (room.div_ceil(2), room / 2);
@@ -105,10 +107,10 @@ fn middle_cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned([start, &note(size - head - tail), end].concat())
 }
 
-/// An exchange as a program is told it.
+/// Formats an exchange for a program.
 fn tell(exchange: &Exchange, agent: &AgentId) -> String {
     let messages = || exchange.said.iter().chain(&exchange.answer);
-    // Of a turn that was brought from elsewhere all is.
+    // Either all of a turn is imported or nothing of it.
     let imported = messages().any(|message| message.imported);
     let mut lines: Vec<String> =
         exchange.said.iter().map(|said| label("user", imported, &words(said))).collect();
@@ -130,7 +132,7 @@ fn tell(exchange: &Exchange, agent: &AgentId) -> String {
     lines.join("\n")
 }
 
-/// A stored log; lines that nobody is named in go on with the one before them.
+/// Formats a stored log. A line that names no speaker is indented as a continuation of the line before it.
 fn logged(lines: &[String], agent: &AgentId) -> Vec<String> {
     let name = format!("[{agent}] ");
     let told = lines.iter().map(|line| without_marks(line));
@@ -140,7 +142,7 @@ fn logged(lines: &[String], agent: &AgentId) -> Vec<String> {
     .collect()
 }
 
-/// Why a turn has no answer.
+/// Returns the reason why a turn has no answer.
 fn unhappy(end: &TurnRecord) -> Option<String> {
     match end.state {
         Phase::Failed => {
@@ -153,7 +155,8 @@ fn unhappy(end: &TurnRecord) -> Option<String> {
     }
 }
 
-/// What somebody said, behind who it was: as the record knows it, or, of what was brought from elsewhere, as that says.
+/// Formats a message behind its speaker's name. For an imported message the name is only the document's claim, and the
+/// label says that it is imported.
 fn label(name: &str, imported: bool, text: &str) -> String {
     let imported = if imported { ", imported" } else { "" };
     let mut told = format!("[{name}{imported}] ");
@@ -167,7 +170,7 @@ fn label(name: &str, imported: bool, text: &str) -> String {
     told
 }
 
-/// The words of a message: without thinking, calls and what was put beside it for a model.
+/// Returns the text of a message without thinking, calls and the context that was added for a model.
 pub(super) fn words(record: &MessageRecord) -> String {
     let texts = record.message.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } if text.starts_with(CONTEXT_OPEN) => unwrapped(text).map(str::to_owned),

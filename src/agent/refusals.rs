@@ -1,7 +1,8 @@
-//! Thinking that a provider refused when it came back. It would refuse it each time, so what it refused once is left out of
-//! the session's next requests, too. What was thought after that goes back again.
+//! Remembers thinking blocks that a provider rejected when they were sent back. The provider would reject them each
+//! time, so they are left out of the session's later requests. Newer thinking is sent again.
 //!
-//! Kept in the process: after a restart one request is asked twice again, and nothing is lost by that.
+//! Kept in memory only: after a restart one request per session is rejected and repeated once more, and nothing else is
+//! lost.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,15 +10,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::id::SessionKey;
 use crate::provider::Route;
 
-/// Sessions that are remembered; more than that are not in use at a time.
+/// The most entries. More sessions are not in use at a time.
 const MOST: usize = 4_096;
 
-/// Until when the thinking of each session was refused, by the way it went (Unix milliseconds).
+/// For each session and route, the time up to which its thinking was rejected (Unix milliseconds).
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<HashMap<(SessionKey, Route), i64>>);
 
 impl Refusals {
-    /// All thinking of this session until `now` was refused on this way.
+    /// Records that the provider rejected the session's thinking up to `now` on this route.
     pub(super) fn note(&self, session: &SessionKey, route: &Route, now: i64) {
         let mut known = self.known();
         if known.len() >= MOST {
@@ -27,7 +28,7 @@ impl Refusals {
         known.insert((session.clone(), route.clone()), now);
     }
 
-    /// Until when thinking is left out; `None` where none was refused.
+    /// Returns the time up to which thinking is left out, or `None` if none was rejected.
     pub(super) fn until(&self, session: &SessionKey, route: &Route) -> Option<i64> {
         self.known().get(&(session.clone(), route.clone())).copied()
     }

@@ -1,4 +1,4 @@
-//! A turn that has begun: everything it does is committed through here, and it always ends, also when its
+//! A turn that has begun. Everything it does is committed through here, and its end is always recorded, even if its
 //! future is dropped in the middle.
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
 use crate::store::{Ended, Store, Tokens, TurnState};
 
-/// The most bytes of an error that are stored.
+/// The most bytes of an error message that are stored.
 const MAX_ERROR: usize = 1_000;
 
-/// A turn between its beginning and its end.
+/// A running turn.
 pub(super) struct Running {
     pub(super) store: Arc<Store>,
     pub(super) transcript: Transcript,
@@ -30,19 +30,19 @@ pub(super) struct Running {
     pub(super) route: Route,
     pub(super) steps: u32,
     pub(super) usage: Usage,
-    /// The program that runs it, where that is not flock's own loop.
+    /// The program that runs the turn, or `None` for flock's own loop.
     pub(super) runtime: Option<&'static str>,
-    /// What that program told of what it does, for people.
+    /// That program's log, for people.
     pub(super) trace: Trace,
-    /// Calls whose result is not committed yet: id and name.
+    /// Calls whose result is not committed yet, as id and name.
     open: Vec<(String, String)>,
-    /// Whether the transcript has the turn's beginning; else it says nothing of it.
+    /// `true` once the transcript has the turn's beginning. Until then it has nothing about the turn.
     has_begun: bool,
     ended: bool,
 }
 
 impl Running {
-    /// A turn whose beginning is committed in the database.
+    /// Creates the turn. Its beginning must already be committed in the database.
     pub(super) fn new(store: Arc<Store>, transcript: Transcript, turn: TurnId, route: Route) -> Self {
         Self {
             store,
@@ -59,7 +59,7 @@ impl Running {
         }
     }
 
-    /// The records of the turn's input. What stands beside it, a client's system text and flock's own, goes with the last
+    /// Creates the records of the turn's input. A client's system text and flock's own remarks are stored with the last
     /// message.
     pub(super) fn said(
         &self,
@@ -73,7 +73,7 @@ impl Running {
         if let Some(last) = said.last_mut() {
             last.context = Some(context);
             last.guidance = guidance;
-            // What somebody else wrote must not pass for what flock puts beside a message.
+            // Text of others must not be able to imitate what flock puts beside a message.
             if provenance.is_some() {
                 for block in &mut last.message.content {
                     if let Block::Text { text, .. } = block {
@@ -86,7 +86,7 @@ impl Running {
         said
     }
 
-    /// Commits that the turn began, and with what.
+    /// Commits the turn's beginning and its input.
     pub(super) fn begin(&mut self, said: &[MessageRecord]) -> Result<(), TurnError> {
         let mut records = vec![Record::Turn(TurnRecord {
             model: Some(self.route.model.to_string()),
@@ -99,18 +99,18 @@ impl Running {
         Ok(())
     }
 
-    /// Commits what was said to the model in the middle of the turn.
+    /// Commits a message that was delivered in the middle of the turn.
     pub(super) fn delivered(&mut self, delivery: Delivery) -> Result<MessageRecord, TurnError> {
         let message = Message::text(Role::User, without_marks(&delivery.text));
         let mut record = MessageRecord::new(self.turn, clock::unix_ms(), message);
-        // With the time beside it, as the input.
+        // An empty context still shows the time beside the message, as beside the turn's input.
         record.context = Some(Vec::new());
         record.provenance = Some(delivery.provenance);
         self.transcript.append(&[Record::Message(Box::new(record.clone()))])?;
         Ok(record)
     }
 
-    /// Commits an answer that wants tools run.
+    /// Commits an answer that calls tools.
     pub(super) fn answered(
         &mut self,
         message: Message,
@@ -123,8 +123,8 @@ impl Running {
         Ok(record)
     }
 
-    /// Commits a call that another program makes in this turn, with what its model had said before it. What it cost
-    /// is known only when the turn has ended.
+    /// Commits a call that another program makes in this turn, with the text its model wrote before it. Its cost is
+    /// known only when the turn has ended.
     pub(super) fn calls(&mut self, said: String, call: &ToolCall<'_>) -> Result<(), TurnError> {
         let text = (!said.trim().is_empty()).then(|| Block::text(said));
         let (id, name) = (call.id.to_owned(), call.name.to_owned());
@@ -140,7 +140,7 @@ impl Running {
         Ok(())
     }
 
-    /// Commits a compaction, before it counts.
+    /// Commits a compaction. To be called before it is applied.
     pub(super) fn compacted(&mut self, record: &CompactionRecord) -> Result<(), TurnError> {
         self.transcript.append(&[Record::Compaction(Box::new(record.clone()))])?;
         checkpoint::reach(Checkpoint::Compacted);
@@ -157,7 +157,7 @@ impl Running {
         Ok(())
     }
 
-    /// Commits the final answer and ends the turn with it.
+    /// Commits the final answer together with the turn's end.
     pub(super) async fn done(
         mut self,
         message: Message,
@@ -166,6 +166,7 @@ impl Running {
         let mut answer = self.answer_record(message, response);
         answer.trace = self.trace.take();
         let answer = Record::Message(Box::new(answer));
+        // One append for both: an answer without its end would look like an interrupted turn after a crash.
         let end = self.end_record(Phase::Done, None);
         if let Err(error) = self.transcript.append(&[answer, Record::Turn(end)]) {
             return Err(self.failed(error).await);
@@ -174,7 +175,7 @@ impl Running {
         Ok((self.steps, self.usage))
     }
 
-    /// Ends the turn with an error and gives it back.
+    /// Ends the turn with an error and returns that error.
     pub(super) async fn failed(mut self, error: TurnError) -> TurnError {
         let (phase, state) = match error {
             TurnError::Cancelled => (Phase::Cancelled, TurnState::Cancelled),
@@ -188,8 +189,8 @@ impl Running {
         error
     }
 
-    /// Ends the turn in the database. Where that fails the transcript still says how it ended, and the next
-    /// start takes it from there.
+    /// Ends the turn in the database. If that fails, the transcript still has the turn's end, and the next start copies
+    /// it from there.
     async fn end_row(&mut self, state: TurnState, error: Option<String>) {
         self.ended = true;
         if let Err(error) = self.store.end_turn(self.turn, self.ended_as(state, error)).await {
@@ -197,8 +198,7 @@ impl Running {
         }
     }
 
-    /// Gives the open calls a result and commits how the turn ended. Where the disk takes no more, the
-    /// next start does it.
+    /// Gives the open calls a result and commits the turn's end. If the disk is full, the next start does it instead.
     fn close(&mut self, phase: Phase, error: Option<String>) {
         if !self.has_begun {
             return;
@@ -242,18 +242,19 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
             self.close(Phase::Cancelled, None);
+            // A destructor can't wait for the database, so the row is ended by its writer in the background.
             self.store.end_turn_behind(self.turn, self.ended_as(TurnState::Cancelled, None));
         }
     }
 }
 
-/// The record of one result.
+/// Returns the record of one tool result.
 pub(super) fn result_record(turn: TurnId, at: i64, result: Block) -> Record {
     let message = Message { role: Role::Tool, content: vec![result] };
     Record::Message(Box::new(MessageRecord::new(turn, at, message)))
 }
 
-/// Usage as the database counts it.
+/// Converts usage into the database's form.
 pub(super) const fn tokens(usage: Usage) -> Tokens {
     Tokens {
         input: usage.input,

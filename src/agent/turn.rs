@@ -158,6 +158,7 @@ pub enum TurnError {
     /// The session belongs to another agent.
     #[error("session {session} is not one of agent {agent}")]
     WrongAgent {
+        /// The agent of the request.
         agent: AgentId,
         session: SessionKey,
     },
@@ -165,6 +166,7 @@ pub enum TurnError {
     #[error("agent {agent} runs on {runtime}, and this is only for agents that run on native")]
     WrongRuntime {
         agent: AgentId,
+        /// The agent's runtime.
         runtime: String,
     },
     /// The program that runs the agent's turns did not finish this one.

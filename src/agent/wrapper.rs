@@ -1,12 +1,12 @@
-//! What flock puts beside a person's words for the model, found again where it does not belong: in a message that was
-//! stored with it, and in an answer whose model repeated it.
+//! Removes the context that flock adds to a person's message for the model from places where it does not belong: from
+//! messages that were stored with it, and from answers in which the model repeated it.
 
 use crate::provider::message::CONTEXT_OPEN;
 
 const CONTEXT_CLOSE: &str = "</flock-context>";
 
-/// A text without the wrappers that it begins and ends with; `None` where it has none. One in the middle of other words is
-/// something that is talked about, and stays.
+/// Returns a text without the context wrappers at its beginning and end, or `None` if it has none. A wrapper in the
+/// middle of other words is being quoted, and stays.
 pub(super) fn unwrapped(text: &str) -> Option<&str> {
     let mut inner = text;
     loop {
@@ -24,16 +24,17 @@ pub(super) fn unwrapped(text: &str) -> Option<&str> {
     (inner.len() < text.len()).then(|| inner.trim())
 }
 
-/// What follows the wrapper that a text begins with.
+/// Returns the text after the wrapper that it begins with.
 fn after(text: &str) -> Option<&str> {
     let end = text.strip_prefix(CONTEXT_OPEN)?.find(CONTEXT_CLOSE)?;
     Some(&text[CONTEXT_OPEN.len() + end + CONTEXT_CLOSE.len()..])
 }
 
-/// What precedes the wrapper that a text ends with.
+/// Returns the text before the wrapper that it ends with.
 fn before_last(text: &str) -> Option<&str> {
     let inner = text.strip_suffix(CONTEXT_CLOSE)?;
     let start = inner.rfind(CONTEXT_OPEN)?;
+    // A close tag in between means that the last wrapper begins later and is not the one this text ends with.
     (!inner[start..].contains(CONTEXT_CLOSE)).then(|| &text[..start])
 }
 
