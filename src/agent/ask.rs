@@ -1,5 +1,5 @@
-//! One model call of a turn: what it may cost is set aside, the model is asked until it answers or gives up,
-//! and what it took is settled, whatever happened.
+//! One model call of a turn: reserve its cost, ask the model until it answers or gives up, and settle the reservation
+//! in every case.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,29 +21,31 @@ use crate::clock::unix_ms;
 use crate::provider::retry::{self, Retrying};
 use crate::provider::{Block, Delta, Effort, Message, ProviderError, Request, Resolved, Response, Usage};
 
-/// The part of a turn's time from which on a call that brought nothing until the time was up counts as a failure.
+/// The share of a turn's time, as a divisor: a call that was silent for at least this share when the time ran out
+/// counts as a failure of its model.
 const SILENT_PART: u32 = 10;
 
-/// Tokens of a conversation that is made ready in well under a millisecond: a thread for it would cost more, and hundreds
-/// of turns at once would have one each.
+/// Conversations up to this many tokens are prepared on the current thread. That takes well under a millisecond; a
+/// thread of its own would cost more, and hundreds of parallel turns would need one each.
 const LIGHT: u64 = 32_000;
 
-/// What was set aside for a model call; settled when this is dropped.
+/// A reservation for a model call. Dropping it settles it.
 pub(super) struct Reserved<'o> {
     oversight: &'o dyn Oversight,
     reservation: Option<Reservation>,
     toll: Mutex<Toll>,
 }
 
-/// What a call took so far: its answer arrives in one place, and that it is asked again in another.
+/// The usage of a call so far. It is behind a mutex because the answer and the retries are reported by different
+/// callbacks.
 struct Toll {
-    /// The attempts that have ended.
+    /// Usage of the attempts that have ended.
     ended: Taken,
-    /// Whether the answer of the one that runs has begun; `None` where none runs.
+    /// `true` if the answer of the running attempt has begun. `None` if no attempt is running.
     begun: Option<bool>,
-    /// Whether something of an answer was shown.
+    /// `true` if a part of an answer was shown.
     shown: bool,
-    /// What was seen of the call that was answered.
+    /// flock's own estimate of the answered call.
     seen: Seen,
 }
 
@@ -68,17 +70,17 @@ impl<'o> Reserved<'o> {
         toll.shown |= *delta != Delta::ToolCall;
     }
 
-    /// Whether the call that runs has brought nothing yet.
+    /// Returns `true` if an attempt is running and has returned nothing yet.
     fn is_silent(&self) -> bool {
         self.toll().begun == Some(false)
     }
 
-    /// Whether something of an answer was shown.
+    /// Returns `true` if a part of an answer was shown.
     pub(super) fn shown(&self) -> bool {
         self.toll().shown
     }
 
-    /// The call has ended, as `answered` says; `request` is what was asked.
+    /// Records the end of the call that sent `request`.
     fn answered(&self, request: &Request, answered: &Result<Response, ProviderError>) {
         if let Ok(response) = answered {
             let seen = Seen { input: estimate::asked(request), output: estimate::written(&response.content) };
@@ -97,7 +99,8 @@ impl<'o> Reserved<'o> {
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        // Given up in the middle, if it still runs.
+        // If an attempt is still running here, the turn gave it up in the middle.
+        // The lock is released before `settle`, which is another module's code.
         self.ends(Err(None));
         let (taken, seen) = {
             let toll = self.toll();
@@ -109,8 +112,8 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Asks once beside the calls of a turn, with what that costs set aside and settled; `None` where there is no
-/// budget for it.
+/// Makes one model call outside the turn's own steps, with a reservation. Returns `None` if the budget does not allow
+/// it.
 pub(super) async fn aside(
     engine: &Engine,
     resolved: &Resolved,
@@ -133,8 +136,7 @@ pub(super) async fn aside(
 }
 
 impl Course<'_> {
-    /// Sets aside what the next model call may cost. Where the budget makes the turn wait, that does not
-    /// count against its time.
+    /// Reserves the cost of the next model call. A wait for budget does not count against the turn's time.
     pub(super) async fn reserve(
         &self,
         asked: &Request,
@@ -155,8 +157,8 @@ impl Course<'_> {
         Ok(Reserved::new(oversight, reservation))
     }
 
-    /// The conversation as this model takes it. A long one, and pictures that may have to be made smaller, get a thread of
-    /// their own, so that no other turn waits.
+    /// Prepares the conversation for the model. A long conversation, or one with pictures that may need scaling, is
+    /// prepared on a blocking thread, so that no other turn has to wait.
     async fn ready(
         &self,
         line: &Line,
@@ -179,8 +181,11 @@ impl Course<'_> {
         Ok(ready.map_err(|_| HygieneError::BrokeOff)??.messages)
     }
 
-    /// Asks, and asks again with less where the provider counts more tokens than were estimated: else a
-    /// session that has once grown too long could never go on.
+    /// Asks the model, and adapts the request if the provider rejects it for its size, thinking, pictures or answer
+    /// format.
+    ///
+    /// Without this, a session that once grew too long for the provider could never go on, because flock only estimates
+    /// the number of tokens.
     pub(super) async fn ask_what_fits(
         &self,
         line: &mut Line,
@@ -195,6 +200,7 @@ impl Course<'_> {
             let route = &line.resolved.route;
             let refused = refusals.until(session, route);
             asked.messages = self.ready(line, asked, context, refused).await?;
+            // A cached prefix is used only if the provider would encode the same bytes for this request.
             asked.prefix = context.prefix().map(|prefix| Arc::clone(&prefix.body));
             if let Some(prefix) = &asked.prefix
                 && !prefix.fits(&*line.resolved.provider, asked)
@@ -205,10 +211,11 @@ impl Course<'_> {
             }
             let answered = self.ask(line, asked, reserved).await;
             match answered {
-                // A person has read the beginning: a second answer would be read as part of it.
+                // A person has read the beginning: a second answer would read as a part of it.
                 Err(TurnError::Provider(error)) if reserved.shown() => {
                     if error.refuses_thinking() && has_state(asked) {
-                        // The next turn's request would be refused for the same.
+                        // Remembered all the same, because the next turn's request would be rejected for the same
+                        // reason.
                         refusals.note(session, route, unix_ms());
                     }
                     return Err(error.into());
@@ -229,10 +236,12 @@ impl Course<'_> {
                     line.refused_pictures = true;
                 }
                 Err(TurnError::Provider(error)) if asked.format.is_some() && error.refuses_format() => {
-                    // The answer is checked by whoever asked for it.
+                    // Dropping the format is safe: the caller checks the answer.
                     tracing::warn!(%error, "asking again without holding the model to the form of its answer");
                     asked.format = None;
                 }
+                // The provider counts more tokens than flock estimated. It is asked again only as long as the
+                // conversation gets shorter, so this ends.
                 Err(TurnError::Provider(error)) if is_too_long(&error) => {
                     let before = context.cost();
                     context.narrow();
@@ -244,7 +253,7 @@ impl Course<'_> {
                 }
                 answered => return answered,
             }
-            // Something else is wanted of the conversation now than of the request before.
+            // The next attempt needs another form of the conversation than a cached prefix can give.
             self.unfold(line, context, running)?;
         }
     }
@@ -284,7 +293,7 @@ impl Course<'_> {
                     && reserved.is_silent()
                     && from.elapsed() >= wall / SILENT_PART
                 {
-                    // Nobody else could be asked in this turn; in the next one somebody else is asked first.
+                    // No other model can be asked in this turn. The cooldown makes the next turn ask another one first.
                     let model = &resolved.route.model;
                     self.engine.cooldowns.failed(model, Trouble::Down, unix_ms());
                 }
@@ -298,7 +307,8 @@ impl Course<'_> {
     }
 }
 
-/// Whom a conversation is made ready for that is sent with this request; `side` is the longest side of a picture.
+/// Returns the hygiene target for a conversation sent with this request. `side` is the longest side of a picture in
+/// pixels.
 pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u32) -> Target {
     Target {
         reasoning: resolved.reasoning,
@@ -310,12 +320,12 @@ pub(super) fn target(resolved: &Resolved, asked: &Request, told: &Told, side: u3
     }
 }
 
-/// Whether a request asks its model to think.
+/// Returns `true` if the request asks the model to think.
 pub(super) fn asks_to_think(request: &Request) -> bool {
     request.effort.is_some_and(|effort| effort != Effort::Off)
 }
 
-/// Whether a request has what only its provider can read: thinking, or what signs it.
+/// Returns `true` if the request has content that only its provider can read: thinking or signatures.
 fn has_state(request: &Request) -> bool {
     said(request).flat_map(|message| &message.content).any(|block| {
         matches!(

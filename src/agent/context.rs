@@ -1,8 +1,9 @@
-//! The conversation of a session as its model is shown it: what the last compaction left, the turns since, the
-//! input, the steps of this turn. Pure: what is taken out is written to the transcript by whoever holds it.
+//! The conversation of a session as its model reads it: the result of the last compaction, the turns since, the input,
+//! and the steps of the current turn.
 //!
-//! What of it a model's route takes is [`super::transcript::hygiene`]'s. Here a call is never parted from its results, and
-//! what was said to the agent in the turn that runs is never taken out.
+//! Pure: the owner of a context writes its compactions to the transcript. Adapting the conversation to a model's API is
+//! done in [`super::transcript::hygiene`]. A call is never separated from its results here, and messages to the agent
+//! in the current turn are never taken out.
 
 use std::sync::Arc;
 
@@ -21,36 +22,36 @@ use crate::clean;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
 
-/// What a delivered message costs besides its text.
+/// Tokens of a delivered message besides its text.
 const DELIVERY_TOKENS: u64 = MESSAGE_TOKENS + TIME_TOKENS;
 
-/// The most tasks that a compaction carries on, and the most characters of one.
+/// The most completed tasks that a compaction keeps, and the most characters of each.
 const MOST_COMPLETED: usize = 100;
 const COMPLETED_CHARS: usize = 200;
 
-/// A conversation with room for so many tokens.
+/// A conversation with a limit on its tokens.
 #[derive(Clone, Debug)]
 pub struct Context {
     room: u64,
     images: Images,
     zone: TimeZone,
     items: Vec<Item>,
-    /// How many items, the first, stand for what was taken out.
+    /// Number of leading items that replace what was taken out.
     head: usize,
-    /// What was said to the agent in this turn, as it is stored.
+    /// The messages to the agent in this turn, as stored.
     said: Vec<MessageRecord>,
-    /// Whether that is in the transcript.
+    /// `true` if those messages are in the transcript.
     has_begun: bool,
-    /// Whether the transcript holds something that is neither shown nor taken out by a compaction.
+    /// `true` if the transcript has older messages that were neither loaded nor taken out by a compaction.
     has_more: bool,
-    /// The message that the conversation began with, as it is stored.
+    /// The first message of the conversation, as stored.
     first: Option<Box<MessageRecord>>,
     last: Option<Box<CompactionRecord>>,
-    /// The conversation as the transcript has it, where what is shown was made shorter for one model alone.
+    /// The conversation as in the transcript, if this one was shortened for a single model.
     whole: Option<Box<Self>>,
-    /// Whether what was shown last was brought from elsewhere: what a user says next is the first that was not.
+    /// `true` if the last message was imported. The next user message is then the first that was not.
     is_elsewhere: bool,
-    /// What goes before all items, where the beginning was kept from an earlier request.
+    /// A cached prefix in front of all items.
     prefix: Option<Prefix>,
 }
 
@@ -62,42 +63,42 @@ struct Item {
     is_of_this_turn: bool,
 }
 
-/// What something is in the conversation.
+/// The role of an item in a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// The message that it began with, in front of the marker.
+    /// The first message of the conversation, in front of the marker.
     Initial,
     Marker,
-    /// It was said to the agent in this turn.
+    /// A message to the agent in this turn.
     Said,
-    /// It makes way where there is no room.
+    /// An item that can be taken out.
     Free,
 }
 
-/// What a compaction takes besides the conversation.
+/// The inputs of a compaction besides the conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// What is on disk.
+    /// The notes that the agent keeps on disk.
     pub findings: &'a Findings,
     /// The most staged files that are named.
     pub most_staged: usize,
-    /// The turn that makes it; none where a person asks for it.
+    /// The turn that compacts, or `None` if a person asked for it.
     pub turn: Option<TurnId>,
-    /// Now, in Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub at: i64,
 }
 
-/// A compaction that is to be written, and then applied.
+/// A compaction that is not written yet. It is applied after it is written.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What is written.
+    /// The record to write.
     pub record: CompactionRecord,
-    /// Where what is kept begins.
+    /// Index behind the head of the first item that stays.
     from: usize,
 }
 
 impl Context {
-    /// The conversation that a transcript holds.
+    /// Creates the context from a transcript's recent messages.
     #[must_use]
     pub fn new(room: u64, images: Images, zone: &TimeZone, recent: Recent) -> Self {
         let Recent { mut compaction, messages, is_import, has_more, first, .. } = recent;
@@ -133,6 +134,7 @@ impl Context {
             context.last = Some(compaction);
         }
         for mut record in messages {
+            // The message is moved out of its record, because copying a long conversation would be slow.
             let nothing = Message { role: record.message.role, content: Vec::new() };
             let message = std::mem::replace(&mut record.message, nothing);
             let message = shown_as(message, &record, &context.zone);
@@ -141,18 +143,18 @@ impl Context {
         context
     }
 
-    /// The same behind a beginning that was kept. Before anything else is done with it than to add to it and to send it,
-    /// that has to be read: see [`Self::unfold`].
+    /// Puts the context behind a cached prefix. Until [`Self::unfold`] has read that prefix, the context can only be
+    /// extended and sent.
     pub(super) fn behind(self, prefix: Prefix) -> Self {
         Self { prefix: Some(prefix), ..self }
     }
 
-    /// The beginning that was kept, if this comes behind one.
+    /// Returns the cached prefix, if there is one.
     pub(super) const fn prefix(&self) -> Option<&Prefix> {
         self.prefix.as_ref()
     }
 
-    /// Puts what was read in the place of the beginning that was kept.
+    /// Replaces the cached prefix by the messages it was made from.
     pub(super) fn unfold(&mut self, read: Recent) {
         self.prefix = None;
         let before = Self::new(self.room, self.images, &self.zone, read);
@@ -163,8 +165,8 @@ impl Context {
         self.last = before.last;
     }
 
-    /// What was said in earlier turns and is not in the beginning that was kept, with what it costs. Nothing where the
-    /// conversation is not simply all that was said.
+    /// Returns the messages of earlier turns behind the cached prefix, with their cost. Empty if the context is more
+    /// than a plain list of all messages, for instance after a compaction.
     pub(super) fn earlier(&self) -> Vec<(&Entry, u64)> {
         if self.head > 0 || self.last.is_some() || self.has_more || self.whole.is_some() || self.is_elsewhere
         {
@@ -174,7 +176,7 @@ impl Context {
         earlier.map(|item| (&item.entry, item.cost)).collect()
     }
 
-    /// The input of a turn, which is not in the transcript yet.
+    /// Adds the input of a turn, which is not in the transcript yet.
     pub fn ask(&mut self, said: &[MessageRecord]) {
         self.has_begun = false;
         for record in said {
@@ -182,7 +184,7 @@ impl Context {
         }
     }
 
-    /// The input is in the transcript now.
+    /// Records that the input is now in the transcript.
     pub fn begun(&mut self) {
         self.has_begun = true;
         if let Some(whole) = &mut self.whole {
@@ -190,7 +192,7 @@ impl Context {
         }
     }
 
-    /// What was said to the agent between two steps, and is in the transcript.
+    /// Adds a message that was delivered between two steps and is in the transcript.
     pub fn deliver(&mut self, record: &MessageRecord) {
         self.hear(record);
     }
@@ -206,7 +208,7 @@ impl Context {
         }
     }
 
-    /// A step of the turn: what the model said, and the results of all its calls.
+    /// Adds a step of the turn: the model's answer and the results of all its calls.
     pub fn step(&mut self, answer: &MessageRecord, results: Vec<Block>) {
         if let Some(whole) = &mut self.whole {
             whole.step(answer, results.clone());
@@ -247,50 +249,50 @@ impl Context {
         Item { entry, cost, place, is_of_this_turn }
     }
 
-    /// Everything the model is shown, as it was said.
+    /// Returns everything that the model reads, before hygiene.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
         self.items.iter().map(|item| item.entry.clone()).collect()
     }
 
-    /// What the messages cost in all.
+    /// Returns the estimated tokens of all messages.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.prefix.as_ref().map_or(0, |prefix| prefix.tokens) + sum(&self.items)
     }
 
-    /// What the messages cost that are not in a beginning that was kept.
+    /// Returns the estimated tokens of the messages behind the cached prefix.
     #[must_use]
     pub fn cost_behind(&self) -> u64 {
         sum(&self.items)
     }
 
-    /// Tokens that there is room for.
+    /// Returns the tokens available for the messages.
     #[must_use]
     pub const fn room(&self) -> u64 {
         self.room
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages behind the cached prefix.
     #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether nothing was said.
+    /// Returns `true` if there are no messages behind the cached prefix.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The last compaction of the conversation.
+    /// Returns the last compaction of the conversation.
     #[must_use]
     pub fn last(&self) -> Option<&CompactionRecord> {
         self.last.as_deref()
     }
 
-    /// How many tokens of text can be delivered now: half of what is free once past turns are taken out, so that
-    /// the turn can go on after it.
+    /// Returns the tokens of text that can be delivered now: half of what is free once earlier turns are taken out. The
+    /// other half lets the turn go on after it.
     #[must_use]
     pub fn free(&self) -> u64 {
         let stays = |item: &&Item| item.is_of_this_turn || item.place != Place::Free;
@@ -298,14 +300,14 @@ impl Context {
         (self.room.saturating_sub(taken) / 2).saturating_sub(DELIVERY_TOKENS)
     }
 
-    /// Whether room should be made before the model is asked.
+    /// Returns `true` if room should be made before the model is asked.
     #[must_use]
     pub fn is_near_full(&self) -> bool {
         self.has_more || self.cost() > share(self.room, FULL)
     }
 
-    /// The conversation is for another model from now on, which has room for so many tokens. What was left out for the
-    /// one before it alone is there again.
+    /// Switches the context to another model with this much room. Messages that were left out only for the previous
+    /// model come back.
     pub fn go_to(&mut self, room: u64, images: Images) {
         if let Some(whole) = self.whole.take() {
             *self = *whole;
@@ -319,14 +321,14 @@ impl Context {
         }
     }
 
-    /// Takes half of the room away, because the estimate was wrong.
+    /// Halves the room after the provider counted more tokens than the estimate.
     pub fn narrow(&mut self) {
-        // Not half of the room, which may be far larger than what was refused.
+        // Half of the refused cost, because the room may be far larger than what was refused.
         self.room = self.cost().min(self.room) / 2;
     }
 
-    /// The compaction that makes room, where it would make enough to be worth it. `asked` makes one wherever
-    /// there is anything to take out.
+    /// Returns a compaction that makes room, if it gains enough to be worth it. `asked` makes one whenever anything can
+    /// be taken out.
     #[must_use]
     pub fn draft(&self, wanted: &Wanted<'_>, asked: bool) -> Option<Draft> {
         let items = &self.items[self.head..];
@@ -376,7 +378,8 @@ impl Context {
         let budget = target.saturating_sub(standing + stays);
         let from = match compact::keep_from(&pieces, budget, self.last_step()) {
             Some(from) => from,
-            // What was not even read is out already, and has to be said to be.
+            // Older messages that were never loaded are already left out. A compaction has to state that, even if it
+            // takes out nothing more.
             None if self.has_more => pieces.iter().position(|piece| piece.role != Role::Tool)?,
             None => return None,
         };
@@ -389,7 +392,7 @@ impl Context {
         (is_needed || gain >= share(self.room, WORTH)).then_some(Draft { record, from })
     }
 
-    /// Notes in the record what stays besides what stands in for the rest.
+    /// Records which messages stay besides those that replace the rest.
     fn keep(&self, record: &mut CompactionRecord, from: usize) {
         let (out, kept) = self.items[self.head..].split_at(from);
         let is_kept = |id: &str| kept.iter().any(|item| item.entry.about.id == id);
@@ -402,12 +405,13 @@ impl Context {
                 && out.iter().any(|item| item.place == Place::Said && item.entry.about.id == said.id)
         };
         record.said = self.said.iter().filter(stays).cloned().collect();
-        // What is not in the transcript yet comes after the record.
+        // Input that is not in the transcript yet will be written after this record, so it can't be named as the first
+        // kept message.
         let is_stored = |item: &&Item| self.has_begun || item.place != Place::Said;
         record.keep_from = kept.iter().find(is_stored).map(|item| item.entry.about.id.clone());
     }
 
-    /// What was compacted is in the transcript: it is shown from now on.
+    /// Applies a compaction that is now in the transcript.
     pub fn apply(&mut self, draft: Draft) {
         let Draft { record, from } = draft;
         self.items = self.applied(&record, from);
@@ -416,9 +420,9 @@ impl Context {
         self.last = Some(Box::new(record));
     }
 
-    /// What was compacted is left out of what this model is shown, and of nothing else: the transcript says nothing of
-    /// it.
+    /// Applies a compaction only to what this model reads. The transcript does not have it.
     pub fn shorten(&mut self, draft: Draft) {
+        // The first of several keeps the whole conversation; the later ones shorten what is shown still more.
         let whole = self.whole.take().unwrap_or_else(|| Box::new(self.clone()));
         self.apply(draft);
         self.whole = Some(whole);
@@ -435,7 +439,7 @@ impl Context {
         items
     }
 
-    /// What a compaction takes out, for who is to summarise it; with the summary of what was taken out before.
+    /// Returns the text that a compaction takes out, for a summary, together with the summary of the compaction before.
     #[must_use]
     pub fn outgoing(&self, draft: &Draft) -> String {
         let out = &self.items[self.head..][..draft.from];
@@ -443,14 +447,14 @@ impl Context {
         summary::spoken(draft.record.summary.as_deref(), free)
     }
 
-    /// Puts a summary into a compaction that is not written yet.
+    /// Sets the summary of a compaction that is not written yet.
     pub fn summarise(&self, draft: &mut Draft, summary: String) {
         draft.record.summary = Some(summary);
         draft.record.tokens_after = sum(&self.applied(&draft.record, draft.from));
     }
 
-    /// Makes the messages fit by cutting what can't be taken out: the results of the last step, then the marker,
-    /// then the message that the conversation began with.
+    /// Makes the messages fit by cutting items that can't be taken out: first the results of the last step, then the
+    /// marker, then the first message of the conversation.
     pub fn fit(&mut self) {
         if self.cost() > self.room
             && let Some(at) = self.items.iter().rposition(|item| item.entry.role() == Role::Tool)
@@ -479,7 +483,7 @@ impl Context {
         item.cost = cost(&item.entry.message.content, images);
     }
 
-    /// Where the last step of this turn begins, counted from the end of the head: it is never taken out.
+    /// Returns the index behind the head at which the last step of this turn begins. That step is never taken out.
     fn last_step(&self) -> usize {
         let items = &self.items[self.head..];
         let is_step = |item: &Item| {
@@ -501,8 +505,8 @@ impl Context {
         completed
     }
 
-    /// The message that the conversation began with, no longer than a quarter of the room; whole where it is
-    /// what this turn answers.
+    /// Returns the first message of the conversation, cut to a quarter of the room. It stays whole if it is the message
+    /// that this turn answers.
     fn initial(&self) -> Option<Box<MessageRecord>> {
         let mut first = self.first.clone()?;
         let is_asked = self.said.iter().any(|said| said.id == first.id);
@@ -512,7 +516,7 @@ impl Context {
         Some(first)
     }
 
-    /// What stands for all that a compaction took out.
+    /// Returns the items that replace everything that a compaction took out.
     fn standing_in(&self, record: &CompactionRecord, is_of_this_turn: bool) -> Vec<Item> {
         let mut items = Vec::with_capacity(2);
         if let Some(initial) = &record.initial {
@@ -536,18 +540,18 @@ fn sum(items: &[Item]) -> u64 {
     items.iter().map(|item| item.cost).sum()
 }
 
-/// Hundredths of a room.
+/// Returns so many hundredths of a room.
 const fn share(room: u64, hundredths: u64) -> u64 {
     room.saturating_mul(hundredths) / 100
 }
 
-/// A model's words, which can't pass for the lines of the marker above them.
+/// Formats a model's summary with a bar before each line, so that it can't imitate the marker above it.
 fn summarised(summary: &str) -> String {
     let lines: Vec<String> = summary.lines().map(|line| format!("| {line}")).collect();
     format!("\nA model's summary of what was taken out, which may be wrong:\n{}", lines.join("\n"))
 }
 
-/// The summary goes first: the marker is what is known.
+/// Shrinks a marker. The summary is dropped first, because only the marker is known to be true.
 fn shrink_marker(message: &mut Message, room: u64) {
     message.content.truncate(1);
     if let Some(Block::Text { text, .. }) = message.content.first_mut() {

@@ -1,32 +1,32 @@
-//! What a text, a message or a request is estimated to cost in tokens: four bytes each. Pure.
+//! Estimates the tokens of texts, messages and requests at four bytes per token. Pure.
 
 use serde_json::Value;
 
 use crate::provider::{Block, Request, Resolved, ToolSpec};
 
-/// What a picture costs, whatever its size: providers scale them down to about this.
+/// Tokens of a picture of any size: providers scale pictures down to about this cost.
 const IMAGE_TOKENS: u64 = 1_600;
 
-/// What the text costs that stands for a picture, for a model that takes none.
+/// Tokens of the text that replaces a picture for a model without picture input.
 const NAMED_TOKENS: u64 = 20;
 
-/// What a message costs besides its content.
+/// Tokens of a message besides its content.
 pub const MESSAGE_TOKENS: u64 = 8;
 
-/// What the time costs that is shown beside a message.
+/// Tokens of the time that is shown beside a message.
 pub const TIME_TOKENS: u64 = 20;
 
-/// Whether the model takes pictures.
+/// The model's handling of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Images {
-    /// It does.
+    /// The model takes pictures.
     Shown,
-    /// A text stands in their place.
+    /// The model gets a text in place of each picture.
     Named,
 }
 
 impl Images {
-    /// As this model has them.
+    /// Returns the handling of pictures for this model.
     #[must_use]
     pub const fn of(model: &Resolved) -> Self {
         if model.images { Self::Shown } else { Self::Named }
@@ -40,13 +40,13 @@ impl Images {
     }
 }
 
-/// Estimates what some content costs as a message.
+/// Estimates the tokens of a message with this content.
 #[must_use]
 pub fn cost(content: &[Block], images: Images) -> u64 {
     content.iter().map(|block| block_cost(block, images)).sum::<u64>() + MESSAGE_TOKENS
 }
 
-/// Estimates what a part of a message costs.
+/// Estimates the tokens of one block.
 #[must_use]
 pub fn block_cost(block: &Block, images: Images) -> u64 {
     match block {
@@ -66,18 +66,18 @@ pub fn block_cost(block: &Block, images: Images) -> u64 {
             text_cost(call_id) + inner + MESSAGE_TOKENS
         }
         Block::Image { .. } => images.tokens(),
-        // It is not sent.
+        // Unknown blocks are not sent.
         Block::Other(_) => 0,
     }
 }
 
-/// Estimates what a request costs besides its messages: the system prompt and the tools.
+/// Estimates the tokens of a request besides its messages: the system prompt and the tools.
 #[must_use]
 pub fn fixed_cost(request: &Request) -> u64 {
     text_cost(&request.system) + tools_cost(&request.tools)
 }
 
-/// Estimates what the tools of a request cost.
+/// Estimates the tokens of a request's tool definitions.
 #[must_use]
 pub fn tools_cost(tools: &[ToolSpec]) -> u64 {
     let cost = |tool: &ToolSpec| {
@@ -86,13 +86,13 @@ pub fn tools_cost(tools: &[ToolSpec]) -> u64 {
     tools.iter().map(cost).sum()
 }
 
-/// Estimates what the text of an answer took.
+/// Estimates the tokens of an answer's text.
 #[must_use]
 pub fn written(content: &[Block]) -> u64 {
     content.iter().map(text_bytes).sum::<u64>().div_ceil(4)
 }
 
-/// Estimates what the text of a request takes. Thinking is left out: not every wire has a field for it.
+/// Estimates the tokens of a request's text. Thinking is left out, because not every API has a field for it.
 #[must_use]
 pub fn asked(request: &Request) -> u64 {
     let blocks = request.messages.iter().flat_map(|message| &message.content);
@@ -101,7 +101,7 @@ pub fn asked(request: &Request) -> u64 {
     fixed_cost(request) + (before + said.map(text_bytes).sum::<u64>()).div_ceil(4)
 }
 
-/// Bytes of text in a block, without what JSON puts around them.
+/// Returns the bytes of text in a block, without the JSON around them.
 fn text_bytes(block: &Block) -> u64 {
     match block {
         Block::Text { text, .. } => text.len() as u64,
@@ -123,13 +123,13 @@ fn value_bytes(value: &Value) -> u64 {
     }
 }
 
-/// Estimates what is shown beside a message costs: the time, and a client's system text.
+/// Estimates the tokens of what is shown beside a message: the time and a client's system text.
 #[must_use]
 pub fn context_cost(client: &[String]) -> u64 {
     client.iter().map(|text| text_cost(text) + TIME_TOKENS).sum::<u64>() + TIME_TOKENS
 }
 
-/// Estimates what a text costs.
+/// Estimates the tokens of a text.
 #[must_use]
 pub const fn text_cost(text: &str) -> u64 {
     (text.len() as u64).div_ceil(4)

@@ -1,5 +1,5 @@
-//! Which model answers where one does not: what a failure means, who is asked next, and how long a model that failed
-//! is passed over. Pure; [`super::line`] asks.
+//! Decides about fallback models: the meaning of a failure, the model that is asked next, and the time for which a
+//! failed model is avoided. Pure; [`super::line`] makes the calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,31 +10,31 @@ use super::turn::TurnError;
 use crate::id::ModelRef;
 use crate::provider::ProviderError;
 
-/// A model that failed is passed over for this long at first; it doubles with each failure after.
+/// First time for which a failed model is avoided. It doubles with each further failure.
 const FIRST_REST: Duration = Duration::from_secs(30);
-/// As [`FIRST_REST`], for one that refused the key: that needs a person.
+/// The same for a model that refused the key. It is longer, because a person has to fix that.
 const FIRST_REST_WITHOUT_KEY: Duration = Duration::from_secs(300);
-/// The longest of these times.
+/// Upper limit of that time.
 const LONGEST_REST: Duration = Duration::from_secs(3_600);
-/// Models that are remembered; a configuration names fewer.
+/// Number of models that are remembered. A configuration names fewer.
 const MOST_REMEMBERED: usize = 256;
 
-/// Why a model did not answer, as far as another one may.
+/// A kind of failure after which another model may still answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is not configured, or its provider does not have it.
+    /// The model is not configured, or its provider does not have it.
     Missing,
-    /// Its provider refused the key.
+    /// The provider refused the key.
     Refused,
-    /// Its provider limits requests, or has no money left for them. It may have said for how long.
+    /// The provider limits requests or has no credit left. It may have named a wait.
     Limited(Option<Duration>),
-    /// Its provider failed, was silent or can't be understood.
+    /// The provider failed, timed out, or sent something unreadable.
     Down,
-    /// The conversation does not fit into its context.
+    /// The conversation exceeds the model's context.
     TooLong,
 }
 
-/// What an error means for other models; `None` where they would only fail too, or where nobody is to ask on.
+/// Classifies an error, or returns `None` if another model would fail too or must not be asked.
 pub(super) fn trouble(error: &TurnError) -> Option<Trouble> {
     match error {
         TurnError::Provider(error) => of_provider(error),
@@ -43,7 +43,7 @@ pub(super) fn trouble(error: &TurnError) -> Option<Trouble> {
     }
 }
 
-/// As `trouble`, for what a provider said.
+/// Classifies an error of a provider, as `trouble` does.
 #[must_use]
 pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
     Some(match error {
@@ -56,21 +56,22 @@ pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
         error if is_too_long(error) => Trouble::TooLong,
         ProviderError::Rejected { status: 402 | 429, .. } => Trouble::Limited(None),
         ProviderError::Rejected { status: 404, .. } => Trouble::Missing,
-        // The request itself is wrong, and would be for others too.
+        // The request itself is invalid, and would be for other models too.
         ProviderError::Rejected { .. } => return None,
     })
 }
 
-/// What to do after a model did not answer.
+/// The action after a model failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// The next model is asked.
+    /// Ask the next model.
     Next,
-    /// The turn ends with the error.
+    /// End the turn with the error.
     GiveUp,
 }
 
-/// Whether another model is asked. Never after something of the answer was shown: two answers would be read as one.
+/// Decides if another model is asked. That never happens after a part of the answer was shown, because two answers
+/// would read as one.
 pub(super) const fn decide(trouble: Option<Trouble>, shown: bool, others: usize) -> Decision {
     match trouble {
         Some(_) if !shown && others > 0 => Decision::Next,
@@ -78,10 +79,11 @@ pub(super) const fn decide(trouble: Option<Trouble>, shown: bool, others: usize)
     }
 }
 
-/// How long a model is passed over after this many failures in a row.
+/// Returns the time for which a model is avoided after `failures` failures in a row, or `None` if it is not avoided.
 pub(super) fn rest(trouble: Trouble, failures: u32) -> Option<Duration> {
     let first = match trouble {
-        // The configuration says that again each time, and a long conversation is not the model's fault.
+        // A missing model is found again at once from the configuration, and a long conversation is no fault of the
+        // model.
         Trouble::Missing | Trouble::TooLong => return None,
         Trouble::Refused => FIRST_REST_WITHOUT_KEY,
         Trouble::Limited(Some(asked)) => asked.max(FIRST_REST),
@@ -90,7 +92,7 @@ pub(super) fn rest(trouble: Trouble, failures: u32) -> Option<Duration> {
     Some(first.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(LONGEST_REST))
 }
 
-/// When models may be asked first again, as far as that is not now.
+/// The models that failed recently, each with the time until which it is avoided.
 #[derive(Debug, Default)]
 pub struct Cooldowns(Mutex<HashMap<ModelRef, Cooling>>);
 
@@ -102,7 +104,7 @@ struct Cooling {
 }
 
 impl Cooldowns {
-    /// A model failed at `now` (Unix milliseconds).
+    /// Records that a model failed at `now` (Unix milliseconds).
     pub fn failed(&self, model: &ModelRef, trouble: Trouble, now: i64) {
         let mut models = self.models();
         let failures = models.get(model).map_or(1, |cooling| cooling.failures.saturating_add(1));
@@ -116,13 +118,13 @@ impl Cooldowns {
         }
     }
 
-    /// A model answered.
+    /// Forgets the failures of a model that answered.
     pub fn answered(&self, model: &ModelRef) {
         self.models().remove(model);
     }
 
-    /// The models in the order in which they are asked: those that failed a short while ago come last, the one
-    /// that may be asked soonest first.
+    /// Returns the models in the order in which to ask them: recently failed ones come last, sorted by the end of their
+    /// cooldown.
     pub fn order<'m>(&self, models: impl Iterator<Item = &'m ModelRef>, now: i64) -> VecDeque<ModelRef> {
         let known = self.models();
         let mut order: Vec<(i64, &ModelRef)> = models
@@ -131,6 +133,7 @@ impl Cooldowns {
                 (if until > now { until } else { 0 }, model)
             })
             .collect();
+        // The sort is stable, so the models that are not cooling down keep the order of the configuration.
         order.sort_by_key(|(until, _)| *until);
         order.into_iter().map(|(_, model)| model.clone()).collect()
     }

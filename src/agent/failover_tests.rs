@@ -21,7 +21,7 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
         hint: String::new(),
     };
     let (next, end) = (Decision::Next, Decision::GiveUp);
-    // The error, what it means, what follows from it with another model, and for how long the model rests.
+    // The error, its class, the decision if there is another model, and the cooldown of the model.
     for (error, expected, decision, rests) in [
         (missing.into(), Some(Trouble::Missing), next, None),
         (status(401, "no"), Some(Trouble::Refused), next, Some(300)),
@@ -57,7 +57,7 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
     }
 }
 
-/// Else the turn ends before another model is asked.
+/// Otherwise the turn would end before another model is asked.
 #[test]
 fn silence_is_noticed_before_the_turn_is_over() {
     let (limits, turn) = (crate::provider::http::Limits::default(), crate::agent::Limits::default().wall);

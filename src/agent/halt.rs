@@ -1,4 +1,4 @@
-//! What ends a turn from outside: its caller, or the clock.
+//! The stop of a turn from outside: by its caller, or at its deadline.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use super::oversight::Oversight;
 use super::turn::TurnError;
 use crate::id::AgentId;
 
-/// What ends a turn from outside.
+/// The stop conditions of a turn.
 pub(super) struct Halt {
     pub(super) cancel: CancellationToken,
-    /// Later where the turn had to wait for what is not its own doing.
+    /// Moved forward while the turn has to wait for others.
     deadline: Mutex<Instant>,
     wall: Duration,
     brake: Arc<dyn Oversight>,
@@ -23,7 +23,8 @@ pub(super) struct Halt {
 }
 
 impl Halt {
-    /// The turn of this agent may take `wall` from now on, the time in which it is frozen not counted.
+    /// Creates the stop conditions of an agent's turn, which may take `wall` from now. Time in which the agent is
+    /// frozen does not count.
     pub(super) fn new(
         cancel: CancellationToken,
         wall: Duration,
@@ -33,7 +34,7 @@ impl Halt {
         Self { cancel, deadline: Mutex::new(Instant::now() + wall), wall, brake, agent }
     }
 
-    /// Waits for the end and says which it was.
+    /// Waits for the stop and returns its error.
     pub(super) async fn wait(&self) -> TurnError {
         loop {
             tokio::select! {
@@ -45,7 +46,8 @@ impl Halt {
             if thawed.as_mut().now_or_never().is_some() {
                 return TurnError::TimedOut(self.wall);
             }
-            // It was frozen while a tool ran, and nobody knows for how much of its time.
+            // The agent was frozen while a tool ran. It is not known for how much of the time, so the turn gets its
+            // whole time again.
             if self.uncounted(thawed).await.is_err() {
                 return TurnError::Cancelled;
             }
@@ -53,7 +55,7 @@ impl Halt {
         }
     }
 
-    /// Whether it has come.
+    /// Returns an error if the turn has to stop.
     pub(super) fn now(&self) -> Result<(), TurnError> {
         if self.cancel.is_cancelled() {
             Err(TurnError::Cancelled)
@@ -64,25 +66,24 @@ impl Halt {
         }
     }
 
-    /// Whether the agent is frozen.
     pub(super) fn is_frozen(&self) -> bool {
         self.brake.thawed(&self.agent).now_or_never().is_none()
     }
 
-    /// Waits as long as the agent is frozen.
+    /// Waits while the agent is frozen.
     ///
     /// # Errors
     ///
-    /// Where the turn is cancelled meanwhile.
+    /// Returns [`TurnError::Cancelled`] if the turn is cancelled meanwhile.
     pub(super) async fn thawed(&self) -> Result<(), TurnError> {
         self.uncounted(self.brake.thawed(&self.agent)).await
     }
 
-    /// Waits for what is not the turn's own doing, so that its time does not count.
+    /// Waits for work that is not the turn's own, so that its time does not count against the deadline.
     ///
     /// # Errors
     ///
-    /// Where the turn is cancelled meanwhile.
+    /// Returns [`TurnError::Cancelled`] if the turn is cancelled meanwhile.
     pub(super) async fn uncounted<T>(&self, work: impl Future<Output = T>) -> Result<T, TurnError> {
         let from = Instant::now();
         let done = tokio::select! {
@@ -114,7 +115,7 @@ mod tests {
     use crate::provider::BoxFuture;
     use crate::tool::CallContext;
 
-    /// Frozen for ever.
+    /// An oversight that is frozen for ever.
     #[derive(Default)]
     struct Ice {
         felt: AtomicBool,

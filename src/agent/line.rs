@@ -1,4 +1,4 @@
-//! The models that a turn can ask: the one it asks, and those that wait behind it.
+//! The models of a turn: the one that is asked, and the fallbacks behind it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::provider::{Request, Resolved, ToolSpec, effort};
 use crate::sandbox::policy;
 use crate::store::StoredPrompt;
 
-/// The models of a turn.
+/// The models that a turn can ask.
 pub(super) struct Line {
-    /// The one that is asked.
+    /// The model that is asked now.
     pub(super) resolved: Resolved,
-    /// What its prompt tells.
+    /// The inputs of its prompt.
     pub(super) told: Told,
-    /// Those behind it.
+    /// The fallbacks, in order.
     pub(super) others: VecDeque<ModelRef>,
-    /// Whether its provider refused a picture in this turn, and is shown none any more.
+    /// Set once the provider rejected a picture in this turn. It gets none any more.
     pub(super) refused_pictures: bool,
-    /// Why one before it is not asked, for the client.
+    /// A notice for the client why an earlier model was skipped.
     pub(super) passed: Option<String>,
     config: Arc<Config>,
     agent: Agent,
-    /// When the session began, or was last compacted (Unix milliseconds), which its prompt says.
+    /// Start of the session or of its last compaction, in Unix milliseconds. The prompt names it.
     pub(super) began: i64,
 }
 
-/// What a prompt is made from besides the agent and its files, so that a turn can make it anew.
+/// The inputs of a prompt besides the agent and its files, kept so that a turn can rebuild it.
 pub(super) struct Told {
     pub(super) label: String,
     pub(super) tools: Vec<ToolSpec>,
@@ -44,7 +44,7 @@ pub(super) struct Told {
 }
 
 impl Line {
-    /// A line of one model.
+    /// Creates a line with one model and no fallbacks.
     pub(super) fn new(resolved: Resolved, told: Told, config: Arc<Config>, agent: Agent, began: i64) -> Self {
         Self {
             resolved,
@@ -58,24 +58,25 @@ impl Line {
         }
     }
 
-    /// Whether the model is asked in the place of the agent's own one and takes less than that: what has to go for it
-    /// goes for its requests alone, and the agent's own model is shown it again.
+    /// Returns `true` if a fallback with a smaller context window is asked. The conversation is then shortened only for
+    /// its requests, and the agent's own model sees all of it again.
     pub(super) fn stands_in(&self) -> bool {
         self.resolved.context_window < self.widest()
     }
 
-    /// How much of the conversation is read: as much as the agent's own model takes, where that is more.
+    /// Returns the tokens of the conversation to read: the agent's own model's window, if that is larger than this
+    /// model's.
     pub(super) fn reach(&self, room: u64) -> u64 {
         if self.stands_in() { self.widest() } else { room }
     }
 
-    /// What the agent's own model takes.
+    /// Returns the context window of the agent's own model.
     fn widest(&self) -> u64 {
         self.agent.model.as_ref().map_or(0, |own| catalog::window(own, &self.config))
     }
 
-    /// Steps on to the next model that can be asked; `false` where none is left. There may be too little room yet for the
-    /// conversation.
+    /// Switches to the next model that can be asked. Returns `false` if none is left. The conversation may still be too
+    /// long for it.
     pub(super) fn step(
         &mut self,
         engine: &Engine,
@@ -83,7 +84,7 @@ impl Line {
         context: &mut Context,
         trouble: Trouble,
     ) -> bool {
-        // As it is now: a person may have taken a model away since the turn began, and it is sent nothing then.
+        // The current configuration is used: a model that a person removed since the turn began is sent nothing.
         let config = engine.parts.config.current();
         let Some(agent) = config.agent(&self.agent.id) else { return false };
         while let Some(model) = self.others.pop_front() {
@@ -94,6 +95,7 @@ impl Line {
             let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
                 continue;
             };
+            // A conversation that was too long for one model can only fit into a larger context.
             let is_longer = next.resolved.context_window > self.resolved.context_window;
             if trouble == Trouble::TooLong && !is_longer {
                 continue;
@@ -111,19 +113,19 @@ impl Line {
     }
 }
 
-/// A model that can be asked.
+/// A model that can be asked, with its request.
 pub(super) struct Ready {
     pub(super) resolved: Resolved,
     pub(super) prompt: StoredPrompt,
-    /// What the prompt tells.
+    /// The inputs of the prompt.
     pub(super) told: Told,
-    /// What it is asked, but for the messages.
+    /// The request without its messages.
     pub(super) asked: Request,
-    /// Tokens for the conversation, besides prompt, tools and answer.
+    /// Tokens available for the conversation after prompt, tools and answer.
     pub(super) room: u64,
 }
 
-/// Makes a model ready for a session that began at `began` (Unix milliseconds).
+/// Prepares a model for a session that began at `began` (Unix milliseconds).
 pub(super) fn ready(
     engine: &Engine,
     config: &Config,
@@ -141,7 +143,7 @@ pub(super) fn ready(
     Ok(Ready { resolved, prompt, told, asked, room })
 }
 
-/// What the prompt of this model tells.
+/// Returns the inputs of this model's prompt.
 pub(super) fn told<'a>(
     home: &Home,
     config: &Config,
@@ -156,7 +158,8 @@ pub(super) fn told<'a>(
     Told { label: resolved.label.clone(), tools, calls }
 }
 
-/// What the model is asked, but for the messages. One that calls no tools by its API is asked in text from now on.
+/// Returns the request without its messages. For a model whose API has no tool calls, its provider is wrapped in
+/// [`TextCalling`].
 pub(super) fn asked(
     resolved: &mut Resolved,
     agent: &Agent,
@@ -167,7 +170,7 @@ pub(super) fn asked(
     let tools = if told.calls == Calls::Text {
         let id = resolved.route.model.provider().to_owned();
         resolved.provider = Arc::new(TextCalling { provider: Arc::clone(&resolved.provider), id });
-        // The prompt has them.
+        // The prompt lists the tools instead.
         Vec::new()
     } else {
         told.tools.clone()
@@ -185,19 +188,19 @@ pub(super) fn asked(
     }
 }
 
-/// The most tokens of an answer: never more than a quarter of all that the model takes.
+/// Returns the most tokens of an answer, which is never more than a quarter of the context window.
 fn answer_limit(resolved: &Resolved) -> u32 {
     let quarter = u32::try_from(resolved.context_window / 4).unwrap_or(u32::MAX);
     resolved.max_tokens.min(quarter).max(1)
 }
 
-/// What is left of the model's context. Estimates of tokens are rough, so a twentieth stays free.
+/// Returns the tokens that remain of the model's context. Token estimates are rough, so a twentieth stays free.
 pub(super) fn room(resolved: &Resolved, request: &Request) -> u64 {
     let taken = estimate::fixed_cost(request) + u64::from(request.max_tokens);
     (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
 }
 
-/// What the client is told of a model that answers in another's place.
+/// Returns the notice that another model answers.
 pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
     format!("{answers} answers in the place of {asked}: {why}")
 }

@@ -1,5 +1,5 @@
-//! Who watches turns: the budget before and after each model call, the person that a tool call needs, the
-//! audit of tool calls, and the brake that holds an agent between two steps.
+//! The interface to an observer of turns: the budget around each model call, approvals of tool calls, the audit of tool
+//! calls, and the brake that stops an agent between two steps.
 
 use std::time::Duration;
 
@@ -11,30 +11,36 @@ use crate::provider::BoxFuture;
 use crate::sandbox::policy::Decision;
 use crate::tool::CallContext;
 
-/// Watches the turns of one engine.
+/// Observes the turns of one engine.
 pub trait Oversight: Send + Sync {
-    /// Resolves when the agent may go on: when first polled, unless it is frozen. Awaited before each model call and
-    /// each tool call. The time it takes does not count against the turn. Dropping it must have no effect.
+    /// Resolves when the agent may go on: at the first poll, unless the agent is frozen.
+    ///
+    /// Awaited before each model call and each tool call. The wait does not count against the turn's time. Dropping the
+    /// future must have no effect.
     fn thawed<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, ()>;
 
-    /// Sets aside what a model call may cost. It may wait; the turn can be stopped meanwhile, and drops the
-    /// future then: nothing may stay set aside without a [`Reservation`] having been given.
+    /// Reserves the cost of a model call.
+    ///
+    /// It may wait. If the turn is stopped meanwhile it drops the future, and nothing may stay reserved unless a
+    /// [`Reservation`] was returned.
     ///
     /// # Errors
     ///
-    /// Where there is no budget left; the turn ends with it.
+    /// Returns [`Paused`] if no budget is left. The turn ends with it.
     fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>>;
 
-    /// What the call really took; called exactly once for each reservation, also where the turn is dropped.
-    /// Must not block.
+    /// Settles a reservation with the call's real usage. Called exactly once for each reservation, even if the turn is
+    /// dropped. Must not block.
     fn settle(&self, reservation: Reservation, taken: Taken);
 
-    /// A person has to approve this call; it is not run. Gives what the model is told, such as that a
-    /// request waits, and does not wait for the person: a turn can't be stopped meanwhile.
+    /// Requests a person's approval for a call, which is not run. Returns the text for the model, for instance that a
+    /// request is pending.
+    ///
+    /// It must not wait for the person, because the turn can't be stopped meanwhile.
     ///
     /// # Errors
     ///
-    /// Why nobody can be asked, for the model.
+    /// Returns the reason, for the model, why nobody can be asked.
     fn ask<'a>(
         &'a self,
         context: &'a CallContext,
@@ -43,125 +49,120 @@ pub trait Oversight: Send + Sync {
         reason: &'a str,
     ) -> BoxFuture<'a, Result<String, String>>;
 
-    /// A tool call was decided and has ended. Awaited before the turn goes on, which can't be stopped
-    /// meanwhile.
+    /// Reports a tool call that was decided and has ended. The turn waits for this and can't be stopped meanwhile.
     fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()>;
 }
 
-/// A model call that is about to be made. What asking again after a failure costs belongs to it.
+/// A model call that is about to be made. Retries after a failure belong to the same call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelCall {
-    /// Whose turn it is.
     pub agent: AgentId,
-    /// The session.
     pub session: SessionKey,
-    /// The turn.
     pub turn: TurnId,
-    /// The model.
     pub model: ModelRef,
-    /// Tokens of the request, estimated.
+    /// Estimated tokens of the request.
     pub input_estimate: u64,
     /// The most tokens of the answer.
     pub max_output: u64,
-    /// Which model call of the turn this is, from 1.
+    /// Number of the model call within the turn, from 1.
     pub step: u32,
 }
 
-/// What was set aside for one model call. Not copied, so that it is settled once.
+/// The reservation of one model call. It is not `Clone`, so it can be settled only once.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reservation {
     id: u64,
     seen: Seen,
 }
 
-/// Tokens of the text of a model call that flock itself saw, estimated: what a provider's word is held against.
+/// flock's own token estimate of a call's text, to check a provider's figures against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Of the request, without what is no text: what a picture takes differs too much.
+    /// Tokens of the request's text. Pictures are not counted, because their cost varies too much.
     pub input: u64,
-    /// Of the answer. What a provider thought and did not show is not in it.
+    /// Tokens of the answer's text. Thinking that the provider did not show is not counted.
     pub output: u64,
 }
 
 impl Reservation {
-    /// A reservation that its maker knows by this number.
+    /// Creates a reservation with its maker's number.
     #[must_use]
     pub const fn new(id: u64) -> Self {
         Self { id, seen: Seen { input: 0, output: 0 } }
     }
 
-    /// The same, for a call of which this was seen.
+    /// Returns the reservation with flock's own estimate of the call.
     #[must_use]
     pub const fn with_seen(self, seen: Seen) -> Self {
         Self { seen, ..self }
     }
 
-    /// The number.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
     }
 
-    /// What was seen of the call.
+    /// Returns flock's own estimate of the call.
     #[must_use]
     pub const fn seen(&self) -> Seen {
         self.seen
     }
 }
 
-/// Why a turn may not go on for now, for people.
+/// The reason, for people, why a turn may not go on at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Paused(pub String);
 
-/// Why an agent may make no call where its budgets can't be read.
+/// The reason if the budgets can't be read.
 const UNKNOWN: &str = "the budgets could not be looked at";
 
 impl Paused {
-    /// Nobody knows what is left: the database can't be read.
+    /// Returns the reason for a database that can't be read, in which case nobody knows the remaining budget.
     #[must_use]
     pub fn unknown() -> Self {
         Self(UNKNOWN.to_owned())
     }
 
-    /// Whether this is no pause: the same call may be made once the database can be read.
+    /// Returns `true` if the reason is [`Paused::unknown`]. That is no pause: the same call may be made once the
+    /// database can be read.
     #[must_use]
     pub fn is_unknown(why: &str) -> bool {
         why == UNKNOWN
     }
 }
 
-/// A tool call that has ended, or was not run.
+/// A tool call that has ended or was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalledTool {
-    /// The call's id, unique in the turn.
+    /// The call's id, unique within the turn.
     pub call_id: String,
-    /// The tool's name, as the model wrote it but for its length and characters.
+    /// The tool's name as the model wrote it, except for its length and characters.
     pub name: String,
-    /// What the policy said; what could not be tried at all counts as denied.
+    /// The policy's decision. A call that could not be tried at all counts as denied.
     pub decision: Decision,
-    /// Whether the model was given an error. So is one whose outcome nobody knows.
+    /// `true` if the model got an error. This includes a call whose outcome is unknown.
     pub is_error: bool,
-    /// How long it ran.
+    /// Running time of the call.
     pub took: Duration,
     /// The beginning of the arguments, on one line.
     pub preview: String,
     /// SHA-256 of the arguments as JSON without spaces, in hex.
     pub arguments_sha256: String,
-    /// Of a call that another program decided, ran and reported: what it said of it. The decision is then not flock's.
+    /// The report of another program that decided and ran the call itself. The decision is then not flock's.
     pub reported: Option<Reported>,
 }
 
-/// What another program says of a call of its own.
+/// Another program's report of a call of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
     /// The program, as in an agent's `runtime`.
     pub by: String,
-    /// Whether it said how the call ended.
+    /// `true` if the program reported the call's end.
     pub ended: bool,
 }
 
-/// Watches nothing: no budget, no brake, no audit, and nobody to ask.
+/// An oversight that does nothing: no budget, no brake, no audit, and nobody to ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

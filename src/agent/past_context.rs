@@ -1,4 +1,5 @@
-//! The conversation of a turn before its input: read, or behind a beginning that was kept from an earlier request.
+//! Loads the conversation before a turn's input, either in full or behind a prefix that was cached from an earlier
+//! request.
 
 use std::sync::Arc;
 
@@ -15,16 +16,16 @@ use super::transcript::{Entry, Recent};
 use super::turn::TurnError;
 use crate::provider::{BodyPrefix, Request};
 
-/// What was said before a turn.
+/// The conversation before a turn's input.
 pub(super) struct Past {
     pub(super) context: Context,
-    /// Where in the transcript each message of the context ends, where it is behind a beginning that was kept; else only
-    /// where the last one does.
+    /// Byte offset in the transcript at which each message of the context ends, if there is a cached prefix. Otherwise
+    /// only the offset at which the last one ends.
     pub(super) ends: Vec<u64>,
 }
 
 impl Course<'_> {
-    /// Loads it for this model.
+    /// Loads the conversation for the turn's model.
     pub(super) fn past(
         &self,
         line: &Line,
@@ -41,6 +42,8 @@ impl Course<'_> {
                 let context = Context::new(room, images, zone, Recent { messages, ..Recent::default() });
                 return Ok(Past { context: context.behind(prefix), ends });
             }
+            // The prefix does not match the transcript any more, for instance after a compaction, or too much was said
+            // since.
             self.engine.prefixes.forget(&self.context.session);
         }
         let read = past::load(&mut running.transcript, line.reach(room), images)?;
@@ -48,7 +51,7 @@ impl Course<'_> {
         Ok(Past { context: Context::new(room, images, zone, read), ends })
     }
 
-    /// Reads the beginning that was kept, where the conversation is behind one.
+    /// Replaces the cached prefix by the messages it was made from, if the conversation has one.
     pub(super) fn unfold(
         &self,
         line: &Line,
@@ -56,14 +59,14 @@ impl Course<'_> {
         running: &Running,
     ) -> Result<(), TurnError> {
         let Some(prefix) = context.prefix() else { return Ok(()) };
-        // All of it, whatever room there is by now: what goes for want of room is to be told of in the compaction.
+        // All of it is read, however little room is left by now: a compaction has to name everything that it takes out.
         let read = past::before(&running.transcript, prefix, Images::of(&line.resolved))?;
         context.unfold(read);
         Ok(())
     }
 
-    /// Keeps for the next turn what this one was asked with: what was said before it. That nothing can be kept is no
-    /// failure of the turn.
+    /// Caches the beginning of this turn's request for the next turn: everything that was said before this turn's
+    /// input. A failure to cache is no failure of the turn.
     pub(super) async fn keep_prefix(
         &self,
         line: &Line,
@@ -81,7 +84,8 @@ impl Course<'_> {
             None => ends.last().filter(|_| count >= FEWEST && count == entries.len()),
         };
         let tokens = costs[..count].iter().sum::<u64>();
-        // A token is about four bytes. What has become too long stays as it was kept, and the rest is read.
+        // A token is about four bytes. A prefix that would become too long stays as it is cached, and the rest is read
+        // each time.
         let size = before.as_ref().map_or(0, |before| before.body.size() as u64) + 4 * tokens;
         let Some(end) = end.copied().filter(|_| size <= LARGEST as u64) else { return };
         let Ok(Some(at)) = Place::of(running.transcript.file(), end) else { return };
@@ -98,7 +102,7 @@ impl Course<'_> {
             };
             Some(Prefix { body: Arc::new(body?), tokens, way, at })
         };
-        // All of a long conversation gets a thread of its own, so that no other turn waits.
+        // Encoding a whole long conversation runs on a blocking thread, so that no other turn has to wait.
         let prefix = match context.prefix() {
             Some(_) => prefix(),
             None => tokio::task::spawn_blocking(prefix).await.unwrap_or_default(),
@@ -109,7 +113,8 @@ impl Course<'_> {
     }
 }
 
-/// The way that this request goes; `None` where its texts are written in another way for a model without calls.
+/// Returns the route that a cached prefix is valid for, or `None` for a model that gets tool calls as text: its
+/// messages are written in another form.
 fn way(line: &Line, asked: &Request) -> Option<Way> {
     (line.told.calls == Calls::Native).then(|| Way {
         route: line.resolved.route.clone(),

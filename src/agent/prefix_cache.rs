@@ -1,9 +1,10 @@
-//! What the next request of a long conversation begins with, kept from the request before it: else each short turn would
-//! read, make ready and write all that was said before it once more.
+//! Caches the encoded beginning of a long conversation's request. Without it, each short turn would read, prepare and
+//! encode the whole conversation again.
 //!
-//! Only a beginning is kept of which hygiene looks at each message by itself: plain texts, that end with an answer. It is
-//! good for the same file and the same way to a model, and where it is not, or more is wanted of the conversation than to
-//! send it once more, everything is read again. Kept in the process, and small: what was used longest ago goes.
+//! Only beginnings are cached in which hygiene treats each message on its own: plain texts that end with an answer. A
+//! cached prefix is valid for one file and one route to a model. If it does not match, or the conversation is needed
+//! for more than to send it again, everything is read anew. The cache is in memory and small: the entry that was used
+//! longest ago is evicted first.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,29 +18,29 @@ use super::transcript::{Entry, Kind, MessageRecord, Record, repair};
 use crate::id::SessionKey;
 use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
 
-/// The fewest messages for which it is worth it: fewer are read faster than this pays.
+/// The fewest messages for which a prefix is cached. Fewer are read faster than the cache would save.
 pub(super) const FEWEST: usize = 100;
-/// The most bytes of one conversation, and of all.
+/// The most bytes of one cached prefix, and of all together.
 pub(super) const LARGEST: usize = 1 << 20;
 const MOST: usize = 4 << 20;
-/// The most bytes of a transcript behind what is kept.
+/// The most bytes of a transcript behind a prefix that are read for it.
 const MOST_SINCE: u64 = 1 << 20;
-/// How much of the transcript before its end is compared.
+/// Number of bytes before a prefix's end that are compared to recognise the file.
 const SEAM: u64 = 256;
 
-/// The beginning of a conversation.
+/// The cached beginning of a conversation.
 #[derive(Clone, Debug)]
 pub(super) struct Prefix {
     pub(super) body: Arc<BodyPrefix>,
-    /// What its messages are estimated to cost.
+    /// Estimated tokens of its messages.
     pub(super) tokens: u64,
-    /// Whom it was made ready for.
+    /// The route it was encoded for.
     pub(super) way: Way,
-    /// Where in the transcript it ends.
+    /// The end of the prefix in the transcript.
     pub(super) at: Place,
 }
 
-/// What making a plain text ready for a model depends on.
+/// Everything that the encoding of a plain text depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) route: Route,
@@ -47,18 +48,18 @@ pub(super) struct Way {
     pub(super) thinking: bool,
 }
 
-/// A place in a certain file, which is the end of a line.
+/// A position in a specific file, which is the end of a line.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Place {
     device: u64,
     inode: u64,
     born: SystemTime,
     pub(super) offset: u64,
-    /// What stands before it.
+    /// The bytes before the position.
     seam: Vec<u8>,
 }
 
-/// A conversation is nothing for a log.
+/// Leaves out the bytes before the position, because a conversation must not get into a log.
 impl std::fmt::Debug for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Place")
@@ -69,8 +70,8 @@ impl std::fmt::Debug for Place {
 }
 
 impl Place {
-    /// A place in this file; `None` where the file system doesn't say when files were made: an inode's number is used
-    /// again.
+    /// Returns the position in this file, or `None` if the file system has no creation times. They are needed because
+    /// an inode number is reused after a file is deleted.
     pub(super) fn of(file: &File, offset: u64) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
         let Ok(born) = metadata.created() else { return Ok(None) };
@@ -81,22 +82,22 @@ impl Place {
         Ok(seam.ends_with(b"\n").then_some(Self { device, inode, born, offset, seam }))
     }
 
-    /// Whether it is a place in this file, as it is now.
+    /// Returns `true` if the position is still valid in this file.
     fn is_in(&self, file: &File) -> io::Result<bool> {
         Ok(file.metadata()?.len() >= self.offset && Self::of(file, self.offset)?.as_ref() == Some(self))
     }
 }
 
-/// What was said since, each message with where it ends.
+/// Messages after a prefix, each with the byte offset at which it ends.
 pub(super) type Since = Vec<(MessageRecord, u64)>;
 
 impl Prefix {
-    /// What was said since, where this is still the beginning of the conversation in this file, and nothing has come
-    /// since that changes what a model is shown of it.
+    /// Returns the messages after this prefix, or `None` if the file no longer begins with it or has a record since
+    /// that changes the messages a model reads.
     ///
     /// # Errors
     ///
-    /// If the file can't be read.
+    /// Returns an error if the file can't be read.
     pub(super) fn since(&self, file: &File) -> io::Result<Option<Since>> {
         if !self.at.is_in(file)? {
             return Ok(None);
@@ -115,6 +116,8 @@ impl Prefix {
             if line.trim_ascii().is_empty() {
                 continue;
             }
+            // A reset, a compaction, a damaged line or a record of a newer version means that the prefix may be wrong
+            // now.
             match Record::parse(line.trim_ascii_end()) {
                 Ok(Record::Message(message)) if !repair::is_unsendable(&message) => {
                     since.push((*message, end));
@@ -127,8 +130,8 @@ impl Prefix {
     }
 }
 
-/// How many of these messages, the first, can be kept: plain texts up to an answer that a person's message follows, or
-/// nothing.
+/// Returns the number of leading messages that can be cached: plain texts up to an answer that a person's message
+/// follows, or zero.
 pub(super) fn plain(entries: &[&Entry]) -> usize {
     if entries.first().is_none_or(|first| first.role() != Role::User) {
         return 0;
@@ -141,10 +144,11 @@ pub(super) fn plain(entries: &[&Entry]) -> usize {
     (1..=count).rev().find(is_end).unwrap_or(0)
 }
 
-/// These messages as they are sent before whatever a person says next. `None` where that would be joined with the last of
-/// them: hygiene leaves out an answer that only repeats what flock had put beside a message.
+/// Prepares these messages as they are sent before any next message of a person. Returns `None` if hygiene would join
+/// that message with the last of them, as it does when it drops an answer that only repeats flock's own context.
 pub(super) fn ready(mut entries: Vec<Entry>, target: &Target) -> Option<Vec<Arc<Message>>> {
-    // An answer that nothing follows is taken by many for one to go on with, and left out.
+    // A request that ends with an answer reads to many models as one to continue, so hygiene would drop it. The extra
+    // message keeps it.
     let next = Arc::new(Message::text(Role::User, "next"));
     entries.push(Entry { message: Arc::clone(&next), about: Arc::default() });
     let mut messages = sanitise(&entries, target).ok()?.messages;
@@ -168,19 +172,19 @@ fn is_plain(entry: &Entry) -> bool {
         && content.iter().all(is_text)
 }
 
-/// The beginnings that are kept.
+/// The cached prefixes of all sessions.
 #[derive(Debug, Default)]
 pub(super) struct PrefixCache(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
     sessions: HashMap<SessionKey, (Prefix, u64)>,
-    /// How often something was asked for or kept.
+    /// Counts uses of the cache, to order them.
     clock: u64,
 }
 
 impl PrefixCache {
-    /// What is kept of this session for this way.
+    /// Returns the cached prefix of a session for this route.
     pub(super) fn get(&self, session: &SessionKey, way: &Way) -> Option<Prefix> {
         let mut kept = self.kept();
         kept.clock += 1;
@@ -190,7 +194,7 @@ impl PrefixCache {
         Some(prefix.clone())
     }
 
-    /// Keeps it, and lets go what is too much.
+    /// Caches a prefix, and evicts others if there are too many bytes.
     pub(super) fn keep(&self, session: &SessionKey, prefix: Prefix) {
         let mut kept = self.kept();
         kept.clock += 1;
@@ -207,7 +211,7 @@ impl PrefixCache {
         }
     }
 
-    /// Lets go what is kept of this session.
+    /// Drops the cached prefix of a session.
     pub(super) fn forget(&self, session: &SessionKey) {
         self.kept().sessions.remove(session);
     }

@@ -19,7 +19,7 @@ fn message(record: MessageRecord) -> Record {
     Record::Message(Box::new(record))
 }
 
-/// A turn with an answer, as it is stored.
+/// Returns the records of a turn with an answer.
 fn turn(asked: &str, answered: &str, trace: &[&str]) -> Vec<Record> {
     let turn = TurnId::new();
     let mut answer = said(turn, Role::Assistant, answered);
@@ -237,7 +237,7 @@ fn long_turns_are_read_back_to_their_questions() {
     assert_eq!(told.matches("[user] go\n[coder] agent: done").count(), 5);
 }
 
-/// Which turn these records are of.
+/// Returns the turn of these records.
 fn id(records: &[Record]) -> TurnId {
     match &records[0] {
         Record::Turn(record) => record.turn,
@@ -258,13 +258,13 @@ fn who_goes_on_is_told_what_came_after_the_last_turn_that_it_has() {
     assert_eq!(after(2), "", "nothing came after");
     assert_eq!(after(1), "[Recent Context]\n[user] q3\n[coder] agent: a3\n---\n");
     assert!(after(0).starts_with("[Recent Context]\n[user] q2\n"));
-    // One that is not in the conversation, or not any more.
+    // A turn that was never in the conversation, or is not in it any more.
     assert_eq!(read_after(&turns, Some(TurnId::new())).missed, None);
     let left = vec![turns[0].clone(), reset(false), turns[1].clone()];
     assert_eq!(read_after(&left, Some(id(&turns[0]))).missed, None);
     let kept = vec![turns[0].clone(), reset(true), turns[1].clone()];
     assert!(read_after(&kept, Some(id(&turns[0]))).missed.unwrap().contains("[user] q2\n"));
-    // However long ago it was, no more is told than to who begins anew.
+    // However long ago the known turn was, it adds no more exchanges than a new conversation gets.
     let many: Vec<_> = (1..=9).map(|n| turn(&format!("q{n}"), &format!("a{n}"), &[])).collect();
     let before = read_after(&many, Some(id(&many[0])));
     assert!(before.recent.starts_with("[Recent Context]\n[user] q5\n"));

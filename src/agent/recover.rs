@@ -1,4 +1,4 @@
-//! What a start does about the last process: turns it left running are marked, files that it left behind deleted.
+//! Cleanup at start after the last process: marks the turns it left running and deletes the files it left behind.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,24 +18,21 @@ use crate::provider::{Block, Usage};
 use crate::runtime::cli::state;
 use crate::store::{Ended, Session, Turn, TurnState};
 
-/// Sessions deleted with one change of the database.
+/// The most sessions that one database change deletes.
 const SWEEP: u32 = 500;
 
-/// A turn that ran when the last process died.
+/// A turn that was running when the last process died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupted {
-    /// Its session.
     pub session: SessionKey,
-    /// Which.
     pub turn: TurnId,
-    /// What it is marked as: interrupted, or as it ended, where the transcript says that it had.
+    /// The state it is marked with: interrupted, or its real end if the transcript has one.
     pub state: TurnState,
-    /// Whether its input is committed in the transcript; else nobody has seen it.
+    /// `true` if its input is committed to the transcript. Otherwise nobody has seen the input.
     pub had_input: bool,
 }
 
-/// Marks every turn that ran when the last process died. One that can't be marked stays as it is, for
-/// [`lost`].
+/// Marks every turn that was running when the last process died. One that can't be marked stays as it is, for [`lost`].
 pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<Interrupted>, TurnError> {
     let store = &engine.parts.store;
     let turns = store.running_turns()?;
@@ -52,12 +49,12 @@ pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<Interrupted>, Tur
     Ok(marked)
 }
 
-/// Marks those of these turns that the database has as running, though nothing runs them. One whose session is busy is
-/// left for later, and one that can't be marked holds none of the others up. Gives how many were marked.
+/// Ends those of the given turns that are still running in the database, though nothing runs them, and returns how many
+/// it ended. A turn whose session is busy is left for later. A failure does not stop the others.
 ///
 /// # Errors
 ///
-/// The first error there was.
+/// Returns the first error there was.
 pub(super) async fn lost(engine: &Engine, turns: &[TurnId]) -> Result<usize, TurnError> {
     let (mut marked, mut failed) = (0, None);
     for id in turns {
@@ -76,13 +73,13 @@ async fn lost_one(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
     let Some(turn) = engine.parts.store.turn(id)?.filter(|turn| turn.state == TurnState::Running) else {
         return Ok(false);
     };
-    // Nothing else writes into the transcript meanwhile.
+    // The claim keeps everything else from writing into the transcript meanwhile.
     let Ok(_claim) = engine.claim(&turn.session) else { return Ok(false) };
     one(engine, turn, Search::Whole).await?;
     Ok(true)
 }
 
-/// Ends a turn as its transcript says.
+/// Ends a turn as its transcript shows.
 async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<Interrupted, TurnError> {
     let store = &engine.parts.store;
     let left = match store.session(&turn.session)? {
@@ -100,26 +97,26 @@ async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<Interrupted,
     Ok(Interrupted { session: turn.session, turn: turn.id, state, had_input })
 }
 
-/// Where the records of a turn are looked for.
+/// The part of a transcript that is searched for a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Search {
-    /// At the end of the transcript: nothing was written after the process died.
+    /// Only the end: nothing was written after the process died.
     Tail,
-    /// In all of it: the session has gone on.
+    /// All of it: the session has gone on.
     Whole,
 }
 
-/// What a transcript holds of a turn.
+/// The records of a turn in a transcript.
 #[derive(Default)]
 struct Left {
     end: Option<TurnRecord>,
     steps: u32,
     usage: Usage,
-    /// Calls in the order they were made: id and name.
+    /// Calls as id and name, the last one first.
     calls: Vec<(String, String)>,
     answered: HashSet<String>,
     is_there: bool,
-    /// Whether the session has gone on after it.
+    /// Set if the session has gone on after the turn.
     is_followed: bool,
 }
 
@@ -127,7 +124,8 @@ impl Left {
     fn into_ended(self) -> Ended {
         let at = clock::unix_ms();
         match self.end {
-            // The process died between the transcript and the database; the transcript was first.
+            // The process died between its writes to the transcript and to the database. The transcript is written
+            // first, so it is right.
             Some(end) => Ended {
                 state: match end.state {
                     Phase::Done => TurnState::Done,
@@ -155,7 +153,7 @@ impl Left {
             self.steps += 1;
             self.usage += usage;
         }
-        // The file is read backwards, so the calls of an answer are turned around too.
+        // The file is read backwards. Inserting at the same place reverses the calls of one answer as well.
         let before = self.calls.len();
         for block in &message.message.content {
             match block {
@@ -193,7 +191,7 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Resu
     Ok(left)
 }
 
-/// Reads what there is of the turn, from the end of the file.
+/// Reads the records of the turn, from the end of the file.
 fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result<Left> {
     let mut left = Left::default();
     let mut tail = Tail::new(transcript.file())?;
@@ -201,7 +199,8 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
     let names_it = memchr::memmem::Finder::new(id.as_bytes());
     while let Some(line) = tail.next_line()? {
         if search == Search::Whole && names_it.find(line).is_none() {
-            // No line of another turn is parsed for this one. All that a turn writes stands together.
+            // Lines of other turns are not parsed, for speed. The records of one turn are contiguous, so the search
+            // ends at the next foreign line.
             if left.is_there {
                 break;
             }
@@ -227,19 +226,19 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
                 | Record::Reset(_)
                 | Record::Imported(_),
             ) => break,
-            // What stands in a turn may stand before its beginning too.
+            // These records may come in a turn as well as before its beginning, so the search goes on.
             Ok(Record::Compaction(_) | Record::Command(_) | Record::Unknown) | Err(_) => {}
         }
     }
     Ok(left)
 }
 
-/// Forgets the sessions of agents that were removed with all they had.
+/// Deletes the sessions of agents that were removed together with their data.
 pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
     let config = engine.parts.config.current();
     let gone = engine.parts.store.session_agents()?.into_iter().filter(|agent| config.agent(agent).is_none());
     for agent in gone {
-        // Without the option to delete them, the transcripts of a removed agent stay.
+        // Removing an agent keeps its transcripts unless a person asked to delete them. Then the sessions stay too.
         if !engine.home().sessions(&agent).exists() {
             let sessions = engine.parts.store.sessions(Some(&agent), u32::MAX)?;
             let keys = sessions.into_iter().map(|session| session.key).collect();
@@ -249,7 +248,8 @@ pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// Deletes what a killed process left beside transcripts. No session goes by its age here: that is the owner's to set.
+/// Deletes files that a killed process left beside transcripts. No session is deleted for its age here: the owner
+/// decides that.
 pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
     for agent in engine.parts.store.session_agents()? {
         let leftovers = swept(engine, &agent, true);
@@ -265,7 +265,7 @@ pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// Removes transcripts whose import was interrupted before they had a session.
+/// Removes transcripts of imports that were interrupted before they had a session.
 fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
     for agent in &engine.parts.config.current().agents {
         let known: HashSet<String> = {
@@ -286,7 +286,7 @@ fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
     Ok(())
 }
 
-/// Removes what programs keep of sessions that are none any more; that it fails is no reason for anything.
+/// Removes the programs' data for sessions that no longer exist. A failure is only logged.
 pub(super) async fn sweep_programs(engine: &Engine, first: bool) {
     let (home, store) = (engine.home().clone(), Arc::clone(&engine.parts.store));
     let known = move |agent: &AgentId| {
@@ -299,7 +299,7 @@ pub(super) async fn sweep_programs(engine: &Engine, first: bool) {
     }
 }
 
-/// What is left beside an agent's transcripts; deleting it is no reason not to start.
+/// Deletes leftovers beside an agent's transcripts. A failure is only logged, because it must not prevent a start.
 fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> Leftovers {
     leftovers::sweep(&engine.home().sessions(agent), is_start).unwrap_or_else(|error| {
         tracing::warn!(%error, %agent, "failed to delete what was left beside transcripts");
@@ -307,7 +307,7 @@ fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> Leftovers {
     })
 }
 
-/// Deletes the sessions of requests that were not used since `before`.
+/// Deletes the sessions of single requests that were last used before `before` (Unix milliseconds).
 pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), TurnError> {
     loop {
         let old = engine.parts.store.old_requests(before, SWEEP)?;
@@ -316,14 +316,14 @@ pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), 
         }
         for session in &old {
             let path = engine.transcript_path(session);
-            // Before the row: a row without its file is found again, a file without its row never.
+            // The file goes before its row: a row without a file is found again, a file without a row never.
             if let Err(error) = fs_err::remove_file(&path)
                 && error.kind() != std::io::ErrorKind::NotFound
             {
                 tracing::warn!(%error, "failed to delete the transcript of an old request");
             }
         }
-        // And the old files of those that were mended.
+        // The backups of mended transcripts are deleted too.
         let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
         agents.iter().for_each(|agent| drop(swept(engine, agent, false)));
         engine.parts.store.forget_sessions(old.into_iter().map(|session| session.key).collect()).await?;

@@ -1,5 +1,5 @@
-//! A turn from its request to its outcome: what is checked before anything is written, its beginning and its
-//! end in the database and the transcript. The loop between is [`super::steps`].
+//! Runs a turn from request to outcome: the checks before anything is written, and the beginning and end in the
+//! database and the transcript. The loop in between is [`super::steps`].
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ use crate::runtime::NATIVE;
 use crate::store::{Begin, Ended, NewSession, Session, SessionState, StoredPrompt, TurnState};
 use crate::tool::CallContext;
 
-/// What a turn has besides its request.
+/// The parts of a turn besides its request.
 struct Plan {
     model: ModelRef,
     line: Line,
     prompt: StoredPrompt,
-    /// What the model is asked, but for the messages.
+    /// The request without its messages.
     asked: Request,
-    /// Tokens for the conversation, besides prompt, tools and answer.
+    /// Tokens available for the conversation after prompt, tools and answer.
     room: u64,
 }
 
@@ -51,6 +51,7 @@ pub(super) async fn run(
     let wall = engine.parts.limits.wall_of(&config);
     let halt = Halt::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
     let agent = check(engine, &config, &request)?;
+    // A command needs no claim here: each one claims the session itself for what it changes.
     if let Some(command) = request.command {
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         halt.now()?;
@@ -104,7 +105,7 @@ pub(super) async fn run(
     Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
 }
 
-/// The plan with the first model that can be asked and takes the input.
+/// Returns the plan for the first model that can be asked and has room for the input.
 fn plan(
     engine: &Engine,
     config: &Arc<Config>,
@@ -125,7 +126,7 @@ fn plan(
                 plan.line.others = models;
                 return Ok(plan);
             }
-            // What the first of them lacks is what a person mends.
+            // If every model fails, the first error is reported: that model is the one a person wants fixed.
             Err(error) if failover::trouble(&error).is_some() => {
                 failed.get_or_insert((model, error));
             }
@@ -135,8 +136,7 @@ fn plan(
     Err(failed.map_or_else(|| TurnError::NoModel(agent.id.clone()), |(_, error)| error))
 }
 
-/// What the requests of this session are made of now, but for the conversation. The input alone must not be longer
-/// than what there is room for.
+/// Returns the plan for one model. The input alone must fit into its context.
 fn plan_with(
     engine: &Engine,
     config: &Arc<Config>,
@@ -159,7 +159,7 @@ fn plan_with(
     Ok(Plan { model, line, prompt, asked, room })
 }
 
-/// Has the program that the agent names run the turn.
+/// Lets the program that the agent names run the turn.
 async fn delegate(
     engine: &Engine,
     agent: &Agent,
@@ -178,7 +178,7 @@ async fn delegate(
         Ok(transcript) => transcript,
         Err(error) => return Err(give_up(engine, request.turn, error).await),
     };
-    // The wire between flock and the program; nothing of a provider's state comes over it.
+    // The API between flock and the program. No provider's thinking or signature comes over it.
     let route = Route { model, api: Api::OpenAiCompletions };
     let mut running = Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
     running.runtime = Some(runtime.name());
@@ -248,7 +248,7 @@ fn wrong_runtime(agent: &Agent) -> TurnError {
     TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() }
 }
 
-/// An agent that a person wrote into the configuration by hand has no workspace until somebody makes it.
+/// Creates the workspace of an agent that a person added to the configuration by hand.
 fn settle_in(home: &Home, agent: &Agent) {
     if agent.workspace.exists() {
         return;
@@ -260,7 +260,7 @@ fn settle_in(home: &Home, agent: &Agent) {
         archetypes: &home.archetypes(),
     };
     if let Err(error) = identity::write(&agent.identity, &agent.workspace, &who) {
-        // The turn can still talk; tools that need the folder say what is wrong.
+        // The turn can still talk; tools that need the workspace report what is wrong.
         tracing::warn!(agent = %agent.id, error = chain(&error), "failed to make a workspace");
     }
 }

@@ -1,4 +1,4 @@
-//! What is done with a session besides its turns: it is looked at, compacted, begun anew.
+//! Operations on a session besides its turns: report, compact and reset.
 
 use std::sync::Arc;
 
@@ -24,51 +24,50 @@ use crate::provider::{Request, Resolved};
 use crate::runtime::NATIVE;
 use crate::store::Session;
 
-/// What a session's next request would hold, in estimated tokens.
+/// The size of a session's next request, in estimated tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The session.
     pub key: SessionKey,
-    /// The model, as `provider/model`.
+    /// The model as `provider/model`.
     pub model: String,
-    /// What the model takes in all.
+    /// The model's context window.
     pub window: u64,
-    /// What is set aside for its answer.
+    /// Tokens reserved for the answer.
     pub answer: u64,
-    /// The system prompt.
+    /// Tokens of the system prompt.
     pub prompt: u64,
-    /// The tools.
+    /// Tokens of the tool definitions.
     pub tools: u64,
-    /// The conversation.
+    /// Tokens of the conversation.
     pub conversation: u64,
-    /// What there is room for.
+    /// Tokens available for the conversation.
     pub room: u64,
-    /// How many messages the conversation has.
+    /// Number of messages in the conversation.
     pub messages: usize,
-    /// When it began, or was last compacted, in Unix milliseconds.
+    /// Start of the conversation or of its last compaction, in Unix milliseconds.
     pub began_at: i64,
-    /// The last compaction since it began.
+    /// The last compaction since the conversation began.
     pub compaction: Option<Compacted>,
-    /// The transcript's size in bytes; nothing of it is held in memory between two turns.
+    /// Size of the transcript in bytes. None of it is held in memory between two turns.
     pub transcript_bytes: u64,
 }
 
-/// A compaction.
+/// A finished compaction, for people and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Compacted {
-    /// Which one of the conversation it is, from 1.
+    /// Number of the compaction within the conversation, from 1.
     pub number: u32,
-    /// When it was made, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// Tokens before it, estimated.
+    /// Estimated tokens before the compaction.
     pub before: u64,
-    /// And after.
+    /// Estimated tokens after the compaction.
     pub after: u64,
-    /// What stands for what was taken out.
+    /// The text that replaces what was taken out.
     pub marker: String,
-    /// What a model made of it.
+    /// A model's summary of what was taken out.
     pub summary: Option<String>,
 }
 
@@ -85,7 +84,7 @@ impl From<&CompactionRecord> for Compacted {
     }
 }
 
-/// A session with what its next request would be made of.
+/// A session with the parts of its next request.
 struct Sized<'e> {
     agent: Agent,
     session: Session,
@@ -105,13 +104,14 @@ impl Sized<'_> {
 }
 
 impl Engine {
-    /// What the session's next request would hold; `None` where there is no such session.
+    /// Reports the size of the session's next request, or returns `None` if the session does not exist.
     ///
     /// # Errors
     ///
-    /// As [`TurnError`] says.
+    /// Returns [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop, or an error of the parts that
+    /// are read.
     pub fn report(&self, key: &SessionKey) -> Result<Option<Report>, TurnError> {
-        // While a turn runs it is as it was before its last step: nobody waits for it here.
+        // This takes no claim and waits for no turn: while one runs, the report shows the state before its last step.
         let Some(sized) = self.sized(key)? else { return Ok(None) };
         let Sized { session, resolved, asked, room, images, .. } = &sized;
         let (found, transcript_bytes) = past::look(&self.transcript_path(session), *room, *images)?;
@@ -132,12 +132,15 @@ impl Engine {
         }))
     }
 
-    /// Compacts the session now; `None` where nothing can be taken out. `may_ask` allows a model call for the
-    /// summary, where the configuration wants one, as long as a turn may take.
+    /// Compacts the session now, or returns `None` if nothing can be taken out. `may_ask` allows a model call for the
+    /// summary, if the configuration asks for one. The call may take as long as a turn.
     ///
     /// # Errors
     ///
-    /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
+    /// - [`TurnError::NoSession`] if the session does not exist.
+    /// - [`TurnError::Busy`] while a turn of the session runs.
+    /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
+    /// - An error of the database, the transcript or the stopped model call.
     pub async fn compact(&self, key: &SessionKey, may_ask: bool) -> Result<Option<Compacted>, TurnError> {
         let Parts { limits, oversight, config, .. } = &self.parts;
         let wall = limits.wall_of(&config.current());
@@ -145,7 +148,8 @@ impl Engine {
         self.compact_under(key, may_ask.then_some(&halt)).await
     }
 
-    /// As [`Engine::compact`]; `halt` is what ends the model call for the summary, and nothing is compacted then.
+    /// Does the same as [`Engine::compact`]. `halt` stops the model call for the summary, and then nothing is
+    /// compacted.
     pub(super) async fn compact_under(
         &self,
         key: &SessionKey,
@@ -180,18 +184,20 @@ impl Engine {
         }
         transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
         checkpoint::reach(Checkpoint::Compacted);
-        // The next turn makes the prompt as it is then.
+        // The next turn builds the prompt as it has to be then.
         self.parts.store.renew_session(key.clone(), None, at).await?;
         Ok(Some(Compacted::from(&draft.record)))
     }
 
-    /// Begins the session's conversation anew: nothing said before is shown to its model again. The transcript
-    /// keeps it. With `keeps_recent`, a program that runs the agent's turns is told the last of it all the same, as it is
-    /// in any new conversation of its own.
+    /// Starts a new conversation in the session: the model does not see the old messages again. The transcript keeps
+    /// them. With `keeps_recent`, a program that runs the agent's turns is still told the last exchanges, as in any new
+    /// conversation of its own.
     ///
     /// # Errors
     ///
-    /// [`TurnError::NoSession`], [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
+    /// - [`TurnError::NoSession`] if the session does not exist.
+    /// - [`TurnError::Busy`] while a turn of the session runs.
+    /// - An error of the database or the transcript.
     pub async fn reset(&self, key: &SessionKey, keeps_recent: bool) -> Result<(), TurnError> {
         let _claim = self.claim(key)?;
         let Some(session) = self.parts.store.session(key)? else {
@@ -205,11 +211,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Appends a record to the session's transcript; where there is no such session, nothing.
+    /// Appends a record to the session's transcript, or does nothing if the session does not exist.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Busy`] while a turn of it runs, and others as [`TurnError`] says.
+    /// Returns [`TurnError::Busy`] while a turn of the session runs, or an error of the database or the transcript.
     pub(super) fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
         let _claim = self.claim(key)?;
         match self.parts.store.session(key)? {
@@ -218,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Where the transcript of this name would be of a session with this key.
+    /// Returns the path of a session's transcript with the file name `file`, without its suffix.
     #[must_use]
     pub fn transcript(&self, key: &SessionKey, file: &str) -> std::path::PathBuf {
         self.home().sessions(key.agent()).join(format!("{file}.jsonl"))
@@ -230,7 +236,7 @@ impl Engine {
         let agent =
             config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?.clone();
         if agent.runtime != NATIVE {
-            // What its model is shown, and what of it is cut, is the other program's affair.
+            // The other program decides what its model is shown and how it is shortened.
             return Err(TurnError::WrongRuntime { agent: agent.id, runtime: agent.runtime });
         }
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;

@@ -1,7 +1,7 @@
-//! The loop of a turn: ask the model, run the tools it calls, until it has nothing more to call.
+//! The loop of a turn: ask the model and run the tools it calls, until it calls none.
 //!
-//! Each step is committed before the next begins: the input before the model is asked, its answer before a
-//! tool runs, each result before the model is asked again, the final answer before it is reported.
+//! Each step is committed before the next begins: the input before the model is asked, its answer before a tool runs,
+//! each result before the model is asked again, and the final answer before it is reported.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,10 +21,10 @@ use crate::provider::message::joined_text;
 use crate::provider::{Message, Request, Response, Role, StopReason};
 use crate::tool::CallContext;
 
-/// The most deliveries before one model call: a flood must not hold the turn.
+/// The most deliveries before one model call, so that a flood of messages can't hold the turn.
 const MOST_DELIVERIES: usize = 16;
 
-/// Where events go. The stream of an answer and the news that it is asked for again come from two places.
+/// The sink for a turn's events. A mutex guards it because both the answer's stream and the retry callback report here.
 pub(super) struct Events<'a>(Mutex<&'a mut (dyn FnMut(TurnEvent) + Send)>);
 
 impl<'a> Events<'a> {
@@ -36,8 +36,8 @@ impl<'a> Events<'a> {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))(event);
     }
 
-    /// Why a turn whose last answer ended like this has ended; what a person should know of it is told. `nothing` says
-    /// that there was no text, where there was none.
+    /// Returns the turn's stop reason from that of its last answer, and sends a person the matching notice. `nothing`
+    /// is the notice for an answer without text.
     pub(super) fn ended(&self, stop: StopReason, nothing: Option<&str>) -> Stop {
         let notice = |text: &str| self.tell(TurnEvent::Notice(text.to_owned()));
         match stop {
@@ -49,7 +49,7 @@ impl<'a> Events<'a> {
                 notice("the provider withheld the answer");
                 Stop::Refusal
             }
-            // No provider reports the last two of an answer it calls complete.
+            // No provider returns an answer that ended with one of the last two as complete.
             StopReason::End | StopReason::ToolUse | StopReason::Error | StopReason::Aborted => {
                 nothing.into_iter().for_each(notice);
                 Stop::End
@@ -58,19 +58,19 @@ impl<'a> Events<'a> {
     }
 }
 
-/// What a turn talks about, and with whom.
+/// The inputs of a turn's loop.
 pub(super) struct Conversation {
     pub(super) input: Vec<Message>,
     /// A client's system text.
     pub(super) client: Vec<String>,
-    /// What flock itself says of the input.
+    /// flock's own remarks on the input.
     pub(super) guidance: Vec<String>,
     pub(super) provenance: Option<Provenance>,
     pub(super) inbox: Option<Arc<dyn Inbox>>,
     pub(super) line: Line,
-    /// What the model is asked, but for the messages.
+    /// The request without its messages.
     pub(super) asked: Request,
-    /// Tokens for the messages.
+    /// Tokens available for the messages.
     pub(super) room: u64,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Last {
     pub(super) stop: Stop,
 }
 
-/// What the steps of one turn share.
+/// The state that all steps of a turn share.
 pub(super) struct Course<'a> {
     pub(super) engine: &'a Engine,
     pub(super) halt: &'a Halt,
@@ -90,7 +90,7 @@ pub(super) struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// Runs the steps up to the final answer, which is not committed yet.
+    /// Runs the steps up to the final answer, which the caller commits.
     pub(super) async fn run(
         &self,
         conversation: Conversation,
@@ -101,13 +101,15 @@ impl Course<'_> {
         let said = running.said(input, (client, guidance), provenance);
         let Past { mut context, ends } = self.past(&line, &asked, room, running)?;
         context.ask(&said);
-        // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
+        // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
+        // delivered and will be offered again.
         self.may_ask(running).await?;
         self.make_room(&mut line, &mut context, running, &mut asked).await?;
         let mut reserved = self.reserve(&asked, &context, running).await?;
         running.begin(&said)?;
         context.begun();
         self.events.tell(TurnEvent::Began);
+        // Opening a damaged transcript mends it. A person is told if the damaged copy could not be removed.
         for backup in running.transcript.take_backups() {
             self.events.tell(TurnEvent::Notice(past::kept(&backup)));
         }
@@ -139,8 +141,8 @@ impl Course<'_> {
                     self.keep_prefix(&line, &asked, &context, &ends, running).await;
                     return Ok(Last { stop: self.events.ended(response.stop, nothing), message, response });
                 }
-                // Some models now and then end without a word, above all after a tool; asked once more
-                // they speak.
+                // Some models now and then end without a word, most often after a tool result. Asked once more, they
+                // answer.
                 asked_again = true;
             }
             self.may_ask(running).await?;
@@ -152,7 +154,7 @@ impl Course<'_> {
         }
     }
 
-    /// Whether the model may be asked once more; waits as long as the agent is frozen.
+    /// Checks the step limit, then waits while the agent is frozen, then checks for a stop.
     async fn may_ask(&self, running: &Running) -> Result<(), TurnError> {
         let limit = self.engine.parts.limits.steps;
         if running.steps >= limit {
@@ -162,7 +164,7 @@ impl Course<'_> {
         self.halt.now()
     }
 
-    /// Waits as long as the agent is frozen. Whoever waits for the turn is told.
+    /// Waits while the agent is frozen, and sends a notice to the client if it has to wait.
     pub(super) async fn thawed(&self) -> Result<(), TurnError> {
         if self.halt.is_frozen() {
             let agent = &self.context.agent;
@@ -172,7 +174,7 @@ impl Course<'_> {
         self.halt.thawed().await
     }
 
-    /// Commits what has come since, and shows it with the next request.
+    /// Commits the messages that have arrived, for the model to read with the next request.
     async fn deliver(
         &self,
         inbox: &dyn Inbox,
@@ -182,6 +184,7 @@ impl Course<'_> {
         for _ in 0..MOST_DELIVERIES {
             let Some(delivery) = inbox.take(context.free()).await else { break };
             let record = running.delivered(delivery)?;
+            // Reported right after the commit: a delivery that is not reported would be offered again.
             if let Some(provenance) = &record.provenance {
                 inbox.committed(provenance).await;
             }

@@ -1,22 +1,22 @@
-//! What a model call counts as where nobody was told what it took.
+//! The usage of a model call, also where no provider reported it.
 
 use crate::provider::{ProviderError, Usage};
 
-/// What is known of what a model call took.
+/// The known usage of a model call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Nothing: it was not made, or the provider refused it before it did anything.
+    /// None: the call was not made, or the provider rejected it before doing any work.
     Nothing,
-    /// It was sent, and broke off before the first piece of an answer.
+    /// The request was sent, and failed before the first piece of an answer.
     Sent,
-    /// An answer had begun, and nobody said how long it was.
+    /// An answer had begun, but its length was not reported.
     Begun,
-    /// What the provider said.
+    /// The usage that the provider reported.
     Told(Usage),
 }
 
 impl Taken {
-    /// What the provider said, if it did.
+    /// Returns the reported usage, if there is any.
     #[must_use]
     pub const fn told(self) -> Option<Usage> {
         match self {
@@ -25,8 +25,8 @@ impl Taken {
         }
     }
 
-    /// What one attempt counts as that ended with this error, or was given up, after its answer had begun or
-    /// before.
+    /// Returns the usage of an attempt that ended with an error, or was given up if `error` is `None`. `begun` is
+    /// `true` if its answer had begun.
     #[must_use]
     pub const fn failed(error: Option<&ProviderError>, begun: bool) -> Self {
         if begun {
@@ -38,7 +38,7 @@ impl Taken {
                 | ProviderError::Unauthorised { .. }
                 | ProviderError::Rejected { .. }
                 | ProviderError::Limited { .. }
-                // What never left the machine took nothing.
+                // A request that never left the machine used nothing.
                 | ProviderError::Failed { unsent: true, .. },
             ) => Self::Nothing,
             Some(
@@ -48,7 +48,7 @@ impl Taken {
         }
     }
 
-    /// What two attempts count as together: the greater, because what is set aside is for one call.
+    /// Combines two attempts of one call. Only the greater usage counts, because the reservation is for one call.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         if self.rank() < other.rank() { other } else { self }

@@ -76,7 +76,7 @@ fn what_stands_before_other_text_is_no_call_and_what_stands_behind_it_is() {
     assert!(names(&format!("{}{READ}", " ".repeat(MOST_INDENT + 1))).is_empty(), "so far in it is code");
 }
 
-/// Far more than the answers below need of a processor, and far less than they would need if each line were read again
+/// Far more processor time than the answers below need, and far less than they would need if each line were read again
 /// for each one before it.
 const SOON: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -131,7 +131,7 @@ fn a_result_can_not_pass_for_what_flock_says() {
     assert!(!told.contains("session message") && told.contains("[inter-session_message]"), "{told}");
 }
 
-/// Streams an answer in pieces of this many characters.
+/// Streams an answer in pieces of `size` characters.
 fn streamed(answer: &str, size: usize) -> (Vec<String>, String) {
     let mut shown = Shown::default();
     let pieces: Vec<char> = answer.chars().collect();
