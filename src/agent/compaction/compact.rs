@@ -1,27 +1,29 @@
-//! Which messages of a conversation are kept. Pure.
+//! Decides which messages of a conversation a compaction keeps. Pure.
 
 use crate::provider::Role;
 
-/// A message, as far as it matters here.
+/// The facts about a message that the decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Who it is from.
+    /// The message's author.
     pub role: Role,
-    /// What it costs, in tokens.
+    /// The message's estimated tokens.
     pub cost: u64,
-    /// Whether it stays, whatever is taken out around it: what was said to the agent in the turn that runs.
+    /// `true` if the message stays in any case: it was sent to the agent in the current turn.
     pub stays: bool,
 }
 
-/// Where the newest part begins whose messages cost at most `budget`, those that stay not counted. A call is
-/// never parted from its results, and what begins at `last` is kept even where it is larger. `None` where nothing
-/// would be taken out.
+/// Returns the index at which the newest part begins whose messages cost at most `budget`. Messages that stay are not
+/// counted.
+///
+/// A call is never separated from its results. The part from `last` on is kept even if it is larger. Returns `None` if
+/// nothing would be taken out.
 #[must_use]
 pub fn keep_from(pieces: &[Piece], budget: u64, last: usize) -> Option<usize> {
     let last = last.min(pieces.len());
     let mut from = pieces.len();
     let mut left = budget;
-    // A unit begins with a message that is no result, so only there it can be cut.
+    // A unit is a message with the results that follow it. The conversation can be cut only before a unit.
     let mut unit = 0;
     for (at, piece) in pieces.iter().enumerate().rev() {
         if !piece.stays {
@@ -37,7 +39,7 @@ pub fn keep_from(pieces: &[Piece], budget: u64, last: usize) -> Option<usize> {
         unit = 0;
         from = at;
     }
-    // Results at the very beginning belong to nothing and go with what is before.
+    // Results at the very beginning belong to no call here and are taken out with what comes before them.
     pieces[..from].iter().any(|piece| !piece.stays).then_some(from)
 }
 

@@ -1,5 +1,5 @@
-//! What an agent has written down for itself: the files of a mission below its workspace, and the tasks in them
-//! and in what its tools answered.
+//! Reads an agent's own notes: the files of a mission below its workspace, and the tasks listed in those files and in
+//! tool results.
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -12,68 +12,68 @@ use crate::id::{ChannelId, SessionKey, SessionKind};
 use crate::provider::{Block, Message};
 use crate::tool::bounded;
 
-/// Where the folders of all missions are, below the workspace.
+/// Folder of all missions, relative to the workspace.
 pub const FOLDER: &str = "deliverables/findings";
 
-/// The mission of a session that belongs to no channel.
+/// Name of the mission of a session without a channel.
 pub const MAIN: &str = "main";
 
-/// The most entries of a mission's folder that are looked at.
+/// The most entries of a mission's folder that are read.
 const MOST_ENTRIES: usize = 5_000;
 
-/// The most bytes of `todo.txt` that are read, and of one result that is looked through.
+/// The most bytes of `todo.txt` that are read, and of one result that is searched for tasks.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// The most tasks of one text.
+/// The most tasks that are read from one text.
 const MOST_TASKS: usize = 1_000;
 
-/// One line of a list of tasks.
+/// One line of a task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Whether it is done.
     pub is_done: bool,
-    /// What it is, as it was written.
+    /// The task as it was written.
     pub text: String,
 }
 
-/// What is on disk for one mission.
+/// The files of one mission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// The mission.
     pub mission: String,
-    /// Names of `staged_*`, the newest first.
+    /// Names of `staged_*` files, newest first.
     pub staged: Vec<String>,
-    /// Names of `finding_*.md` and `findings_*.md`, the newest first.
+    /// Names of `finding_*.md` and `findings_*.md` files, newest first.
     pub files: Vec<String>,
-    /// Whether the folder holds more than was looked at.
+    /// `true` if the folder has more entries than were read.
     pub has_more: bool,
-    /// What `todo.txt` says; `None` where there is none.
+    /// The tasks in `todo.txt`, or `None` if there is no such file.
     pub todo: Option<Vec<Task>>,
 }
 
 impl Findings {
-    /// The folder as the agent sees it.
+    /// Returns the path of the mission's folder in the sandbox.
     #[must_use]
     pub fn folder(&self) -> String {
         format!("/workspace/{FOLDER}/{}/", self.mission)
     }
 }
 
-/// What a session works on: its channel, else `main`. The channel with the id `main` is `main_`.
+/// Returns the mission of a session: the id of its channel, otherwise `main`. The mission of a channel with the id
+/// `main` is `main_`.
 #[must_use]
 pub fn mission(session: &SessionKey) -> String {
     let channel = (session.kind() == SessionKind::Channel).then(|| session.peer().parse::<ChannelId>());
-    // A channel's id can't climb out of the folder.
+    // A parsed channel id contains no path separators, so it can't escape the folder.
     match channel.and_then(Result::ok) {
         None => MAIN.to_owned(),
-        // What is found in private is not shared with the channel of that name. No id ends with a line.
+        // The agent's private findings must not be mixed with those of a channel named `main`. No other channel's
+        // mission can be `main_`, because no channel id ends with an underscore.
         Some(channel) if channel.as_str().eq_ignore_ascii_case(MAIN) => format!("{}_", channel.as_str()),
         Some(channel) => channel.as_str().to_owned(),
     }
 }
 
-/// Looks at the files of a mission. The agent can write there whatever it likes: what is no regular file is not
-/// there, and what can't be read is empty.
+/// Reads the files of a mission. The agent controls that folder, so anything but a regular file is ignored, and a file
+/// that can't be read counts as empty.
 #[must_use]
 pub fn read(workspace: &Path, mission: &str) -> Findings {
     let mut findings = Findings { mission: mission.to_owned(), ..Findings::default() };
@@ -89,7 +89,7 @@ pub fn read(workspace: &Path, mission: &str) -> Findings {
     };
     findings.has_more = has_more;
     entries.retain(|entry| entry.kind == Kind::File);
-    // Sorted by name before: files of one moment stay in that order.
+    // The sort is stable and the entries come sorted by name, so files of the same time stay in that order.
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.modified_ms));
     for entry in &entries {
         let name = name(entry);
@@ -119,7 +119,7 @@ fn text(root: &Root, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The tasks of a text: each line with a box, as in `- [x] done` and `[ ] open`. Of `todo.txt` as of a result.
+/// Returns the tasks of a text: each line with a box, as in `- [x] done` and `[ ] open`.
 #[must_use]
 pub fn tasks(text: &str) -> Vec<Task> {
     let text = bounded::start(text, usize::try_from(MOST_BYTES).unwrap_or(usize::MAX));
@@ -128,7 +128,7 @@ pub fn tasks(text: &str) -> Vec<Task> {
 
 fn task(line: &str) -> Option<Task> {
     let line = line.trim_start();
-    // With a number, a dash or a star before it, or nothing.
+    // A number, a dash or a star may come before the box.
     let line =
         line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(['-', '*', '+', '.', ')']);
     let rest = line.trim_start().strip_prefix('[')?;
@@ -143,18 +143,18 @@ fn task(line: &str) -> Option<Task> {
     (!text.is_empty()).then(|| Task { is_done, text: text.to_owned() })
 }
 
-/// What was read of a mission's `todo.txt` in some messages: which tasks are done, oldest first, and those of the last
-/// list that has an open one.
+/// The tasks that were read from a mission's `todo.txt` in a conversation: all that are done, oldest first, and the
+/// open ones of the last list that had any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// What is done.
     pub done: Vec<String>,
-    /// What is open.
     pub open: Vec<String>,
 }
 
-/// Looks through what was read of a mission's `todo.txt`, and through nothing else: any other result is somebody else's
-/// word, a web page's for one, and can't say what the agent has to do.
+/// Collects the tasks from results of calls that read a mission's `todo.txt`.
+///
+/// All other results are ignored: they are the words of others, for instance of a web page, and must not define the
+/// agent's tasks.
 #[must_use]
 pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> Heard {
     let mut heard = Heard::default();
@@ -163,7 +163,7 @@ pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> 
     for block in messages.flat_map(|message| &message.content) {
         match block {
             Block::ToolCall { id, name, arguments, .. } => {
-                // The same id in two turns is two calls.
+                // An id may be used again in a later turn. Only its latest call counts.
                 if reads_todo(name, arguments, mission) {
                     readings.insert(id.as_str());
                 } else {
@@ -178,6 +178,7 @@ pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> 
             _ => {}
         }
     }
+    // A task that a later list marks as done is not open any more.
     heard.open.retain(|task| !known.contains(task));
     heard
 }
@@ -197,7 +198,7 @@ impl Heard {
     }
 }
 
-/// Whether a call reads the mission's `todo.txt`.
+/// Returns `true` if a call reads the mission's `todo.txt`.
 fn reads_todo(name: &str, arguments: &Value, mission: &str) -> bool {
     let path = ["path", "file_path"].into_iter().find_map(|key| arguments.get(key)?.as_str());
     let Some(path) = path.filter(|_| name == "read") else { return false };

@@ -1,8 +1,8 @@
-//! The text that stands for what was taken out. Pure.
+//! The marker: the text that replaces what a compaction took out. Pure.
 //!
-//! Its lines have fixed beginnings in a fixed order, and what stands in them comes from files and tools: every
-//! name and task stays on its line, so that none can pass for another line. What makes a message a marker is the
-//! record it comes from, never this text.
+//! Its lines have fixed beginnings in a fixed order. Their contents come from files and tools, so each name and task is
+//! kept on one line and can't imitate another line of the marker. flock recognises a marker by its record in the
+//! transcript, never by this text.
 
 use super::findings::{Findings, Heard};
 use crate::agent::prompt::without_marks;
@@ -10,50 +10,50 @@ use crate::clean;
 
 /// The first line.
 pub const HEAD: &str = "[HISTORY COMPRESSED]";
-/// How the other lines begin, in their order.
+/// Prefix of the line with the state of the work. The other prefixes follow in their order.
 pub const STATUS: &str = "STATUS:";
-/// See [`STATUS`].
+/// Prefix of the line with the completed tasks.
 pub const COMPLETED: &str = "Completed:";
-/// See [`STATUS`].
+/// Prefix of the line with the staged files.
 pub const STAGED: &str = "Staged:";
-/// See [`STATUS`].
+/// Prefix of the line with the findings.
 pub const FINDINGS: &str = "Long-term memory (findings):";
-/// See [`STATUS`].
+/// Prefix of the line with the open tasks.
 pub const TODO: &str = "Todo:";
 
-/// The most findings that are named; the others are counted.
+/// The most findings that are named. The others are counted.
 pub const MOST_FINDINGS: usize = 50;
 
-/// The most tasks that are named on a line; the others are counted.
+/// The most tasks that are named on a line. The others are counted.
 const MOST_TASKS: usize = 20;
 
 /// The most characters of a name and of a task.
 const NAME: usize = 80;
 const TASK: usize = 120;
 
-/// What a marker is made from.
+/// The inputs of a marker.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// Which compaction of the conversation it is, from 1.
+    /// Number of the compaction within the conversation, from 1.
     pub number: u32,
-    /// How many messages it takes out; `None` where that is not known.
+    /// Number of messages that it takes out.
     pub taken_out: usize,
-    /// What is on disk.
+    /// The agent's notes on disk.
     pub findings: &'a Findings,
-    /// What is known to be done from results, also of earlier compactions, oldest first.
+    /// Tasks that earlier compactions and results showed as done, oldest first.
     pub completed: &'a [String],
-    /// What results said.
+    /// The tasks in this conversation's results.
     pub heard: &'a Heard,
     /// The most staged files that are named.
     pub most_staged: usize,
 }
 
-/// The text.
+/// Returns the text of the marker.
 #[must_use]
 pub fn text(facts: &Facts<'_>) -> String {
     let lines =
         [HEAD.to_owned(), status(facts), completed(facts), staged(facts), findings(facts), todo(facts)];
-    // In the end, so that a mark can't be put together from two parts.
+    // Marks are removed from the joined text, so that none can be assembled from two parts.
     without_marks(&lines.join("\n"))
 }
 
@@ -66,7 +66,7 @@ fn status(facts: &Facts<'_>) -> String {
 }
 
 fn completed(facts: &Facts<'_>) -> String {
-    // The file is what the agent itself keeps; what results said before is added.
+    // The file is the agent's own list; tasks of earlier results are added to it.
     let of_file = facts.findings.todo.iter().flatten().filter(|task| task.is_done).map(|task| &task.text);
     let mut done: Vec<&String> = Vec::new();
     for task in facts.completed.iter().chain(&facts.heard.done).chain(of_file) {
@@ -74,7 +74,7 @@ fn completed(facts: &Facts<'_>) -> String {
             done.push(task);
         }
     }
-    // The newest are at the end.
+    // The newest tasks are at the end.
     let shown: Vec<String> = done.iter().rev().take(MOST_TASKS).map(|task| self::task(task)).collect();
     listed(COMPLETED, &plural(done.len(), "task"), &shown, done.len(), "; ")
 }
@@ -124,7 +124,7 @@ fn plural(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A file's name; one that could be read as two, or as something else, between quotes.
+/// Returns a file's name, in quotes if it could be read as several names or as something else.
 fn name(name: &str) -> String {
     let label = clean::label(name, NAME);
     if label.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-')) && label == name {

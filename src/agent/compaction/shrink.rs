@@ -1,5 +1,5 @@
-//! What can be cut where taking messages out does not make enough room: the marker, the conversation's first
-//! message, the results of a step. Pure, and what is stored stays as it is.
+//! Cuts single messages if taking out whole ones does not make enough room: the marker, the conversation's first
+//! message, and the results of a step. Pure; stored messages are not changed.
 
 use super::marker;
 use crate::agent::estimate::{Images, block_cost};
@@ -7,18 +7,20 @@ use crate::provider::message::joined_text;
 use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
 
-/// The least characters that are left of a marker.
+/// The fewest characters that a marker is cut to.
 pub const LEAST_MARKER: usize = 500;
 
-/// What a marker may take in a room of so many tokens, in characters: a fifth, and at least [`LEAST_MARKER`].
+/// Returns the most characters of a marker for a room of `room` tokens: a fifth of the room, and at least
+/// [`LEAST_MARKER`].
 #[must_use]
 pub fn marker_limit(room: u64) -> usize {
+    // A token is about four characters.
     let characters = usize::try_from(room.saturating_mul(4) / 5).unwrap_or(usize::MAX);
     characters.max(LEAST_MARKER)
 }
 
-/// A marker of at most so many characters. The line of the findings is the last that is cut: what the agent
-/// found is worth more than what it planned.
+/// Returns a marker of at most `limit` characters. The line of the findings is cut last, because findings are worth
+/// more than plans.
 #[must_use]
 pub fn marker(text: &str, limit: usize) -> String {
     let mut over = text.chars().count().saturating_sub(limit);
@@ -36,15 +38,15 @@ pub fn marker(text: &str, limit: usize) -> String {
     if let Some(line) = lines.iter_mut().find(|line| line.starts_with(marker::FINDINGS)) {
         cut(line, over, 0);
     }
-    // What is not flock's own text has no such lines.
+    // A text that is not flock's own marker has no such lines and is cut at its end.
     lines.join("\n").chars().take(limit).collect()
 }
 
-/// Takes up to `over` characters off the end of a line, which keeps `least` and a sign that something is missing;
-/// gives how many it lost.
+/// Removes up to `over` characters from the end of a line and returns how many were removed. At least `least`
+/// characters stay, and an ellipsis shows that something is missing.
 fn cut(line: &mut String, over: usize, least: usize) -> usize {
     let before = line.chars().count();
-    // The sign takes two.
+    // The ellipsis takes two characters.
     let keep = before.saturating_sub(over + 2).max(least);
     if keep + 2 >= before {
         return 0;
@@ -53,7 +55,7 @@ fn cut(line: &mut String, over: usize, least: usize) -> usize {
     before - keep - 2
 }
 
-/// Cuts the texts of a message so that it costs about `share` tokens, and names its pictures.
+/// Cuts the texts of a message to about `share` tokens and replaces its pictures by a note.
 pub fn message(message: &mut Message, share: u64) {
     let bytes = usize::try_from(share.saturating_mul(4)).unwrap_or(usize::MAX);
     let text = joined_text(&message.content);
@@ -64,7 +66,7 @@ pub fn message(message: &mut Message, share: u64) {
     }
 }
 
-/// Cuts the results of a message so that it costs at most `room` tokens, each about the same.
+/// Cuts the results of a message so that they cost at most `room` tokens together, with an equal share for each.
 pub fn results(message: &mut Message, room: u64, images: Images) {
     if message.role != Role::Tool {
         return;
@@ -74,7 +76,7 @@ pub fn results(message: &mut Message, room: u64, images: Images) {
         if block_cost(block, images) > share
             && let Block::ToolResult { content, .. } = block
         {
-            // Room for the line that says what is missing, and for the block itself.
+            // The 60 tokens are for the note about the cut, and for the block itself.
             let bytes = usize::try_from(share.saturating_sub(60) * 4).unwrap_or(usize::MAX);
             *content = [Block::text(bounded::middle_cut(&joined_text(content), bytes))].into();
         }

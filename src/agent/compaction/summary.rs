@@ -1,5 +1,5 @@
-//! A summary of what is taken out, by the agent's own model. It stands beside the marker and never in its place:
-//! a model may be wrong, silent or out of budget, and then the marker alone does.
+//! Asks the agent's own model for a summary of what is taken out. The summary stands beside the marker and never
+//! replaces it: a model may be wrong, silent or out of budget, and then the marker must be enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,37 +16,36 @@ use crate::provider::message::joined_text;
 use crate::provider::{Block, Message, Request, Resolved, Role, Usage};
 use crate::tool::bounded;
 
-/// What the model is told.
+/// The system prompt.
 const PROMPT: &str = include_str!("summary.md");
 
 /// The most tokens of a summary, and the most bytes of it that are kept.
 const MOST_TOKENS: u32 = 1_024;
 const MOST_BYTES: usize = 8 * 1024;
 
-/// The most time that a summary may take: the marker does without it.
+/// The most time that a summary may take. The marker is enough without it.
 const MOST_TIME: Duration = Duration::from_secs(60);
 
-/// The most bytes of one message that a summary is made from.
+/// The most bytes of one message in the text to summarise.
 const MESSAGE_BYTES: usize = 4 * 1024;
 
-/// Who asks for a summary.
+/// The context of a request for a summary.
 pub struct Asking<'a> {
-    /// What knows the budget.
+    /// The engine, which reserves the budget.
     pub engine: &'a Engine,
-    /// The model.
+    /// The model to ask.
     pub resolved: &'a Resolved,
-    /// Of which session.
     pub session: &'a SessionKey,
-    /// In which turn.
     pub turn: TurnId,
-    /// Which model call of it.
+    /// Number of the model call within the turn.
     pub step: u32,
 }
 
-/// Asks for a summary of this conversation; `None` where there is none to be had, for whatever reason.
+/// Asks for a summary of this conversation. Returns `None` if there is none, for whatever reason.
 pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usage)> {
     let Asking { engine, resolved, session, turn, step } = asking;
-    // Half of the window: the estimate may be wrong by far, and the answer needs some.
+    // At four bytes per token this is half of the context window: the estimate may be far off, and the answer needs
+    // room.
     let bytes = usize::try_from(resolved.context_window.saturating_mul(2)).unwrap_or(usize::MAX);
     let text = bounded::middle_cut(conversation, bytes);
     let request = Request {
@@ -66,7 +65,7 @@ pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usa
         max_output: u64::from(request.max_tokens),
         step: *step,
     };
-    // No budget for a summary is no reason to stop the turn, which asks for its own.
+    // A missing budget is no error here. The turn reserves for its own calls and stops there if it has to.
     let answered = tokio::time::timeout(MOST_TIME, aside(engine, resolved, &call, &request)).await;
     let Ok(answered) = answered else {
         tracing::warn!(%session, "no summary was made: its model took too long");
@@ -85,7 +84,7 @@ pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usa
     }
 }
 
-/// A conversation as text, for who is to summarise it.
+/// Returns a conversation as text for a summary, with the summary `before` at its beginning.
 pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Message>) -> String {
     let mut text = String::new();
     if let Some(before) = before {
@@ -108,7 +107,7 @@ pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Messa
     text
 }
 
-/// A text none of whose lines can pass for what somebody else said.
+/// Indents the further lines of a text with a bar, so that none can imitate another speaker.
 fn one_speaker(said: &str) -> String {
     clean::block(&said.split(clean::is_line_end).collect::<Vec<_>>().join("\n| ")).into_owned()
 }

@@ -1,9 +1,10 @@
-//! The calls of flock's tools in one turn: which may begin, and which run side by side.
+//! Schedules the calls of flock's tools within one turn: which call may begin, and which ones run in parallel.
 //!
-//! A program may send several at once. Those that only look run side by side; one that changes something runs alone, as
-//! in a turn of flock's own: when all before it have ended, and before all that came after it. So what a model posts and
-//! writes happens in the order it came, and each call finds done what came before. All of them run within the turn's own
-//! task, one step at a time: what is counted of them there is counted exactly.
+//! A program may send several calls at once. Calls that only read run in parallel. A call that changes something runs
+//! alone, as in flock's own loop: after all calls before it have ended, and before any later call begins. So posts and
+//! writes happen in the order they came, and each call sees the effects of those before it.
+//!
+//! All calls run within the turn's own task, one step at a time, so its counts of them stay exact.
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -17,10 +18,10 @@ use crate::agent::turn::TurnError;
 use crate::provider::BoxFuture;
 use crate::sandbox::policy;
 
-/// The most calls of one turn that run at once; others wait, in the order they came.
+/// The most calls of one turn that run in parallel. Others wait in order.
 const AT_ONCE: usize = 16;
 
-/// A call, and who waits for its answer.
+/// A call, with the channel for its answer.
 pub(super) struct Waiting {
     pub(super) asked: Asked,
     pub(super) reply: oneshot::Sender<Answered>,
@@ -28,32 +29,32 @@ pub(super) struct Waiting {
 
 /// A call that has ended.
 pub(super) struct Done {
-    /// As flock's own records name it.
+    /// The call's name in flock's own records.
     pub(super) name: String,
     pub(super) call: Waiting,
     pub(super) started: Instant,
     pub(super) ended: Result<Ended, TurnError>,
 }
 
-/// What comes next in a turn, of what its models want of flock.
+/// The next event of a turn that comes from its models.
 pub(super) enum Came {
     /// A call that may begin now.
     Call(Waiting),
-    /// One that has ended.
+    /// A call that has ended.
     Done(Done),
-    /// What the program tells of its own calls.
+    /// A report of the program about its own calls.
     Told(Told),
 }
 
 /// The calls of a turn.
 pub(super) struct Beside<'c> {
     knocks: mpsc::Receiver<Knock>,
-    /// The next one, where it can't begin yet; what came after it waits behind it.
+    /// The next call, if it can't begin yet. Later ones wait behind it.
     next: Option<Waiting>,
     under_way: FuturesUnordered<BoxFuture<'c, Done>>,
-    /// Whether the one that is under way has to be alone.
+    /// Set while the running call has to run alone.
     is_alone: bool,
-    /// Ends all of them.
+    /// Cancels all calls.
     over: CancellationToken,
 }
 
@@ -68,8 +69,8 @@ impl<'c> Beside<'c> {
         }
     }
 
-    /// Waits for the next thing that comes; nothing is lost where this is dropped. `None` once nothing more can come,
-    /// which is after [`Self::close`].
+    /// Waits for the next event. Dropping the future loses nothing. Returns `None` once no more events can come, which
+    /// is only after [`Self::close`].
     pub(super) async fn come(&mut self) -> Option<Came> {
         loop {
             let next = self.next.take_if(|next| {
@@ -77,7 +78,7 @@ impl<'c> Beside<'c> {
                 !is_wanted || may_begin(&next.asked.tool, self.under_way.len(), self.is_alone)
             });
             match next {
-                // Whoever asked has gone, and nothing has been run.
+                // The client gave up the call before it ran, so nothing needs to be undone.
                 Some(gone) if gone.asked.cancel.is_cancelled() => continue,
                 Some(next) => return Some(Came::Call(next)),
                 None => {}
@@ -93,42 +94,42 @@ impl<'c> Beside<'c> {
                     Knock::Call(asked, reply) => self.next = Some(Waiting { asked, reply }),
                     Knock::Told(told) => return Some(Came::Told(told)),
                 },
-                // Those behind it may be of the kind that can begin.
+                // Wakes up if the waiting call is cancelled: calls behind it may be able to begin.
                 Some(()) = gone(waits.as_ref()) => {}
                 else => return None,
             }
         }
     }
 
-    /// A call that has come begins.
+    /// Begins a call.
     pub(super) fn begin(&mut self, tool: &str, work: BoxFuture<'c, Done>) {
         self.is_alone = !policy::runs_beside(tool);
         self.under_way.push(work);
     }
 
-    /// Cancelled where the turn ends before its calls.
+    /// Returns the token that is cancelled if the turn ends before its calls.
     pub(super) const fn over(&self) -> &CancellationToken {
         &self.over
     }
 
-    /// From here on nothing more is taken.
+    /// Stops accepting new calls.
     pub(super) fn close(&mut self) {
         self.knocks.close();
     }
 
-    /// Ends those that are under way; the others are not begun. Gives each as it ends.
+    /// Cancels the running calls and drops the waiting ones. Returns the running ones, to wait for their end.
     pub(super) fn end(self) -> FuturesUnordered<BoxFuture<'c, Done>> {
         self.over.cancel();
         self.under_way
     }
 }
 
-/// Whether a call of this tool may begin now.
+/// Returns `true` if a call of this tool may begin now.
 fn may_begin(tool: &str, under_way: usize, is_alone: bool) -> bool {
     under_way == 0 || !is_alone && under_way < AT_ONCE && policy::runs_beside(tool)
 }
 
-/// Waits until nobody wants a call any more; `None` where there is none.
+/// Waits until the call is cancelled. Returns `None` at once if there is none.
 async fn gone(waits: Option<&CancellationToken>) -> Option<()> {
     waits?.cancelled().await;
     Some(())

@@ -3,16 +3,16 @@ use serde_json::json;
 
 use super::*;
 
-/// Those only look, and run side by side.
+/// A tool that only reads, so its calls run in parallel.
 const LOOKS: &str = "flock_channel_read";
 const POSTS: &str = "flock_channel_post";
 
 struct Line {
     beside: Beside<'static>,
     knocks: mpsc::Sender<Knock>,
-    /// Ends the calls that have begun, by id.
+    /// Ends the call with this id, once it has begun.
     ends: Vec<(String, CancellationToken)>,
-    /// Whoever waits for an answer stays.
+    /// Keeps the receivers alive, because a dropped one means that nobody waits for the answer.
     answers: Vec<oneshot::Receiver<Answered>>,
 }
 
@@ -22,7 +22,7 @@ impl Line {
         Self { beside: Beside::new(taken), knocks, ends: Vec::new(), answers: Vec::new() }
     }
 
-    /// A call comes; gives what its client cancels it with.
+    /// Sends a call and returns its cancellation token.
     fn asks(&mut self, id: &str, tool: &str) -> CancellationToken {
         let cancel = CancellationToken::new();
         let asked =
@@ -33,7 +33,7 @@ impl Line {
         cancel
     }
 
-    /// Begins all that may, and takes what has ended; says which those were.
+    /// Begins all calls that may begin, collects those that have ended, and returns both as text.
     fn goes_on(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         while let Some(Some(came)) = self.beside.come().now_or_never() {
@@ -104,7 +104,7 @@ async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
     line.asks("d", LOOKS);
     assert_eq!(line.goes_on(), ["a"]);
     further.cancel();
-    // Whoever waits for the next thing hears of it at once.
+    // The waiting task notices it at once.
     let waits = async {
         match line.beside.come().await {
             Some(Came::Call(call)) => call.asked.id,

@@ -1,10 +1,11 @@
-//! What a delegated turn costs: set aside before it is begun, settled when it has ended, however it did.
+//! The budget of a delegated turn: a reservation before it begins, settled when it ends, in whatever way it ends.
 //!
-//! The program makes as many model calls as it likes and says what they took in between, at the end, or never. So what is
-//! set aside is for one call with a prompt of the usual size, and what was said last is what counts.
+//! The program makes any number of model calls and reports their usage in between, at the end, or never. The
+//! reservation is therefore for one call with a prompt of usual size, and the last report counts.
 //!
-//! Where each of its calls passes flock, which charges it, the turn itself costs nothing: it is only looked whether
-//! there is room for a call now. Where a call of the session's last turn had no room, that is one like it.
+//! If each of its calls passes through flock's relay, the relay charges them and the turn itself costs nothing: the
+//! reservation only checks that there is room for a call now. If a call of the session's last turn had no room, the
+//! check uses that call's size.
 
 use super::Course;
 use crate::agent::estimate::{self, Images};
@@ -15,24 +16,24 @@ use crate::agent::turn::TurnError;
 use crate::provider::Usage;
 use crate::runtime::{Order, RuntimeError};
 
-/// Tokens that the program's own prompt and tools come to.
+/// Estimated tokens of the program's own prompt and tools.
 const PROMPT: u64 = 16_000;
-/// Tokens of an answer.
+/// Estimated tokens of an answer.
 const ANSWER: u64 = 8_192;
 
-/// What was set aside; settled when this is dropped.
+/// A reservation for a turn. Dropping it settles it.
 pub(super) struct Charge<'o> {
     oversight: &'o dyn Oversight,
     reservation: Option<Reservation>,
     taken: Taken,
-    /// What the program said while it ran.
+    /// The usage that the program reported while it ran.
     spent: Option<Usage>,
-    /// What was seen of the turn: the program makes several calls, so it is the least that they can have been.
+    /// flock's own estimate of the turn. The program makes several calls, so it is a lower bound.
     seen: Seen,
 }
 
 impl<'o> Charge<'o> {
-    /// Sets aside what the turn may cost. Where the budget makes it wait, that does not count against its time.
+    /// Reserves the cost of a turn. A wait for budget does not count against the turn's time.
     pub(super) async fn reserve(
         course: &'o Course<'_>,
         order: &Order,
@@ -58,7 +59,7 @@ impl<'o> Charge<'o> {
         Ok(if course.runtime.is_metered(order) { charge.given_back() } else { charge })
     }
 
-    /// The same with nothing set aside.
+    /// Settles the reservation at once, with no usage.
     fn given_back(mut self) -> Self {
         if let Some(reservation) = self.reservation.take() {
             self.oversight.settle(reservation, Taken::Nothing);
@@ -66,28 +67,28 @@ impl<'o> Charge<'o> {
         self
     }
 
-    /// The program is asked.
+    /// Records that the program was asked.
     pub(super) fn sent(&mut self) {
         self.taken = self.taken.or(Taken::Sent);
     }
 
-    /// Something of an answer has come.
+    /// Records that a part of an answer has come.
     pub(super) fn begun(&mut self) {
         self.taken = self.taken.or(Taken::Begun);
     }
 
-    /// The program says what it has taken so far: that counts however it ends.
+    /// Records the usage that the program reported so far. It counts however the turn ends.
     pub(super) const fn spent(&mut self, usage: Usage) {
         self.spent = Some(usage);
     }
 
-    /// The program has ended the turn and said what it took, or not.
+    /// Records the program's end of the turn, with its usage if it reported one.
     pub(super) fn told(&mut self, usage: Option<Usage>, answer: &str) {
         self.seen.output = estimate::text_cost(answer);
         self.taken = usage.map_or(Taken::Begun, Taken::Told);
     }
 
-    /// The turn failed like this.
+    /// Records the failure of the turn.
     pub(super) fn failed(&mut self, error: &RuntimeError) {
         if !error.may_have_begun() {
             self.taken = Taken::Nothing;

@@ -28,7 +28,7 @@ fn each_conversation_has_a_name_of_its_own_in_lower_case() {
     assert_eq!(names[1], format!("{other}.1000"));
     assert!(names[0].starts_with(other) && names[0] != names[1], "{names:?}");
     assert_eq!(names[0], names[0].to_ascii_lowercase());
-    // Begun anew, it is another one; and again. So is that of a later agent with the same name.
+    // A reset session is another conversation each time. So is the session of a later agent with the same name.
     let anew = [1_000, 2_000, 3_000].map(|began| conversation(&session(plain, began)));
     assert!(anew[0] != anew[1] && anew[1] != anew[2], "{anew:?}");
 }

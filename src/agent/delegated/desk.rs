@@ -1,5 +1,5 @@
-//! Where programs that run turns come with what their models want of flock: a tool called, a call reported. It goes
-//! to the turn that runs in their conversation; outside one, to [`super::outside`].
+//! Routes what a program's models ask of flock, such as tool calls and reports of other calls, to the turn that runs in
+//! that conversation. Without such a turn, [`super::outside`] handles it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,41 +14,39 @@ use crate::id::{AgentId, SessionKey};
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 
-/// What waits for one turn at most.
+/// The most events that wait for one turn.
 const WAITING: usize = 64;
-/// Conversations outside turns whose calls are remembered.
+/// The most conversations without a turn whose calls are remembered.
 const MOST_OUTSIDE: usize = 64;
-/// Sessions whose budget had no room for a call that are remembered; those forgotten begin one turn in vain.
+/// The most sessions without budget that are remembered. A forgotten one only starts one more turn in vain.
 const MOST_SHORT: usize = 512;
 
-/// Where something comes from, as the program's own knowledge has it.
+/// The sender of an event, in the program's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The agent.
     pub agent: AgentId,
-    /// What the program knows the conversation by.
+    /// The program's id of the conversation.
     pub conversation: String,
 }
 
 /// A call of one of flock's tools.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Its id, unique in an answer of the model.
+    /// The call's id, unique within one answer of the model.
     pub id: String,
-    /// The tool.
     pub tool: String,
-    /// The arguments, as the model wrote them.
+    /// The arguments as the model wrote them.
     pub arguments: Value,
     /// Cancelled when nobody waits for the result any more.
     pub cancel: CancellationToken,
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered {
     /// Text and images.
     pub content: Vec<Block>,
-    /// Whether it is an error that the model reads.
+    /// `true` if the result is an error that the model reads.
     pub is_error: bool,
 }
 
@@ -58,30 +56,30 @@ impl Answered {
     }
 }
 
-/// What a program tells.
+/// A program's report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
-    /// Of a call of its own.
+    /// An event of one of its own tool calls.
     Tool(ToolEvent),
-    /// Its agent has ended in this conversation: no call is under way any more.
+    /// The program's agent has ended in this conversation: no call is running any more.
     Over,
 }
 
-/// What comes for a turn.
+/// An event for a turn.
 pub(super) enum Knock {
     Call(Asked, oneshot::Sender<Answered>),
     Told(Told),
 }
 
-/// Who sits where.
+/// The turns that programs are running, by conversation.
 #[derive(Default)]
 pub(in crate::agent) struct Desk {
     seats: Mutex<HashMap<String, Seat>>,
     outside: Mutex<HashMap<String, Ledger>>,
-    /// The calls that ended the last turn of their session, because the budget had no room for them: tokens of the
+    /// Calls that ended the last turn of their session because the budget had no room for them, as tokens of the
     /// request and of the answer.
     short: Mutex<HashMap<SessionKey, (u64, u64)>>,
-    /// No end of a call was reported when one was waited for: some versions report none.
+    /// Set if the last awaited end of a call was not reported. Some versions of programs report none.
     mute: AtomicBool,
 }
 
@@ -91,7 +89,7 @@ struct Seat {
 }
 
 impl Desk {
-    /// A turn runs in this conversation from now on, until what is given is dropped.
+    /// Registers a turn for this conversation until the returned guard is dropped.
     pub(super) fn sit(&self, source: &Source) -> (Seated<'_>, mpsc::Receiver<Knock>) {
         let (sender, knocks) = mpsc::channel(WAITING);
         let seat = Seat { agent: source.agent.clone(), sender };
@@ -99,24 +97,26 @@ impl Desk {
         (Seated { desk: self, conversation: source.conversation.clone() }, knocks)
     }
 
-    /// The turn that runs in a conversation of this agent. Programs may write the name in lower case.
+    /// Returns the channel of the turn that runs in this conversation, if it is this agent's. Programs may write the
+    /// conversation's id in lower case.
     pub(super) fn turn(&self, source: &Source) -> Option<mpsc::Sender<Knock>> {
         let seats = lock(&self.seats);
         let seat = seats.get(&source.conversation)?;
         (seat.agent == source.agent).then(|| seat.sender.clone())
     }
 
-    /// Whether it makes sense to wait for the end of a call to be reported.
+    /// Returns `true` if it is worth waiting for a report of a call's end.
     pub(super) fn tells_ends(&self) -> bool {
         !self.mute.load(Ordering::Relaxed)
     }
 
-    /// The end of a call was reported, or none was in time.
+    /// Records that a call's end was reported, or was not reported in time.
     pub(super) fn heard_end(&self, heard: bool) {
         self.mute.store(!heard, Ordering::Relaxed);
     }
 
-    /// A turn of this session was ended by a call that the budget had no room for; `None` where a turn begins.
+    /// Records a call that ended a turn of this session because the budget had no room for it. `None` clears the record
+    /// when a turn begins.
     pub(super) fn no_room(&self, session: &SessionKey, call: Option<(u64, u64)>) {
         let mut short = lock(&self.short);
         let Some(call) = call else {
@@ -129,12 +129,12 @@ impl Desk {
         short.insert(session.clone(), call);
     }
 
-    /// The call that ended the session's last turn, if one did because the budget had no room for it.
+    /// Returns the call that ended the session's last turn because the budget had no room for it.
     pub(super) fn had_no_room(&self, session: &SessionKey) -> Option<(u64, u64)> {
         lock(&self.short).get(session).copied()
     }
 
-    /// The calls of a conversation without a turn.
+    /// Runs `work` on the calls of a conversation without a turn.
     pub(super) fn outside<T>(&self, source: &Source, work: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut outside = lock(&self.outside);
         if outside.len() >= MOST_OUTSIDE && !outside.contains_key(&source.conversation) {
@@ -144,7 +144,7 @@ impl Desk {
     }
 }
 
-/// A turn at its place.
+/// A registered turn. Dropping it removes the registration.
 pub(super) struct Seated<'d> {
     desk: &'d Desk,
     conversation: String,

@@ -1,21 +1,21 @@
-//! What a program has reported of its tool calls: which are under way, and which are not news. Pure.
+//! Records the tool calls that a program reports: those that are running, and those that were already reported. Pure.
 
 use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The most calls that are under way at once; a program that reports more is not believed.
+/// The most calls running at once. A program that reports more is not believed.
 const MOST_OPEN: usize = 128;
-/// How many ended calls are remembered, so that what is told twice counts once.
+/// Number of ended calls that are remembered, so that a repeated report counts once.
 const KEPT: usize = 512;
 
-/// A call that is under way.
+/// A running call.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Open {
-    /// As the program names it.
+    /// The call's id in the program's terms.
     pub(super) id: String,
-    /// As flock's own records name it: no other call of its turn has this name.
+    /// The call's name in flock's own records, unique within its turn.
     pub(super) name: String,
     pub(super) tool: String,
     pub(super) arguments: Value,
@@ -23,7 +23,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// A call that begins now.
+    /// Creates a call that begins now.
     pub(super) fn new(id: String, name: String, tool: String, arguments: Value) -> Self {
         Self { id, name, tool, arguments, since: Instant::now() }
     }
@@ -38,8 +38,10 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// A call begins; `false` where that is no news. A call with the id of one that has ended is another call: some
-    /// model servers number the calls of each answer from the start.
+    /// Records that a call begins. Returns `false` if that is already known, or too many calls are running.
+    ///
+    /// A call with the id of an ended one is a new call: some model servers number the calls of each answer from the
+    /// start.
     pub(super) fn begin(&mut self, open: Open) -> bool {
         if self.open.len() >= MOST_OPEN || self.is_open(&open.id) {
             return false;
@@ -51,17 +53,18 @@ impl Ledger {
         true
     }
 
-    /// Whether a call is under way.
+    /// Returns `true` if the call is running.
     pub(super) fn is_open(&self, id: &str) -> bool {
         self.open.iter().any(|open| open.id == id)
     }
 
-    /// Whether any call is under way.
+    /// Returns `true` if any call is running.
     pub(super) fn has_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// A call has ended: the call, where it was under way; `Err` where its end is no news.
+    /// Records that a call has ended and returns the call, if it was running. Returns `Err` if the end is already
+    /// known.
     pub(super) fn end(&mut self, id: &str) -> Result<Option<Open>, ()> {
         if let Some(at) = self.open.iter().position(|open| open.id == id) {
             self.remember(id);
@@ -74,7 +77,7 @@ impl Ledger {
         Ok(None)
     }
 
-    /// The calls that are under way, which now count as ended.
+    /// Marks all running calls as ended and returns them.
     pub(super) fn close(&mut self) -> Vec<Open> {
         let open = std::mem::take(&mut self.open);
         open.iter().for_each(|open| self.remember(&open.id));

@@ -1,9 +1,9 @@
-//! A turn that another program runs: begun, paid for, recorded and ended as any other, with a [`Runtime`] in the
-//! place of the loop of model calls.
+//! A turn that another program runs. It begins, is charged, recorded and ended like any other turn, with a [`Runtime`]
+//! in place of the loop of model calls.
 //!
-//! One task holds the turn. It hears what the program tells, and what comes from its models by way of the `desk`:
-//! each call of flock's tools is committed, decided, run and committed again here, as far as `beside` lets it side by
-//! side with others; each report of another call is written down.
+//! One task owns the turn. It receives the program's events and, through `desk`, what the program's models ask of
+//! flock. Each call of flock's tools is committed, decided, run and its result committed here; `beside` decides which
+//! of them run in parallel. Each report of another call is written down.
 
 mod beside;
 mod charge;
@@ -50,39 +50,39 @@ use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, ToolEvent};
 use crate::store::Session;
 use crate::tool::CallContext;
 
-/// How often a turn looks whether its agent was frozen: the program itself can't be held between two steps.
+/// Interval at which a turn checks if its agent was frozen. The program itself can't be stopped between two steps.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long the reports of calls that have ended are waited for once the answer is there.
+/// Time to wait for reports of ended calls after the answer has arrived.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What a model is told of a call whose end its program does not report.
+/// The result of a call whose program does not report its end.
 const NO_END: &str = "its end was not reported";
 
-/// A turn that has begun in the database, and what it works with.
+/// A turn that has begun in the database, with what it needs.
 pub(super) struct Course<'a> {
     pub(super) engine: &'a Engine,
     pub(super) runtime: &'a Arc<dyn Runtime>,
     pub(super) halt: &'a Halt,
     pub(super) events: &'a Events<'a>,
     pub(super) context: CallContext,
-    /// What the program is told of the agent.
+    /// The program's prompt about the agent.
     pub(super) system: String,
     pub(super) session: &'a Session,
-    /// How much the model is to think.
+    /// The amount of thinking that the model should do.
     pub(super) effort: Option<Effort>,
 }
 
-/// What is known of the answer so far.
+/// The state of the answer so far.
 #[derive(Default)]
 struct So {
     /// The text since the last call.
     text: String,
-    /// What was told of it.
+    /// The part of the text that was sent to the client.
     shown: Shown,
     ledger: Ledger,
     repetition: Repetition,
-    /// The names of the calls that were committed.
+    /// Names of the committed calls.
     names: HashSet<String>,
 }
 
@@ -114,7 +114,7 @@ impl Course<'_> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
         let said = running.said(input, (context, guidance), provenance);
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
-        // Before what is new is in the transcript.
+        // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
         let conversation = conversation(self.session);
         let Before { recent, missed } = self.before(&conversation, &running.transcript).await?;
         let order = Order {
@@ -129,11 +129,12 @@ impl Course<'_> {
             recent,
             missed,
         };
-        // An agent that is frozen or has no budget has not been given the input: it is still to be delivered.
+        // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
+        // delivered and will be offered again.
         self.halt.thawed().await?;
         self.halt.now()?;
         let mut charge = Charge::reserve(self, &order, running).await?;
-        // From here on its calls find it.
+        // From here on, the program's calls are routed to this turn.
         let source = Source { agent: order.agent.clone(), conversation: order.conversation.clone() };
         let (seat, knocks) = self.engine.desk.sit(&source);
         running.begin(&said)?;
@@ -148,7 +149,7 @@ impl Course<'_> {
         let reply = match result {
             Ok(reply) => reply,
             Err(error) => {
-                // Their results are written with the end of the turn: nobody knows what they did.
+                // The results of these calls are written with the turn's end, as calls whose outcome is unknown.
                 for open in so.ledger.close() {
                     self.unended(&open).await;
                 }
@@ -163,8 +164,8 @@ impl Course<'_> {
         Ok((reply, so.text))
     }
 
-    /// What the program is told of before, where it wants that. A long transcript takes its time to read, so no thread
-    /// that runs turns does it.
+    /// Returns the earlier exchanges for the program, if it wants them. Reading a long transcript takes time, so it
+    /// runs on a blocking thread.
     async fn before(&self, conversation: &str, transcript: &Transcript) -> Result<Before, TurnError> {
         if !self.runtime.wants_recent() {
             return Ok(Before::default());
@@ -181,7 +182,7 @@ impl Course<'_> {
         read.await.map_err(|stopped| unread(path, stopped.into()))?
     }
 
-    /// Lets the program run, and takes what it tells and wants meanwhile in the order it comes.
+    /// Runs the program and handles its events and calls in the order they come.
     async fn follow(
         &self,
         order: &Order,
@@ -193,10 +194,10 @@ impl Course<'_> {
         let mut calls = Beside::new(knocks);
         let followed = self.attend(order, (seat, &mut calls), running, so, charge).await;
         if followed.is_err() {
-            // Each has a moment to end, so that what it did is known.
+            // Each running call gets a moment to end, so that its effects are known.
             let mut left = calls.end();
             while let Some(done) = left.next().await {
-                // The turn has failed already.
+                // The turn has already failed, so further errors change nothing.
                 drop(self.called(done, running, so));
             }
         }
@@ -219,6 +220,8 @@ impl Course<'_> {
             let mut work = std::pin::pin!(self.runtime.run(order, &mut tell));
             loop {
                 tokio::select! {
+                    // Biased and in this order: a stop comes first, and events that came before the reply are handled
+                    // before it.
                     biased;
                     error = self.halt.wait() => return Err(error),
                     Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
@@ -228,7 +231,7 @@ impl Course<'_> {
                 }
             }
         };
-        // What had come before the end, as the last report of a tool, belongs to it.
+        // Events that came before the reply, such as the last report of a tool, belong to the turn.
         while let Ok(event) = heard.try_recv() {
             self.heard(event, running, so, charge).await?;
         }
@@ -256,7 +259,7 @@ impl Course<'_> {
         })
     }
 
-    /// The report of a call's end may come a moment after the answer that was made with it.
+    /// Waits for reports of calls that ended: they may come a moment after the answer that used their results.
     async fn last_words<'c>(
         &'c self,
         calls: &mut Beside<'c>,
@@ -273,7 +276,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// A frozen agent's program is stopped: its own tools would go on else.
+    /// Fails if the agent was frozen. Its program is then stopped, because its own tools would otherwise go on.
     fn still_free(&self) -> Result<(), TurnError> {
         use futures_util::FutureExt as _;
         let agent = &self.context.agent;
@@ -290,7 +293,7 @@ impl Course<'_> {
         so: &mut So,
         charge: &mut Charge<'_>,
     ) -> Result<(), TurnError> {
-        // What it has taken by now says nothing of whether it has begun to answer.
+        // A usage report does not mean that the answer has begun.
         if !matches!(event, Event::Usage(_)) {
             charge.begun();
         }
@@ -303,7 +306,7 @@ impl Course<'_> {
                 so.text = text;
                 self.show(so.shown.anew(&so.text));
             }
-            // The call itself comes by another way, and is told when it does.
+            // The call itself arrives through the `desk` and is announced then.
             Event::FlockTool => {
                 so.text.clear();
                 so.shown.called();
@@ -319,7 +322,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Tells what there is to tell of the answer's text.
+    /// Sends the client what is new in the answer's text.
     fn show(&self, next: Next) {
         match next {
             Next::Nothing => {}
@@ -345,12 +348,12 @@ impl Course<'_> {
             Came::Call(call) => self.call(call, calls, running, so),
             Came::Done(done) => self.called(done, running, so),
             Came::Told(Told::Tool(event)) => self.reported(event, running, so).await,
-            // The answer's end says so, too; reports may still be on their way.
+            // The answer's end says the same, and reports may still be on their way.
             Came::Told(Told::Over) => Ok(()),
         }
     }
 
-    /// Writes down what the program says of a call of its own.
+    /// Writes down a program's report of a call of its own.
     async fn reported(&self, event: ToolEvent, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
         match event {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
@@ -394,7 +397,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Writes down the end of a call: whether it failed, how long it ran and what it gave; or that nobody said.
+    /// Writes down the end of a call as `(failed, running time, result)`, or `None` if the program did not report one.
     async fn ended(
         &self,
         running: &mut Running,
@@ -418,7 +421,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Tells of a call that the end of the turn cut off.
+    /// Reports a call that the turn's end cut off.
     async fn unended(&self, open: &Open) {
         let called = reported::called(self.runtime.name(), open, None);
         self.engine.parts.oversight.called(&self.context, &called).await;
@@ -427,8 +430,8 @@ impl Course<'_> {
 }
 
 impl So {
-    /// A name for a call that no other call of this turn has: some model servers number the calls of each answer
-    /// from the start.
+    /// Returns a name for a call that is unique within this turn. Some model servers number the calls of each answer
+    /// from the start, so ids repeat.
     fn name(&mut self, id: &str) -> String {
         let mut name = id.to_owned();
         let mut next = 2;
@@ -440,9 +443,11 @@ impl So {
     }
 }
 
-/// What the program knows a session's conversation by: its key, and when it began, in milliseconds since the epoch. One
-/// that is begun anew is another conversation, and so is that of a later agent with the same name, whatever the program
-/// has kept. OpenClaw writes keys in lower case, so one with capitals gets a mark of its own.
+/// Returns the id by which a program knows a session's conversation: the session's key, and the time in Unix
+/// milliseconds at which the conversation began.
+///
+/// The time makes a reset session, or a later agent's session of the same name, another conversation, whatever the
+/// program has kept. OpenClaw writes keys in lower case, so a key with capitals also gets a digest.
 #[must_use]
 pub fn conversation(session: &Session) -> String {
     let key = session.key.as_str();
@@ -454,7 +459,7 @@ pub fn conversation(session: &Session) -> String {
     format!("{name}.{}", session.began_at)
 }
 
-/// The session of such a conversation, where its key has no capitals.
+/// Returns the session of a conversation id, if its key has no capitals.
 pub(super) fn session_of(conversation: &str) -> Option<SessionKey> {
     let (key, began_at) = conversation.rsplit_once('.')?;
     began_at.parse::<i64>().ok()?;

@@ -1,5 +1,5 @@
-//! The calls of flock's own tools in a turn: each committed when it begins, decided and run as in a native turn, and
-//! committed again when it has ended.
+//! The calls of flock's own tools within a delegated turn: each is committed when it begins, decided and run as in
+//! flock's own loop, and its result committed when it ends.
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use crate::provider::message::{ToolCall, joined_text};
 use crate::provider::{Block, StopReason};
 
 impl Course<'_> {
-    /// Begins a call of one of flock's tools, as a native turn does.
+    /// Begins a call of one of flock's tools.
     pub(super) fn call<'c>(
         &'c self,
         call: Waiting,
@@ -36,7 +36,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Runs it until it ends by itself, nobody waits for it any more, or `given_up` ends it.
+    /// Runs a call until it ends by itself, its client cancels it, or `given_up` is cancelled.
     async fn run_call(&self, name: String, call: Waiting, given_up: CancellationToken) -> Done {
         let started = Instant::now();
         let ended = {
@@ -46,6 +46,7 @@ impl Course<'_> {
             let hand = Hand { engine, halt, context, given_up: &given_up };
             let mut work = std::pin::pin!(hand.call(&asked, 0, StopReason::ToolUse, started));
             match cancel.run_until_cancelled(&mut work).await {
+                // The client is gone, but the call is awaited all the same, so that its result is recorded.
                 Some(ended) => ended,
                 None => {
                     given_up.cancel();
@@ -56,7 +57,7 @@ impl Course<'_> {
         Done { name, call, started, ended }
     }
 
-    /// Writes down what a call gave, and answers it.
+    /// Writes down the result of a call and answers the program.
     pub(super) fn called(&self, done: Done, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
         let Done { name: id, call: Waiting { asked, reply }, started, ended } = done;
         let ended = ended?;
@@ -78,6 +79,8 @@ impl Course<'_> {
             content: content.clone().into(),
             is_error,
         })?;
+        // OpenClaw's turns get their log from the transcript. Other programs' logs lack the calls that flock runs, so
+        // these lines are added here.
         if self.runtime.wants_recent() {
             let failure = is_error.then(|| joined_text(&content));
             let agent = &self.context.agent;
@@ -87,7 +90,7 @@ impl Course<'_> {
         }
         let name = asked.tool;
         self.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
-        // Nobody may be waiting any more; the result is in the transcript.
+        // Nobody may be waiting any more; the result is in the transcript anyway.
         drop(reply.send(Answered { content, is_error }));
         halted.map_or(Ok(()), Err)
     }

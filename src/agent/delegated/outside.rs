@@ -1,5 +1,6 @@
-//! What a program wants of flock where flock runs no turn of it: a person talks with its agent there, or its agent
-//! has begun something by itself. The same policy, oversight and audit hold; there is no transcript to write to.
+//! Tool calls and reports that come while flock runs no turn of the conversation: a person talks with the agent in the
+//! program, or the agent has started something itself. The same policy, oversight and audit apply, but there is no
+//! transcript to write to.
 
 use std::time::Duration;
 
@@ -20,15 +21,15 @@ use crate::runtime::ToolEvent;
 use crate::tool::CallContext;
 use tokio_util::sync::CancellationToken;
 
-/// How long a call may take where no turn says it.
+/// Time limit of a call without a turn.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Receives what happens outside turns, with where it does.
+/// Receives the events outside turns, with their context.
 pub type Witness<'a> = &'a (dyn Fn(&CallContext, TurnEvent) + Send + Sync);
 
 impl Engine {
-    /// Calls a tool as the agent and conversation that a program names: in the turn that runs there, else by itself.
-    /// Whatever is wrong with it is an answer that the model reads.
+    /// Calls a tool for the agent and conversation that a program names: within the turn that runs there, or on its
+    /// own. Every error becomes an answer that the model reads.
     pub async fn call_for(&self, source: &Source, asked: Asked, witness: Witness<'_>) -> Answered {
         if let Some(turn) = self.desk.turn(source) {
             let (reply, answer) = tokio::sync::oneshot::channel();
@@ -45,7 +46,7 @@ impl Engine {
         self.call_outside(source, &asked, witness).await
     }
 
-    /// Takes note of what a program tells of its own calls.
+    /// Handles a program's report of its own calls.
     pub async fn told_by(&self, runtime: &str, source: &Source, told: Told, witness: Witness<'_>) {
         if let Some(turn) = self.desk.turn(source)
             && turn.send(Knock::Told(told.clone())).await.is_ok()
@@ -87,7 +88,7 @@ impl Engine {
         let started = Instant::now();
         let work = async {
             halt.thawed().await?;
-            // Whoever gives it up ends the halt with it.
+            // Cancelling such a call cancels `halt`, so nothing else needs to cancel it.
             let given_up = CancellationToken::new();
             Hand { engine: self, halt: &halt, context: &context, given_up: &given_up }
                 .call(&asked, 0, StopReason::ToolUse, started)
@@ -114,12 +115,12 @@ impl Engine {
     }
 }
 
-/// Whether a conversation is one that only flock begins.
+/// Returns `true` if only flock begins such conversations.
 fn is_flocks(source: &Source) -> bool {
     source.conversation.starts_with(&format!("agent:{}:flock:", source.agent))
 }
 
-/// Who calls, where no turn says it. The session is the one that flock has with the agent in that program.
+/// Returns the context of a call without a turn. Its session is the one that flock has with the agent in that program.
 fn context(source: &Source, cancel: CancellationToken) -> CallContext {
     let session = super::session_of(&source.conversation);
     let session = session.filter(|session| session.agent() == &source.agent);

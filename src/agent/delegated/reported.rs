@@ -1,4 +1,4 @@
-//! Calls that another program reports, in the forms that flock tells and keeps.
+//! Converts calls that another program reports into flock's events and records.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::agent::oversight::{CalledTool, Reported};
 use crate::agent::turn::TurnEvent;
 use crate::sandbox::policy::Decision;
 
-/// A call begins.
+/// Returns the event for the beginning of a call.
 pub(super) fn started(id: &str, tool: &str, arguments: &Value) -> TurnEvent {
     TurnEvent::ToolStarted {
         call_id: id.to_owned(),
@@ -19,19 +19,19 @@ pub(super) fn started(id: &str, tool: &str, arguments: &Value) -> TurnEvent {
     }
 }
 
-/// A call of which only the end was told.
+/// Returns a call of which only the end was reported.
 pub(super) fn unannounced(id: String, name: String, tool: String) -> Open {
     Open::new(id, name, tool, Value::Object(serde_json::Map::new()))
 }
 
-/// A call that has ended as the program said (whether with an error, and how long it took), or of which it said no
-/// end.
+/// Returns the record of a reported call. `end` says if it failed and how long it ran, or is `None` if the program
+/// reported no end.
 pub(super) fn called(runtime: &str, open: &Open, end: Option<(bool, Option<Duration>)>) -> CalledTool {
     let took = end.and_then(|(_, took)| took).unwrap_or_else(|| open.since.elapsed());
     CalledTool {
         call_id: open.name.clone(),
         name: open.tool.clone(),
-        // It was the program's own to decide, and it ran.
+        // The program decided about the call itself, and ran it.
         decision: Decision::Allow,
         is_error: end.is_some_and(|(failed, _)| failed),
         took,
@@ -41,7 +41,7 @@ pub(super) fn called(runtime: &str, open: &Open, end: Option<(bool, Option<Durat
     }
 }
 
-/// It has ended.
+/// Returns the event for the end of a call.
 pub(super) fn ended(called: &CalledTool) -> TurnEvent {
     TurnEvent::ToolEnded {
         call_id: called.call_id.clone(),

@@ -1,28 +1,28 @@
-//! The text of an answer as whoever follows the turn was told it. A program may take text back and begin again; what was
-//! told can't be taken back, so an answer is told on only as far as it goes on with what was told.
+//! Tracks the part of an answer's text that was sent to the client. A program may take back text and begin again, but
+//! sent text can't be taken back. So the answer is streamed only as long as it continues what was sent.
 
-/// What was told of the text since the last call of a tool.
+/// The text that was sent since the last tool call.
 #[derive(Default)]
 pub(super) struct Shown {
     text: String,
-    /// Bytes of it that the answer is known to begin with.
+    /// Number of bytes that the answer is known to begin with.
     same: usize,
     is_replaced: bool,
 }
 
-/// What is to be told.
+/// The next thing to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing: it has been told, or is no longer told.
+    /// Nothing: all was sent, or the answer is no longer streamed.
     Nothing,
     /// More text.
     More(String),
-    /// What was told is not how the answer begins.
+    /// A notice that the sent text is not the beginning of the answer.
     Replaced,
 }
 
 impl Shown {
-    /// The answer has become longer, and reads like this.
+    /// Handles an answer that has become longer.
     pub(super) fn grown(&mut self, answer: &str) -> Next {
         if self.is_replaced {
             return Next::Nothing;
@@ -33,6 +33,8 @@ impl Shown {
             return Next::Replaced;
         }
         self.same = known;
+        // `None` means that the answer is shorter than what was sent, as it may be for a while after it was begun
+        // again.
         match answer.get(self.text.len()..) {
             None | Some("") => Next::Nothing,
             Some(more) => {
@@ -43,13 +45,13 @@ impl Shown {
         }
     }
 
-    /// The answer was begun again, and reads like this.
+    /// Handles an answer that was begun again.
     pub(super) fn anew(&mut self, answer: &str) -> Next {
         self.same = 0;
         self.grown(answer)
     }
 
-    /// The answer is complete, and reads like this.
+    /// Handles the complete answer.
     pub(super) fn ended(&mut self, answer: &str) -> Next {
         match self.grown(answer) {
             Next::Nothing if !self.is_replaced && self.text.len() > answer.len() => {
@@ -60,7 +62,7 @@ impl Shown {
         }
     }
 
-    /// A tool is called: what is told from now on is another text.
+    /// Handles a tool call: the text after it is another one.
     pub(super) fn called(&mut self) {
         *self = Self::default();
     }
