@@ -1,6 +1,6 @@
-//! Archetypes: what an agent is good at and how it goes about its work. Nine come with flock, a person's own are in
-//! the home's `archetypes/<name>.md`. One becomes the agent's `SOUL.md` when the agent is added; from then on that
-//! file is the owner's to change.
+//! Archetypes: descriptions of an agent's strengths and way of working. Nine are built in, and a person can add more in
+//! the home's `archetypes/<name>.md`. When an agent is added, its archetype becomes its `SOUL.md`; from then on the
+//! owner edits that file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::error::{Explain, Kind as ErrorKind};
 use crate::home::beneath::{BeneathError, Kind};
 use crate::home::shared;
 
-/// Those that come with flock.
+/// The built-in archetypes, as name and text.
 pub const BUILT_IN: [(&str, &str); 9] = [
     ("code-first-developer", include_str!("archetypes/code-first-developer.md")),
     ("code-reviewer", include_str!("archetypes/code-reviewer.md")),
@@ -21,28 +21,26 @@ pub const BUILT_IN: [(&str, &str); 9] = [
     ("security-adviser", include_str!("archetypes/security-adviser.md")),
 ];
 
-/// Why there is no such archetype.
+/// An error while looking up an archetype.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchetypeError {
-    /// Not a name one can have.
+    /// The name is not valid.
     #[error("{0:?} is not the name of an archetype: use 1 to 63 of a-z, 0-9, '-' and '_'")]
     Name(String),
-    /// None with this name.
+    /// No archetype has this name.
     #[error("there is no archetype {name}; there are {}", .known.join(", "))]
     Unknown {
-        /// As it was given.
+        /// The name as given.
         name: String,
-        /// Those that are there.
+        /// The names of all archetypes.
         known: Vec<String>,
-        /// Where a person's own are.
+        /// Folder of the person's own archetypes.
         folder: PathBuf,
     },
-    /// A person's own that can't be read.
+    /// A person's own archetype can't be read.
     #[error("failed to read the archetype {}", file.display())]
     File {
-        /// Its file.
         file: PathBuf,
-        /// Why.
         #[source]
         source: BeneathError,
     },
@@ -70,7 +68,7 @@ impl Explain for ArchetypeError {
     }
 }
 
-/// The names of all, a person's own in `folder` among them, in order.
+/// Returns the names of all archetypes, including a person's own in `folder`, sorted.
 #[must_use]
 pub fn names(folder: &Path) -> Vec<String> {
     let listed = shared::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
@@ -85,11 +83,13 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The text of one: a person's own in `folder`, else flock's.
+/// Returns the text of an archetype: a person's own in `folder`, otherwise the built-in one.
 ///
 /// # Errors
 ///
-/// As [`ArchetypeError`] says.
+/// - [`ArchetypeError::Name`] if the name is not valid.
+/// - [`ArchetypeError::Unknown`] if there is no such archetype.
+/// - [`ArchetypeError::File`] if a person's own file can't be read.
 pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
     if !is_name(name) {
         return Err(ArchetypeError::Name(crate::tool::bounded::start(name, 80).to_owned()));
@@ -110,7 +110,7 @@ pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
     }
 }
 
-/// What an archetype says it is good at: the points of its `## Focus`, at most five, one line each.
+/// Returns an archetype's strengths: the points of its `## Focus` section, at most five, each on one line.
 #[must_use]
 pub fn focus(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).skip_while(|line| !line.eq_ignore_ascii_case("## focus")).skip(1);

@@ -1,4 +1,4 @@
-//! The files that say who an agent is: its owner's, and its own in its workspace.
+//! Reads the files about an agent: those of its owner, and the agent's own ones in its workspace.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::home::beneath::{BeneathError, Root};
 use crate::sandbox::spec::IDENTITY_FILES;
 
-/// The most characters of one file that a prompt has.
+/// The most characters of one file in a prompt.
 pub const MAX_CHARS: usize = 20_000;
 
-/// All of them, in the order of a prompt.
+/// All files, in the order of the prompt.
 pub const FILES: [&str; 8] = [
     "AGENTS.md",
     "SOUL.md",
@@ -21,29 +21,28 @@ pub const FILES: [&str; 8] = [
     "MEMORY.md",
 ];
 
-/// One of them, as much of it as a prompt has.
+/// One of these files, as far as the prompt includes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityFile {
-    /// Its name.
     pub name: &'static str,
-    /// Its text, or why there is none.
+    /// The file's text, or the reason why it can't be read.
     pub text: String,
 }
 
-/// Reads those that are there. An agent can write into its workspace, so nothing there is trusted to be a
-/// file, to be short or to be text; the owner's files are read the same way.
+/// Reads the files that exist. The agent can write to its workspace, so a file there may be anything: no file at all,
+/// very long, or not text. The owner's files are read with the same care.
 #[must_use]
 pub fn read_identity(identity: &Path, workspace: &Path) -> Vec<IdentityFile> {
     let (identity, workspace) = (Root::open(identity).ok(), Root::open(workspace).ok());
     let read = |name: &'static str| {
-        // What a workspace says of these five is the agent's word about itself, and not taken.
+        // For these five names a file in the workspace is ignored: it would be the agent's own claim about itself.
         let root = if IDENTITY_FILES.contains(&name) { &identity } else { &workspace };
         Some(IdentityFile { name, text: text(root.as_ref()?, name)? })
     };
     FILES.into_iter().filter_map(read).collect()
 }
 
-/// What is in a file, at most [`MAX_CHARS`] characters of it; `None` where there is nothing.
+/// Returns the first [`MAX_CHARS`] characters of a file, or `None` if it is missing or empty.
 fn text(root: &Root, name: &str) -> Option<String> {
     let (file, size) = match root.open_file(Path::new(name)) {
         Ok(opened) => opened,
@@ -51,7 +50,7 @@ fn text(root: &Root, name: &str) -> Option<String> {
         Err(error) => return Some(format!("[{name} can't be read: {error}]")),
     };
     let mut bytes = Vec::new();
-    // A character has at most four bytes; one byte more tells whether there is more.
+    // A character has at most four bytes. One more byte shows that the file is longer.
     if let Err(error) = file.take(MAX_CHARS as u64 * 4 + 1).read_to_end(&mut bytes) {
         return Some(format!("[{name} can't be read: {error}]"));
     }
@@ -66,7 +65,7 @@ fn text(root: &Root, name: &str) -> Option<String> {
     })
 }
 
-/// The first characters of a text, and where it was longer, that it was.
+/// Returns the first [`MAX_CHARS`] characters of a text, with a note if it was longer.
 pub(super) fn cut(text: &str, what: &str) -> String {
     match text.char_indices().nth(MAX_CHARS) {
         None => text.to_owned(),

@@ -1,28 +1,27 @@
-//! The front matter of a Markdown file: the few forms of YAML that skills are written in. What is written in
-//! another is passed over.
+//! Parses the front matter of a Markdown file: the few forms of YAML that skills use. Other forms are ignored.
 
 /// The most tools of one file, and the most characters of a name.
 const MAX_TOOLS: usize = 20;
 const MAX_NAME: usize = 64;
 
-/// A file's front matter, and what comes after it.
+/// The front matter of a file, and the text after it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Front<'t> {
     pub(super) description: Option<String>,
-    /// Name and kind; the kind may be empty.
+    /// Tools as name and kind. The kind may be empty.
     pub(super) tools: Vec<(String, String)>,
     pub(super) body: &'t str,
 }
 
 impl<'t> Front<'t> {
-    /// Takes a file apart. Without front matter all of it is the body.
+    /// Splits a file. Without front matter, all of it is the body.
     pub(super) fn parse(text: &'t str) -> Self {
         let text = text.trim_start_matches('\u{feff}');
         let Some((matter, body)) = split(text) else { return Self { body: text, ..Self::default() } };
         let mut front = Self { body, ..Self::default() };
         let mut lines = matter.lines().peekable();
         while let Some(line) = lines.next() {
-            // What belongs to a key stands deeper than it, or is an item of its list.
+            // Lines that are indented or begin with a dash belong to the key above them.
             let Some((key, value)) =
                 line.split_once(':').filter(|_| !line.starts_with([' ', '\t', '-', '#']))
             else {
@@ -58,7 +57,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// A text on its line or on those below it.
+/// Returns a text that is on the key's line or on the lines below it.
 fn scalar(value: &str, below: &[&str]) -> String {
     let value = value.trim();
     let first = if value.starts_with(['>', '|']) { "" } else { value };
@@ -72,7 +71,8 @@ fn unquoted(text: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }
 
-/// `[a, b]` or `a, b` on the line, or a list below of names or of `name:` and `kind:`.
+/// Returns the tools in one of three forms: `[a, b]` or `a, b` on the key's line, a list of names below it, or a list
+/// of objects with `name:` and `kind:`.
 fn tools(value: &str, below: &[&str]) -> Vec<(String, String)> {
     let value = value.trim().trim_start_matches('[').trim_end_matches(']');
     let mut found: Vec<(String, String)> = Vec::new();

@@ -1,5 +1,5 @@
-//! What an agent knows when a turn begins, beside the conversation: who it is, what it remembers, and what
-//! the team has written down. Agents write most of it, so everything is opened as hostile and bounded.
+//! The knowledge of an agent at the beginning of a turn besides the conversation: its identity, its memory and the
+//! team's vaults. Agents write most of these files, so all are opened as hostile and read within limits.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,47 +14,44 @@ use crate::home::walk::{Limits, walk};
 use crate::home::{Home, shared};
 use crate::id::FolderName;
 
-/// All of it.
+/// The files and names that a prompt is made from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knowledge {
-    /// The name of the machine.
+    /// The machine's host name.
     pub host: String,
     /// The persona that the configuration names.
     pub persona: Option<Persona>,
-    /// Who the agent is, and its `MEMORY.md`.
+    /// The identity files, and the agent's `MEMORY.md`.
     pub files: Vec<IdentityFile>,
-    /// What is in its `memory/`.
+    /// The files in the agent's `memory/`.
     pub memory: Listing,
-    /// The vaults, the first few by name.
+    /// The first few vaults by name.
     pub vaults: Vec<Vault>,
-    /// Whether there are more of them.
+    /// `true` if there are more vaults.
     pub more_vaults: bool,
-    /// The skills.
     pub skills: SkillList,
 }
 
-/// Some files, the one that was changed last first.
+/// A list of files, the most recently changed first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// A line for each, its name and its size.
+    /// A line per file, with its name and size.
     pub lines: Vec<String>,
-    /// How many more there are; `None` where they were not all counted.
+    /// Number of files that are not listed. `None` if not all were counted.
     pub left_out: Option<usize>,
 }
 
-/// A vault as a prompt has it.
+/// A vault as a prompt shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vault {
-    /// Its name.
     pub name: FolderName,
-    /// The beginning of its index, if it has one: the file's name, and the text.
+    /// The beginning of the vault's index, as the file's name and text, if it has one.
     pub index: Option<(&'static str, String)>,
-    /// Its files.
     pub files: Listing,
 }
 
 impl Knowledge {
-    /// Reads it. What can't be read is left out, or says so in its place: a prompt never fails.
+    /// Reads the knowledge. A prompt never fails: what can't be read is left out or replaced by the reason.
     #[must_use]
     pub fn read(home: &Home, agent: &Agent) -> Self {
         let vaults = shared::names(&home.vaults());
@@ -83,7 +80,7 @@ impl Default for Listing {
 }
 
 impl Listing {
-    /// The lines, and a last one where there are more.
+    /// Returns the lines, with a last one that says how many more there are.
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines: Vec<String> = self.lines.iter().map(|line| format!("- {line}")).collect();
@@ -95,7 +92,7 @@ impl Listing {
         lines.join("\n")
     }
 
-    /// Whether nothing is there.
+    /// Returns `true` if there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty() && self.left_out == Some(0)
@@ -114,7 +111,7 @@ fn vault(vaults: &Path, name: FolderName) -> Option<Vault> {
     Some(Vault { name, index, files })
 }
 
-/// The first lines of a file; `None` where there is none, or nothing in it.
+/// Returns the first bytes of a file, or `None` if it is missing or empty.
 fn beginning(root: &Root, name: &str) -> Option<String> {
     let (file, _) = match root.open_file(Path::new(name)) {
         Ok(opened) => opened,
@@ -133,7 +130,7 @@ fn beginning(root: &Root, name: &str) -> Option<String> {
     }
 }
 
-/// The files below a folder, as many as go into `room` bytes.
+/// Lists the files below a folder, as many as fit into `room` bytes.
 fn listing(root: &Root, folder: &Path, room: usize) -> Listing {
     let Ok(found) = walk(root, folder, LOOK) else { return Listing::default() };
     let mut files: Vec<&Entry> = found.files().collect();
@@ -142,7 +139,7 @@ fn listing(root: &Root, folder: &Path, room: usize) -> Listing {
     let mut used = 0;
     for file in &files {
         let path = file.path.strip_prefix(folder).unwrap_or(&file.path);
-        // In whole kilobytes: a prompt that changes with every byte would never be in a provider's cache.
+        // Sizes are in whole kilobytes. A prompt that changed with every byte would never be in a provider's cache.
         let line = format!("{} ({} KB)", quote::label(&path.to_string_lossy()), file.size.div_ceil(1024));
         used += line.len() + 3;
         if used > room {
@@ -154,13 +151,13 @@ fn listing(root: &Root, folder: &Path, room: usize) -> Listing {
     Listing { lines, left_out }
 }
 
-/// The agent's own notes, in its workspace.
+/// Folder of the agent's own notes in its workspace.
 const MEMORY: &str = "memory";
 
-/// Where a vault says what is in it; the first that is there.
+/// Names of a vault's index file. The first that exists is used.
 const INDEXES: [&str; 3] = ["index.md", "README.md", "readme.md"];
 
-/// How much of a folder is looked at.
+/// The limits on reading a folder.
 const LOOK: Limits = Limits { depth: 4, entries: 2000 };
 
 const MEMORY_BYTES: usize = 1000;

@@ -1,5 +1,5 @@
-//! Tool descriptions in other languages: `locales/<language>/tools.json` in the home, an object of names and
-//! descriptions. What is not there stays as it is.
+//! Translated tool descriptions: `locales/<language>/tools.json` in the home, a JSON object from tool names to
+//! descriptions. Tools that are missing there keep their own description.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,8 +15,8 @@ const MAX_BYTES: u64 = 256 * 1024;
 /// The most characters of one description.
 const MAX_DESCRIPTION: usize = 600;
 
-/// Puts the descriptions of a language in place of those that tools have. Of `pt-BR`, `pt` is taken where there is
-/// none of its own; names that no tool has are passed over.
+/// Replaces the descriptions of tools by those of a language. For `pt-BR`, the file of `pt` is used if `pt-BR` has
+/// none. Names that no tool has are ignored.
 pub fn describe(home: &Home, language: Option<&str>, tools: &mut [ToolSpec]) {
     let Some(language) = language else { return };
     let general = language.split('-').next().filter(|general| *general != language);
@@ -24,7 +24,7 @@ pub fn describe(home: &Home, language: Option<&str>, tools: &mut [ToolSpec]) {
         match read(home, name) {
             Ok(Some(texts)) => return replace(tools, &texts),
             Ok(None) => {}
-            // A turn is no worse for it: English is what every tool has.
+            // The turn goes on: every tool has an English description.
             Err(problem) => {
                 tracing::warn!(language = name, problem, "tools can't be described in a language");
             }

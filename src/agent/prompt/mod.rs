@@ -1,7 +1,7 @@
-//! The system prompt: ordered sections, each of which has a name and writes its part or nothing.
+//! The system prompt: a list of named sections, each of which writes its text or nothing.
 //!
-//! A prompt is a function of its inputs. Their hash says whether a session's stored prompt is still the
-//! right one, so that a provider's cache holds as long as nothing has changed.
+//! A prompt is a function of its inputs. A hash of the inputs tells if a session's stored prompt is still right, so
+//! that the provider's cache stays valid as long as nothing has changed.
 
 pub mod archetype;
 mod files;
@@ -26,50 +26,49 @@ pub(super) use quote::marks;
 pub use quote::without_marks;
 pub use skills::{Skill, SkillList};
 
-/// How a model calls tools.
+/// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
-    /// By its API, which is given what each takes.
+    /// Through the API, which gets the tools' parameters.
     Native,
-    /// In its answer's text: the prompt says how, and what each takes.
+    /// In the text of its answer. The prompt explains how, and lists the parameters.
     Text,
 }
 
-/// What a prompt is made from.
+/// The inputs of a prompt.
 #[derive(Clone, Debug)]
 pub struct PromptContext<'a> {
-    /// Whose prompt it is.
     pub agent: &'a Agent,
-    /// The model, as people are shown it.
+    /// The model's name for people.
     pub model: &'a str,
-    /// The tools the agent is offered.
+    /// The tools that the agent is offered.
     pub tools: &'a [ToolSpec],
-    /// How it calls them.
     pub calls: Calls,
-    /// Who the agent is, what it remembers and what the team has written down.
+    /// The agent's identity and memory, and the team's vaults.
     pub knowledge: &'a Knowledge,
-    /// When the session began, in Unix milliseconds.
+    /// Start of the session in Unix milliseconds.
     pub began: i64,
-    /// The zone that dates are told in.
+    /// The time zone in which dates are written.
     pub zone: &'a TimeZone,
 }
 
 impl PromptContext<'_> {
-    /// Hash of everything that [`SystemPromptBuilder::build`] looks at. Where it is the same, so is the
+    /// Returns a hash of everything that [`SystemPromptBuilder::build`] reads. If the hash is the same, so is the
     /// prompt.
     #[must_use]
     pub fn inputs(&self) -> String {
-        // Taken apart by name, so that nothing new can be forgotten.
+        // Destructured by name, so that the compiler points here when a field is added.
         let Self { agent, model, tools, calls, knowledge, began: _, zone: _ } = self;
         let Knowledge { host, persona, files, memory, vaults, more_vaults, skills } = knowledge;
         let mut hash = Sha256::new();
-        // Each part with its length, so that two lists of parts never look the same.
+        // Each part is preceded by its length, so that two different lists of parts never hash the same bytes.
         let mut part = |text: &str| {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         };
         part(env!("CARGO_PKG_VERSION"));
-        // More of the agent than a prompt shows: where only that has changed, the same text is made again.
+        // This covers more of the agent than a prompt shows. If only the rest has changed, the same text is built
+        // again.
         part(&format!("{agent:?}"));
         part(model);
         part(&section::date(self));
@@ -94,93 +93,89 @@ impl PromptContext<'_> {
     }
 }
 
-/// Why a section could not be written.
+/// An error of a section.
 pub type SectionError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A prompt that could not be put together. flock's own sections never fail: what they can't read they name
-/// in its place.
+/// A prompt that could not be built. flock's own sections never fail: they name what they can't read instead.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to write the section {section} of the system prompt")]
 pub struct PromptError {
-    /// Its name.
     pub section: String,
-    /// Why.
     #[source]
     pub source: SectionError,
 }
 
-/// A part of the prompt.
+/// A section of the prompt.
 pub trait PromptSection: Send + Sync {
-    /// Its name, for people who look at a prompt.
+    /// Returns the section's name, for people who inspect a prompt.
     fn name(&self) -> &str;
 
-    /// Its text; empty where it has nothing to say here.
+    /// Returns the section's text, which is empty if it does not apply.
     ///
     /// # Errors
     ///
-    /// Where there can be no prompt without it.
+    /// Returns an error if there can be no prompt without this section.
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError>;
 }
 
-/// A section as it stands in a prompt.
+/// The text of one section of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The section's name.
     pub name: String,
-    /// Its text, never empty.
+    /// The text, which is never empty.
     pub text: String,
 }
 
-/// Puts a system prompt together from sections, in their order.
+/// Builds a system prompt from sections, in order.
 pub struct SystemPromptBuilder {
     sections: Vec<Box<dyn PromptSection>>,
 }
 
 impl SystemPromptBuilder {
-    /// The nine sections that every prompt has: identity, tool honesty, tools, safety, skills, workspace,
-    /// date and time, runtime, channel media.
+    /// Creates a builder with the nine sections that every prompt has: identity, tool honesty, tools, safety, skills,
+    /// workspace, date and time, runtime, channel media.
     #[must_use]
     pub fn with_defaults() -> Self {
         Self { sections: section::defaults() }
     }
 
-    /// The prompt of a member of a team: the nine, then how the team talks, the agent's notes, and what all
-    /// have written down.
+    /// Creates the builder for a member of a team: the nine sections, then the team's conventions, the agent's notes
+    /// and the shared vaults.
     #[must_use]
     pub fn for_team() -> Self {
         section::of_a_team().into_iter().fold(Self::with_defaults(), Self::add_section)
     }
 
-    /// What a program is told that runs an agent's turns in flock's place and has a prompt of its own: who the agent
-    /// is, what holds for all results, its safety, autonomy, policy and skills, how media arrive, how the team talks, the
-    /// agent's notes, and what all have written down.
+    /// Creates the builder for a program that runs an agent's turns and has a prompt of its own. It adds the agent's
+    /// identity, the rule about tool results, safety with autonomy and policy, skills, media, the team's conventions,
+    /// the agent's notes and the shared vaults.
     #[must_use]
     pub fn for_runtime() -> Self {
         section::of_a_team().into_iter().fold(Self { sections: section::for_programs() }, Self::add_section)
     }
 
-    /// Adds a section after those that are there.
+    /// Adds a section at the end.
     #[must_use]
     pub fn add_section(mut self, section: Box<dyn PromptSection>) -> Self {
         self.sections.push(section);
         self
     }
 
-    /// The prompt: its sections with one blank line between two.
+    /// Builds the prompt, with a blank line between two sections.
     ///
     /// # Errors
     ///
-    /// If a section fails.
+    /// Returns an error if a section fails.
     pub fn build(&self, context: &PromptContext<'_>) -> Result<String, PromptError> {
         let texts: Vec<String> = self.parts(context)?.into_iter().map(|part| part.text).collect();
         Ok(texts.join("\n\n"))
     }
 
-    /// Each section that has something to say.
+    /// Returns the sections that are not empty.
     ///
     /// # Errors
     ///
-    /// If a section fails.
+    /// Returns an error if a section fails.
     pub fn parts(&self, context: &PromptContext<'_>) -> Result<Vec<Part>, PromptError> {
         let mut parts = Vec::with_capacity(self.sections.len());
         for section in &self.sections {
@@ -196,9 +191,11 @@ impl SystemPromptBuilder {
     }
 }
 
-/// What stands beside a message: the time it came and what flock says of it, under flock's own mark, and a client's system
-/// text under another. It is part of the message and not of the system prompt, which a client has no say in and which must
-/// not change each turn.
+/// Returns the texts that stand beside a message: the time and flock's own remarks under flock's mark, and a client's
+/// system text under another mark.
+///
+/// They belong to the message, not to the system prompt: a client has no say in that, and it must not change with each
+/// turn.
 #[must_use]
 pub fn message_context(at: i64, zone: &TimeZone, client: &[String], guidance: &[String]) -> Vec<String> {
     let open = crate::provider::message::CONTEXT_OPEN;
@@ -214,14 +211,14 @@ pub fn message_context(at: i64, zone: &TimeZone, client: &[String], guidance: &[
         blocks.push(format!("{open} source=\"flock\">{}</flock-context>", without_marks(text)));
     }
     for text in client {
-        // The text must not be able to end its own block and speak as somebody else.
+        // The text must not be able to end its own block and speak under another name.
         let text = without_marks(text);
         blocks.push(format!("{open} source=\"client\">\n{text}\n</flock-context>"));
     }
     blocks
 }
 
-/// What an agent with these tools is told of its role and its team where another program writes the rest of its prompt.
+/// Returns the introduction and the team section for an agent whose other prompt text comes from another program.
 #[must_use]
 pub fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
     section::role_and_team(agent, tools)

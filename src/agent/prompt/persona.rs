@@ -1,5 +1,5 @@
-//! A persona in AIEOS form: a document that says who an agent is, made elsewhere and brought along. As JSON it is
-//! told in lines, the parts that describe a character in their order; as Markdown it is told as it is.
+//! A persona in AIEOS form: a document from elsewhere that describes an agent. A JSON document is converted to lines,
+//! in the order of its descriptive parts; Markdown is used as it is.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use crate::home::beneath::{Root, real};
 /// The largest document that is read, in bytes.
 const MAX_BYTES: u64 = 256 * 1024;
 
-/// The parts of a document that are told, in this order. The others are for machines: where it came from, where it
-/// can be reached, how it is paid.
+/// The parts of a document that are used, in this order. The others are for machines: the origin, addresses and
+/// payment.
 const PARTS: [(&str, &str); 8] = [
     ("identity", "Identity"),
     ("psychology", "Psychology"),
@@ -27,27 +27,27 @@ const PARTS: [(&str, &str); 8] = [
     ("interests", "Interests"),
 ];
 
-/// What belongs to the identity, in documents that have it one level higher.
+/// Keys of the identity part that some documents have at the top level.
 const OF_IDENTITY: [&str; 4] = ["names", "bio", "origin", "residence"];
 
-/// Settings of other programs, for voices and pictures.
+/// Settings of other programs, for voices and pictures, which are ignored.
 const LEFT_OUT: [&str; 2] = ["tts_config", "image_prompts"];
 
-/// How deep a document is looked into.
+/// The deepest level of a document that is read.
 const MAX_DEPTH: usize = 6;
 
-/// A persona as a prompt has it.
+/// A persona as a prompt shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persona {
-    /// The name of its file.
+    /// The file's name.
     pub name: String,
-    /// Whether the agent could have written it.
+    /// `true` if the agent could have written the file.
     pub by_agents: bool,
-    /// What it says, or why it says nothing.
+    /// The persona's text, or the reason why it is left out.
     pub text: String,
 }
 
-/// Reads the persona that the configuration names, if it does. One that can't be used says so in its place.
+/// Reads the persona that the configuration names, if there is one. If it can't be used, its text gives the reason.
 #[must_use]
 pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
     let path = agent.persona.as_deref()?;
@@ -61,23 +61,26 @@ pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
     Some(Persona { name, by_agents, text })
 }
 
-/// Where a persona is read.
+/// The location of a persona's file.
 struct Place {
-    /// The folder that it is opened from: none on the way from there can be a link.
+    /// The folder that the file is opened from. Below it, no part of the path can be a link.
     folder: PathBuf,
     file: PathBuf,
     by_agents: bool,
 }
 
-/// The owner's word is what lies in the agent's folder of identity or outside of all that agents can write: the home,
-/// with its workspaces and vaults, and a workspace elsewhere. By whatever way it is named, it is where it really is.
+/// Finds the location of a persona and decides if the owner wrote it.
+///
+/// The owner's files are those in the agent's identity folder, and those outside of everything that agents can write:
+/// the home with its workspaces and vaults, and a workspace elsewhere. A path counts as the place to which its links
+/// lead.
 fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
     if path.is_relative() {
         return Place { folder: agent.identity.clone(), file: path.to_owned(), by_agents: false };
     }
     let parent = path.parent().map_or_else(|| path.to_owned(), real);
     let file = path.file_name().map_or_else(|| path.to_owned(), PathBuf::from);
-    // As it is named first: a link below one of these leads out of it, and is not followed.
+    // The literal path is tried first: a link below one of these folders leads out of it and is not followed.
     for (path, is_real) in [(path.to_owned(), false), (parent.join(&file), true)] {
         for (folder, by_agents) in [(&*agent.identity, false), (&*agent.workspace, true), (home, true)] {
             let folder = if is_real { real(folder) } else { folder.to_owned() };
@@ -89,7 +92,7 @@ fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
     Place { folder: parent, file, by_agents: false }
 }
 
-/// What a document says; else why it can't be told.
+/// Returns the text of a document, or the reason why it can't be used.
 fn told(text: &str) -> Result<String, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
@@ -119,7 +122,7 @@ fn told(text: &str) -> Result<String, String> {
     Ok(cut(&parts.join("\n\n"), "the persona is longer,"))
 }
 
-/// Takes into the identity what stands beside it.
+/// Copies the identity's keys from the document's top level into the identity.
 fn complete(identity: &mut Value, document: &Map<String, Value>) {
     if identity.is_null() {
         *identity = Value::Object(Map::new());
@@ -132,7 +135,7 @@ fn complete(identity: &mut Value, document: &Map<String, Value>) {
     }
 }
 
-/// A line for each value, or for all plain values of one object, under the path that leads to them.
+/// Adds a line for each value, or one for all plain values of an object, with the path of keys that leads to it.
 fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
     if path.len() > MAX_DEPTH {
         return;
@@ -168,7 +171,7 @@ fn line(path: &[String], text: &str, lines: &mut Vec<String>) {
     lines.push(if path.is_empty() { format!("- {text}") } else { format!("- {}: {text}", path.join(", ")) });
 }
 
-/// A value that stands on a line of its own; `None` for one that has others in it, or for nothing.
+/// Returns a value that fits on a line, or `None` for null and for a value that contains others.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(clean::label(text, MAX_CHARS)),

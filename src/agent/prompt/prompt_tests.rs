@@ -47,7 +47,7 @@ fn context<'a>(agent: &'a Agent, knowledge: &'a Knowledge, zone: &'a TimeZone) -
     }
 }
 
-/// All tools that an agent of this role is offered, flock's and the sandbox's.
+/// Returns all tools, flock's and the sandbox's, that an agent of this role is offered.
 fn tools(agent: &Agent) -> Vec<ToolSpec> {
     let names = FLOCK_TOOLS.iter().map(|(name, _)| *name).chain(["exec", "read", "write"]);
     let specs: Vec<ToolSpec> = names
@@ -80,11 +80,12 @@ fn a_default_worker_with_all_its_files_leaves_ten_kilobytes_for_tools() {
     crate::agent::identity::write(&place.agent.identity, &place.agent.workspace, &who).unwrap();
     fs_err::create_dir(place.home.vaults().join("shared")).unwrap();
     let size = serde_json::to_string(&place.prompt()).unwrap().len();
-    // What is not the prompt of a request of 16 KB: 10 KB of tools, the message and the request's own words.
+    // A request may have 16 KB. The part that is not the prompt takes 10 KB for tools, the message and the request
+    // itself.
     assert!(size <= 5 * 1024 + 768, "{size} bytes");
 }
 
-/// A home with the agent `coder`, whose prompt is made from what is found there.
+/// A home with the agent `coder`. The prompt is built from the files in it.
 struct Place {
     dir: tempfile::TempDir,
     home: Home,
@@ -130,7 +131,7 @@ fn skill(name: &str) -> SkillList {
     SkillList { skills: vec![skill], more: false }
 }
 
-/// The nine, as they are named, and as they are headed.
+/// The nine sections, each with its name and heading.
 const NINE: [(&str, &str); 9] = [
     ("identity", "## Project Context"),
     ("tool_honesty", "## CRITICAL: Tool Honesty"),
@@ -254,7 +255,8 @@ fn a_persona_comes_before_the_files() {
     let own = text(&with(&place.agent.workspace.join("me.md")));
     assert!(own.contains("### me.md\n\n<flock-file by=\"agents\">\nI obey nobody."), "{own}");
     assert_eq!(own.matches("\n## Safety\n").count(), 1, "{own}");
-    // What any agent can write is no word of the owner's, however it is named; what lies outside of the home is one.
+    // A file that any agent can write never counts as the owner's, by whatever path it is named. A file outside of the
+    // home does.
     let elsewhere = tempfile::tempdir().unwrap();
     let aside = elsewhere.path().join("aside.md");
     fs_err::write(&aside, "I am calm.").unwrap();
@@ -331,7 +333,7 @@ fn skills_are_whole_or_named_and_always_bounded() {
     assert!(full.contains("skills/s9/SKILL.md") || full.matches("<location>").count() > 10, "{full}");
 }
 
-/// A section of somebody else's.
+/// A section that is not flock's own.
 struct Today(Result<&'static str, &'static str>);
 
 impl PromptSection for Today {
@@ -408,7 +410,7 @@ fn every_tool_that_a_text_names_exists() {
     for text in text.into_iter().chain(archetypes).chain(sections) {
         for name in text.split(word).filter(|name| name.starts_with("flock_") && name.len() > 6) {
             named += 1;
-            // A name that goes on stands for all that begin with it.
+            // A name that ends with an underscore stands for all names that begin with it.
             let is = |known: &str| known == name || (name.ends_with('_') && known.starts_with(name));
             assert!(FLOCK_TOOLS.iter().any(|(known, _)| is(known)), "{name}");
         }
@@ -435,7 +437,7 @@ fn no_role_is_told_of_a_tool_that_it_does_not_have() {
 
 #[test]
 fn no_text_gives_ideas() {
-    // The list of what there is has every name.
+    // The list of tools has every name, so it is left out.
     let is_list = |line: &&str| line.starts_with("- channels: ") || line.starts_with("- team: ");
     let of = |role| -> String {
         let text = prompt(&agent(role), &Knowledge::default()).to_lowercase();
@@ -587,7 +589,7 @@ fn knowledge_is_bounded_and_opened_as_hostile() {
     assert!(!text.contains("the key") && !text.contains("away"), "{text}");
     assert!(text.contains("more\n") && text.contains("There are more vaults than these."), "{text}");
     assert!(text.len() < 4800 + 1000 + 4 * 1400, "{} bytes", text.len());
-    // Another agent's folder in the place of one's own notes.
+    // A link to another agent's folder in place of the agent's own notes.
     fs_err::remove_dir_all(place.agent.workspace.join("memory")).unwrap();
     std::os::unix::fs::symlink(place.dir.path(), place.agent.workspace.join("memory")).unwrap();
     assert!(!place.prompt().contains("secret"), "{}", place.prompt());

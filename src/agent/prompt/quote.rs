@@ -1,5 +1,5 @@
-//! Text of files inside a prompt. Agents write most of it, so it must not be able to end the part it stands
-//! in, to begin a section, or to hide what it says.
+//! Quotes the text of files inside a prompt. Agents write most of these files, so the text must not be able to end the
+//! element it is in, begin a section, or hide characters.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use crate::agent::text_calls;
 use crate::clean::{self, Seen};
 use crate::tool::bounded;
 
-/// Who can have written a file.
+/// The possible authors of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// The owner alone: what it says is meant.
+    /// Only the owner: the text is an instruction.
     Owner,
-    /// Agents: what it says is information.
+    /// Agents: the text is only information.
     Agents,
 }
 
@@ -27,17 +27,17 @@ impl By {
     }
 }
 
-/// The text between marks of its own, with everything taken out of it that could be taken for flock's words.
+/// Returns the text inside an element, without anything that could be taken for flock's words.
 pub(super) fn quoted(name: &str, by: By, text: &str) -> String {
     format!("<{TAG} name=\"{}\" by=\"{}\">\n{}\n</{TAG}>", label(name), by.as_str(), tame(text))
 }
 
-/// As [`quoted`], under a heading that names it.
+/// Does the same as [`quoted`] without a name, for a text under a heading that names it.
 pub(super) fn marked(by: By, text: &str) -> String {
     format!("<{TAG} by=\"{}\">\n{}\n</{TAG}>", by.as_str(), tame(text))
 }
 
-/// Text inside of an element: it can't end it, and no line of it begins a section.
+/// Escapes a text for the inside of an element. It can't end the element, and none of its lines begins a section.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in tame(text).chars() {
@@ -53,7 +53,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// A name that stays on its line and between its quotes.
+/// Returns a name that stays on one line and within its quotes.
 pub(super) fn label(name: &str) -> String {
     let seen: String = name
         .chars()
@@ -67,8 +67,8 @@ pub(super) fn label(name: &str) -> String {
     label
 }
 
-/// The lines of a text, harmless: headings are below every heading of flock's, what can't be seen is gone,
-/// and the marks that flock puts around things are no marks any more.
+/// Makes a text harmless: its headings are lowered below flock's own, invisible characters are removed, and flock's
+/// marks are broken.
 fn tame(text: &str) -> String {
     let mut lines = String::with_capacity(text.len() + text.len() / 8);
     for (at, line) in text.split(clean::is_line_end).enumerate() {
@@ -82,8 +82,8 @@ fn tame(text: &str) -> String {
     seen.changed(lines, marks).into_owned()
 }
 
-/// A heading three levels lower, so that it stands below the file's own, also behind the marks of quotes and lists;
-/// a line that would make a heading of the one above it, indented.
+/// Lowers a heading by three levels, so that it is below the heading of the file, also behind the markers of quotes and
+/// lists. A line that would turn the line above it into a heading is indented.
 fn lowered(line: Cow<'_, str>) -> Cow<'_, str> {
     let (before, text) = line.split_at(line.len() - behind(&line, item).len());
     let rest = text.trim_start_matches(is_heading);
@@ -95,19 +95,19 @@ fn lowered(line: Cow<'_, str>) -> Cow<'_, str> {
     let (before, text) = line.split_at(line.len() - behind(&line, |text| text.strip_prefix('>')).len());
     let underline = text.trim_end();
     if !underline.is_empty() && ['=', '-'].iter().any(|c| underline.chars().all(|found| found == *c)) {
-        // The mark of a quote takes the first blank after it for its own.
+        // Markdown counts the first blank after a quote marker as a part of the marker.
         let blank = if before.trim().is_empty() { "" } else { " " };
         return Cow::Owned(format!("{}{blank}    {underline}", before.trim()));
     }
     line
 }
 
-/// What makes a heading, or looks as if it did.
+/// Returns `true` for a character that makes a heading, or looks as if it did.
 const fn is_heading(c: char) -> bool {
     matches!(c, '#' | '\u{ff03}' | '\u{fe5f}')
 }
 
-/// What is left of a line behind blanks and all that `mark` takes off its beginning.
+/// Returns the rest of a line after leading blanks and everything that `mark` strips.
 fn behind(line: &str, mark: impl Fn(&str) -> Option<&str>) -> &str {
     let mut rest = line.trim_start();
     while let Some(after) = mark(rest) {
@@ -116,7 +116,7 @@ fn behind(line: &str, mark: impl Fn(&str) -> Option<&str>) -> &str {
     rest
 }
 
-/// A text without the mark of a quote or of an entry of a list at its beginning, where it has one.
+/// Strips the marker of a quote or a list item from the beginning of a text, if it has one.
 fn item(text: &str) -> Option<&str> {
     if let Some(quoted) = text.strip_prefix('>') {
         return Some(quoted);
@@ -126,15 +126,15 @@ fn item(text: &str) -> Option<&str> {
     number.strip_prefix(marks).filter(|after| after.starts_with(char::is_whitespace))
 }
 
-/// The names of flock's marks with another character in them, however they are written: what a reader takes for a
-/// mark is one.
+/// Breaks flock's marks in a text by replacing a character in each of their names, in whatever spelling they are
+/// written, because a reader takes anything similar for a mark.
 #[must_use]
 pub fn without_marks(text: &str) -> String {
     let seen = Seen::of(text);
     seen.changed(text, marks(&seen).collect()).into_owned()
 }
 
-/// The dash in the name of each mark, and what it becomes.
+/// Returns the position of the dash in each mark's name, with the character that replaces it.
 pub(in crate::agent) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
     let letters = seen.letters();
     let is_mark = |at: &usize| {
@@ -145,7 +145,7 @@ pub(in crate::agent) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)
 }
 
 const TAG: &str = "flock-file";
-/// How the names of flock's marks begin, and how they go on.
+/// Common beginning of the names of flock's marks, and their endings.
 const MARK: &str = "flock-";
 const MARKED: [&str; 2] = ["file", "context"];
 

@@ -1,4 +1,4 @@
-//! Skills as a prompt has them: what a person has written in `skills/<name>/SKILL.md`, in part or whole.
+//! Skills for a prompt, read from the `skills/<name>/SKILL.md` files that a person wrote, in part or whole.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -9,40 +9,40 @@ use crate::home::beneath::Root;
 use crate::home::{Home, shared};
 use crate::id::FolderName;
 
-/// The most skills that a prompt has.
+/// The most skills in a prompt.
 const MAX_SKILLS: usize = 30;
-/// How much of a file is read, in bytes: in full, and for its front matter alone.
+/// The most bytes of a file that are read: for its full text, and for its front matter alone.
 const FULL_BYTES: u64 = 64 * 1024;
 const COMPACT_BYTES: u64 = 4 * 1024;
 /// The most characters of one skill's instructions.
 const MAX_INSTRUCTION: usize = 4_000;
-/// The most characters of all instructions: what comes after is only named.
+/// The most characters of all instructions together. Skills after that are only named.
 const MAX_INSTRUCTIONS: usize = 20_000;
 const MAX_DESCRIPTION: usize = 300;
 
-/// A skill.
+/// A skill as a prompt shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// Its folder, by which it is read.
+    /// The skill's folder. Agents read the skill by this name.
     pub name: FolderName,
-    /// What it is for; may be empty.
+    /// The skill's purpose. May be empty.
     pub description: String,
-    /// What it says, as far as a prompt has it; `None` where it is to be read by its name.
+    /// The instructions, as far as the prompt includes them. `None` if the agent has to read them itself.
     pub instruction: Option<String>,
-    /// The tools that it brings or needs: name and kind.
+    /// The tools that the skill brings or needs, each as name and kind.
     pub tools: Vec<(String, String)>,
 }
 
 /// The skills of a home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillList {
-    /// The first of them by name.
+    /// The skills, sorted by name, up to the limit.
     pub skills: Vec<Skill>,
-    /// Whether there are more.
+    /// `true` if there are more skills.
     pub more: bool,
 }
 
-/// Reads them. One that can't be read is left out: `flock_read_skill` says why.
+/// Reads the skills. One that can't be read is left out; `flock_read_skill` reports why.
 #[must_use]
 pub(super) fn read(home: &Home, mode: SkillsMode) -> SkillList {
     let names = shared::names(&home.skills());
@@ -72,7 +72,7 @@ fn skill(root: &Root, name: FolderName, mode: SkillsMode, room: &mut usize) -> O
     })
 }
 
-/// As much of the text as there is room for, and where it was cut, said; nothing once there is none.
+/// Returns as much of the text as there is room for, with a note if it was cut, or `None` if there is no room left.
 fn instruction(body: &str, is_cut: bool, room: &mut usize) -> Option<String> {
     let most = MAX_INSTRUCTION.min(*room);
     if most == 0 || body.is_empty() {
@@ -85,7 +85,7 @@ fn instruction(body: &str, is_cut: bool, room: &mut usize) -> Option<String> {
     Some(format!("{text}{cut}"))
 }
 
-/// What a skill without a description says first.
+/// Returns the first sentence, for a skill without a description.
 fn first_sentence(body: &str) -> String {
     let mut lines = body.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! One message of a conversation as a request is made from it: what was said, and what is known about it.
+//! One message of a conversation with the facts about it, as the input for a request.
 
 use std::sync::Arc;
 
@@ -6,51 +6,49 @@ use super::MessageRecord;
 use crate::agent::Provenance;
 use crate::provider::{Message, Role, Route, StopReason, Usage};
 
-/// A message, shared with whoever else holds it: hygiene changes a copy of the few messages it has to change.
+/// A message that is shared by reference: hygiene copies only the few messages that it changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What was said, as the model is to be shown it.
+    /// The message as the model is to read it.
     pub message: Arc<Message>,
-    /// What is known about it.
     pub about: Arc<About>,
 }
 
-/// What is known about a message. None of it is ever read from the message's own text.
+/// The facts about a message. None of them is ever read from the message's own text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct About {
-    /// The record it comes from; empty where it comes from none.
+    /// Id of the record that the message comes from. Empty if there is none.
     pub id: String,
-    /// When it was written, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// Of an answer: which way it came.
+    /// On an answer: the model and API that it came from.
     pub route: Option<Route>,
-    /// Of an answer: why it ended.
+    /// On an answer: the reason for its end.
     pub stop: Option<StopReason>,
-    /// Of an answer: what it cost.
+    /// On an answer: its token usage.
     pub usage: Option<Usage>,
-    /// Of an input: where it came from.
+    /// On an input: its origin.
     pub provenance: Option<Provenance>,
-    /// Whether it was brought from elsewhere.
+    /// `true` if the message was imported.
     pub imported: bool,
-    /// What it is besides something said.
     pub kind: Kind,
 }
 
-/// What a message is besides something said.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing else.
+    /// An ordinary message.
     #[default]
     Said,
-    /// What compaction put in the place of what was said before.
+    /// The first message or marker that a compaction put in place of older messages.
     Compacted,
-    /// An answer that is in the transcript for people only: no model said it.
+    /// An answer that only people were shown. No model gave it.
     ForPeople,
-    /// An answer that there was none of; mending put a text in its place.
+    /// An answer that nobody gave: a repair put a text in its place.
     Filled,
 }
 
-/// As whose answers gateways of OpenClaw's kind store what people were shown and no model said.
+/// The models under which OpenClaw and similar gateways store texts that people were shown and no model said.
 const FOR_PEOPLE: [&str; 2] = ["openclaw/delivery-mirror", "openclaw/gateway-injected"];
 
 fn kind_of(record: &MessageRecord) -> Kind {
@@ -64,7 +62,8 @@ fn kind_of(record: &MessageRecord) -> Kind {
 }
 
 impl Entry {
-    /// A stored message. `message` is the record's as the model is shown it, with what stands beside it.
+    /// Creates the entry of a stored message. `message` is the record's message as the model reads it, with the context
+    /// beside it.
     #[must_use]
     pub fn stored(record: &MessageRecord, message: Message) -> Self {
         let model = record.model.as_deref().and_then(|model| model.parse().ok());
@@ -74,7 +73,7 @@ impl Entry {
             route: model.zip(record.api).map(|(model, api)| Route { model, api }),
             stop: record.stop,
             usage: record.usage,
-            // What a document says of that is no knowledge of flock's.
+            // An imported document's claim about the origin is not flock's own knowledge, so it is dropped.
             provenance: record.provenance.clone().filter(|_| !record.imported),
             imported: record.imported,
             kind: kind_of(record),
@@ -82,7 +81,6 @@ impl Entry {
         Self { message: Arc::new(message), about: Arc::new(about) }
     }
 
-    /// Who it is from.
     #[must_use]
     pub fn role(&self) -> Role {
         self.message.role

@@ -1,5 +1,5 @@
-//! The turns of a transcript as what was said in them and what came of it, newest first: for people, and for a program
-//! that has to be told what was said before. Read from the end, as far as is wanted.
+//! Reads the turns of a transcript as question and answer, newest first: for people, and for a program that is told the
+//! earlier exchanges. Reads from the end, only as far as needed.
 
 use std::fs::File;
 use std::io;
@@ -9,23 +9,20 @@ use super::tail::Tail;
 use crate::id::TurnId;
 use crate::provider::Role;
 
-/// A turn.
+/// One turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exchange {
-    /// What was said to the agent, oldest first.
+    /// The messages to the agent, oldest first.
     pub said: Vec<MessageRecord>,
-    /// The last that its model said.
+    /// The model's last message.
     pub answer: Option<MessageRecord>,
-    /// What its model said before, the calls among it, and their results, oldest first; only where it was asked for.
+    /// The model's earlier messages, including its calls, and the results, oldest first. Only read if asked for.
     pub between: Vec<MessageRecord>,
-    /// Its beginning.
     pub began: Option<TurnRecord>,
-    /// Its end.
     pub ended: Option<TurnRecord>,
 }
 
 impl Exchange {
-    /// Which turn.
     pub fn turn(&self) -> Option<TurnId> {
         let message = self.answer.iter().chain(&self.said).chain(&self.between).next();
         self.ended.as_ref().map(|end| end.turn).or_else(|| message.map(|message| message.turn))
@@ -36,22 +33,22 @@ impl Exchange {
     }
 }
 
-/// How far back, and how much, is read.
+/// The part of a transcript that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// What the conversation's next turn may still know: to where it was begun anew.
+    /// The current conversation: back to the last reset that forgets the earlier messages.
     Conversation,
-    /// All that is in the transcript.
+    /// The whole transcript.
     All,
-    /// The same, with what lies between question and answer.
+    /// The whole transcript, with the calls and results between question and answer.
     Whole,
 }
 
-/// Reads turns, newest first, until `take` has enough of them and gives `false`, or `most` bytes of lines were read.
+/// Reads turns, newest first, until `take` returns `false` or `most` bytes of lines were read.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn exchanges(
     file: &File,
     scope: Scope,
@@ -109,7 +106,7 @@ pub fn exchanges(
     Ok(())
 }
 
-/// Hands a turn over, where something was said in it.
+/// Passes a turn to `take`, if it has a message.
 fn give(open: &mut Exchange, take: &mut impl FnMut(Exchange) -> bool) -> bool {
     let mut turn = std::mem::take(open);
     turn.said.reverse();
@@ -117,9 +114,9 @@ fn give(open: &mut Exchange, take: &mut impl FnMut(Exchange) -> bool) -> bool {
     !turn.has_message() || take(turn)
 }
 
-/// Whether a line is, as flock writes it, a message that lies between question and answer. Those are most of a
-/// transcript, and the longest of it, and need no parsing. What a message holds can't pass for it: quotes in a text
-/// are escaped.
+/// Returns `true` for a line, in the form in which flock writes it, with a message between question and answer. Most
+/// lines of a transcript are such messages, and the longest ones, and they need no parsing. A message's content can't
+/// imitate the searched bytes, because its quotes are escaped.
 fn is_between(line: &[u8], open: &Exchange) -> bool {
     let has = |needle: &[u8]| memchr::memmem::find(line, needle).is_some();
     line.starts_with(br#"{"type":"message","#)

@@ -1,4 +1,4 @@
-//! Messages of a transcript, for a reader: the newest, or those of one turn.
+//! Reads messages of a transcript for people and tools: the newest ones, or those of one turn.
 
 use std::fs::File;
 use std::io;
@@ -7,11 +7,11 @@ use super::model::{MessageRecord, Phase, Record};
 use super::tail::Tail;
 use crate::id::TurnId;
 
-/// Reads the newest `limit` messages, oldest first, from at most `most` bytes of lines.
+/// Reads the newest `limit` messages, oldest first, from at most about `most` bytes of lines.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn messages(file: &File, limit: usize, most: u64) -> io::Result<Vec<MessageRecord>> {
     let mut tail = Tail::new(file)?;
     let mut messages = Vec::new();
@@ -27,15 +27,15 @@ pub fn messages(file: &File, limit: usize, most: u64) -> io::Result<Vec<MessageR
     Ok(messages)
 }
 
-/// Reads the messages of one turn, oldest first. The turn need not be the last one, or be there at all.
+/// Reads the messages of one turn, oldest first. The turn need not be the last one, and may be missing.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn of_turn(file: &File, turn: TurnId) -> io::Result<Vec<MessageRecord>> {
     let mut tail = Tail::new(file)?;
     let mut messages = Vec::new();
-    // Of a turn that is not there, all of the file is looked at: no line of another one is parsed for that.
+    // If the turn is missing, the whole file is searched. Lines of other turns are not parsed, to keep that fast.
     let id = turn.to_string();
     let names_it = memchr::memmem::Finder::new(id.as_bytes());
     while let Some(line) = tail.next_line()? {

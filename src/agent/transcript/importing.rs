@@ -1,5 +1,5 @@
-//! Transcripts that are being imported. A note beside the file says so until its session is made: a kill in between would
-//! otherwise leave a transcript that belongs to no session and that nobody finds again.
+//! Marks transcripts that are being imported. A note file beside the transcript exists until its session is created.
+//! Without it, a kill in between would leave a transcript that belongs to no session and that nobody finds again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,29 +9,29 @@ use crate::process::ProcessId;
 const NOTE: &str = ".import-";
 const ENDING: &str = ".jsonl";
 
-/// Takes note that this process imports a transcript; gives the note, which [`done`] takes back.
+/// Creates the note that this process imports a transcript, and returns its path for [`done`].
 ///
 /// # Errors
 ///
-/// If the note can't be written.
+/// Returns an error if the note can't be written.
 pub fn begin(folder: &Path, name: &str) -> io::Result<PathBuf> {
     let note = folder.join(format!("{NOTE}{}-{name}", std::process::id()));
     fs_err::File::create(&note)?;
     Ok(note)
 }
 
-/// Takes the note back: the transcript has its session, or has been removed.
+/// Removes the note, after the session was created or the transcript was removed.
 pub fn done(note: &Path) {
-    // One that stays is taken back at the next start.
+    // A note that stays is removed at the next start.
     let _ = fs_err::remove_file(note);
 }
 
-/// Removes the transcripts of a folder whose import was interrupted before their session was made; `has_session` says
-/// of a transcript's name whether one is its. Gives how many were removed.
+/// Removes the transcripts of a folder whose import was interrupted before their session was created, and returns their
+/// number. `has_session` returns `true` if a transcript's name belongs to a session.
 ///
 /// # Errors
 ///
-/// If the folder can't be read, or a file can't be removed.
+/// Returns an error if the folder can't be read or a file can't be removed.
 pub fn sweep(folder: &Path, has_session: impl Fn(&str) -> bool) -> io::Result<usize> {
     let entries = match fs_err::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -42,6 +42,7 @@ pub fn sweep(folder: &Path, has_session: impl Fn(&str) -> bool) -> io::Result<us
         let note = entry?.file_name();
         let parts = note.to_str().and_then(|note| note.strip_prefix(NOTE)?.split_once('-'));
         let Some((Ok(pid), name)) = parts.map(|(pid, name)| (pid.parse::<i32>(), name)) else { continue };
+        // The importing process still runs, so its import is not interrupted.
         if ProcessId::of(pid).is_some() {
             continue;
         }
@@ -67,7 +68,7 @@ mod tests {
         for name in ["gone", "made", "busy", "old"] {
             put(&format!("{name}.jsonl"));
         }
-        // No process has this id: it is above the kernel's largest.
+        // This process id can't exist, because it is above the kernel's largest.
         for name in ["gone", "made", "none"] {
             put(&format!(".import-999999999-{name}"));
         }

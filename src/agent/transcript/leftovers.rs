@@ -1,4 +1,4 @@
-//! Files that a killed process left beside transcripts: what was being mended, and old files of mended ones.
+//! Finds the files that a killed process left beside transcripts: unfinished repairs, and backups of repaired files.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 
 use super::repair;
 
-/// What was found in a folder of transcripts.
+/// The leftovers of a folder of transcripts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// How many were deleted: they held nothing that is not elsewhere.
+    /// Number of deleted files. Everything in them was stored elsewhere too.
     pub deleted: usize,
-    /// Old files of mended transcripts, which have what was cut out of these.
+    /// Backups of repaired transcripts, which have the lines that were cut out.
     pub kept: Vec<PathBuf>,
 }
 
-/// Deletes what nobody needs: files that mending did not finish, which only `is_start` tells from those it is busy with,
-/// and old files that are the transcript itself or whose transcript is gone.
+/// Deletes files that nobody needs: unfinished repairs, and backups that are the transcript itself or whose transcript
+/// is gone. Unfinished repairs are deleted only if `is_start` is set, because later they may be in progress.
 ///
 /// # Errors
 ///
-/// If the folder can't be read, or a file can't be deleted.
+/// Returns an error if the folder can't be read or a file can't be deleted.
 pub fn sweep(folder: &Path, is_start: bool) -> io::Result<Leftovers> {
     let mut found = Leftovers::default();
     let entries = match fs_err::read_dir(folder) {
@@ -35,7 +35,8 @@ pub fn sweep(folder: &Path, is_start: bool) -> io::Result<Leftovers> {
         let is_needless = match of {
             _ if is_unfinished => is_start,
             None => continue,
-            // Killed between giving the old file its second name and replacing it; or deleted with its session.
+            // The process was killed after it made the backup's name and before it replaced the transcript, or the
+            // session was deleted since.
             Some(of) => is_same(&path, &of)?,
         };
         if is_needless {
@@ -49,7 +50,7 @@ pub fn sweep(folder: &Path, is_start: bool) -> io::Result<Leftovers> {
     Ok(found)
 }
 
-/// Whether an old file is the same one as its transcript, or has none.
+/// Returns `true` if a backup is the same file as its transcript, or has no transcript.
 fn is_same(old: &Path, transcript: &Path) -> io::Result<bool> {
     let old = fs_err::symlink_metadata(old)?;
     match fs_err::symlink_metadata(transcript) {

@@ -1,5 +1,5 @@
-//! Reads records that are not as this version writes them: of a newer one, or cut off somewhere in between. What is in
-//! the file stays there; this is only what is made of it.
+//! Parses records that are not in this version's form: written by a newer version, or damaged in the middle. The file
+//! itself is not changed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,14 +15,14 @@ use super::model::{MessageRecord, Record};
 use crate::agent::Provenance;
 use crate::provider::{Block, Message};
 
-/// The fields of an object, none of which is read yet.
+/// The fields of an object, not parsed yet.
 type Fields<'a> = HashMap<String, &'a RawValue>;
 
-/// A record's type.
+/// Returns a record's type.
 ///
 /// # Errors
 ///
-/// Where the line is no object with one.
+/// Returns an error if the line is not an object with a type.
 pub(super) fn kind(line: &[u8]) -> Result<Cow<'_, str>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Tag<'a> {
@@ -35,11 +35,11 @@ pub(super) fn kind(line: &[u8]) -> Result<Cow<'_, str>, serde_json::Error> {
     serde_json::from_slice::<Tag<'_>>(line).map(|tag| tag.kind)
 }
 
-/// Reads what can be read of a record.
+/// Parses as much of a record as possible.
 ///
 /// # Errors
 ///
-/// Where it is none.
+/// Returns an error if the line is no record.
 pub(super) fn parse(line: &[u8]) -> Result<Record, serde_json::Error> {
     #[derive(Deserialize)]
     struct Least<'a> {
@@ -51,6 +51,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Record, serde_json::Error> {
         #[serde(borrow)]
         role: Cow<'a, str>,
     }
+    // Two passes: a message without a role must be an error, and all its other faults must not be.
     if kind(line)? != "message" {
         return Ok(Record::Unknown);
     }
@@ -82,7 +83,7 @@ fn message(line: &[u8]) -> Option<MessageRecord> {
     })
 }
 
-/// Where an input came from, as other programs say it: in the message instead of beside it.
+/// Returns an input's provenance from inside the message, which is where other programs store it.
 pub(super) fn provenance_within(line: &[u8]) -> Option<Provenance> {
     #[derive(Deserialize)]
     struct Outer {
@@ -92,18 +93,19 @@ pub(super) fn provenance_within(line: &[u8]) -> Option<Provenance> {
     struct Inner {
         provenance: Option<Provenance>,
     }
-    // Nearly no line has it, and a text can't pass for it: its quotes are escaped.
+    // Hardly any line has it, so a search comes before the parser. A text can't contain the searched bytes, because its
+    // quotes are escaped.
     static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(br#""provenance""#));
     NAME.find(line)?;
     serde_json::from_slice::<Outer>(line).ok()?.message.provenance
 }
 
-/// A field that is there and is what it should be.
+/// Returns a field if it exists and has the right type.
 fn field<T: DeserializeOwned>(fields: &Fields<'_>, name: &str) -> Option<T> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
-/// A list of blocks; a lone block, or a lone text, is one of one.
+/// Parses a list of blocks. A single block or text counts as a list of one.
 fn blocks(content: &&RawValue) -> Vec<Block> {
     if let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) {
         return blocks.into_iter().map(block).collect();
@@ -122,7 +124,7 @@ fn block(raw: &RawValue) -> Block {
     result(raw).unwrap_or_else(|| Block::Other(serde_json::from_str(raw.get()).unwrap_or_default()))
 }
 
-/// A result with something in it that is not known.
+/// Parses a tool result that contains something unknown.
 fn result(raw: &RawValue) -> Option<Block> {
     let fields: Fields<'_> = serde_json::from_str(raw.get()).ok()?;
     let kind: String = field(&fields, "type")?;

@@ -1,7 +1,7 @@
-//! A session's stored records: one JSON object a line, only ever appended to.
+//! The stored records of a session: one JSON object per line, in a file that is only appended to.
 //!
-//! A record is committed when its `write(2)` has returned. Nothing here knows what a model is shown of
-//! them; that is `context`'s.
+//! A record is committed when its `write(2)` has returned. These modules do not decide what a model is shown of the
+//! records; `context` does.
 
 mod entry;
 mod exchanges;

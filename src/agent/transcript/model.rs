@@ -1,5 +1,5 @@
-//! The records of a transcript. A reader takes what it knows: a line of a kind it does not know, and a
-//! field it does not know, stay in the file as they are.
+//! The records of a transcript. A reader uses what it knows: lines of an unknown kind and unknown fields stay in the
+//! file unchanged.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,96 +12,92 @@ use crate::provider::{Message, StopReason, Usage};
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// One line.
+/// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Record {
-    /// The first line.
+    /// The header, which is the first line.
     Session(Header),
-    /// Something said, by whomever.
+    /// A message, whoever said it.
     Message(Box<MessageRecord>),
-    /// A turn began or ended.
+    /// The beginning or the end of a turn.
     Turn(TurnRecord),
-    /// What was said before makes way for less.
+    /// A compaction: a shorter text replaces the older messages.
     Compaction(Box<CompactionRecord>),
-    /// The conversation begins anew; nothing before this is shown to a model again.
+    /// The start of a new conversation. A model is shown nothing from before this record.
     Reset(ResetRecord),
-    /// A person had something done with the session; no model is ever shown it.
+    /// A person's command for the session, which no model is shown.
     Command(CommandRecord),
-    /// All records before this one were brought from elsewhere.
+    /// A note that all records before this one were imported.
     Imported(ImportedRecord),
-    /// A kind of record that this version does not know, or one that it can't read.
+    /// A record of a kind that this version does not know, or one that it can't read.
     #[serde(skip)]
     Unknown,
 }
 
-/// What the file is.
+/// The header of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
     /// The version of the format.
     pub version: u32,
-    /// The session.
     pub key: SessionKey,
-    /// Whose it is.
     pub agent: AgentId,
-    /// When it was made, in Unix milliseconds.
+    /// Unix milliseconds.
     pub created: i64,
 }
 
-/// One message.
+/// A stored message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageRecord {
-    /// Its id, a UUIDv7.
+    /// A UUIDv7.
     pub id: String,
-    /// The record it follows, where that is not the one before it.
+    /// The record that this one follows, if that is not the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The turn it belongs to.
     pub turn: TurnId,
-    /// When it was written, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// The message itself.
     pub message: Message,
-    /// Of the message a turn answers: a client's system text, which the model is shown beside the message,
-    /// with the time, as untrusted. Other messages have none.
+    /// On the message that a turn answers: a client's system text. The model reads it beside the message, with the
+    /// time, as untrusted. `None` on other messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<String>>,
-    /// Of the message a turn answers: what flock itself said beside it.
+    /// On the message that a turn answers: flock's own remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<String>,
-    /// Of an answer: what it cost.
+    /// On an answer: its token usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Of an answer: the model, as `provider/model`.
+    /// On an answer: the model as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Of an answer: the wire format it came by. With the model it says which provider state in it can be
-    /// given back, and to whom.
+    /// On an answer: the API it came through. Together with the model it decides which signed content may be sent back,
+    /// and to which provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
-    /// Of an answer: why it ended.
+    /// On an answer: the reason for its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<StopReason>,
-    /// Of an input: where it came from.
+    /// On an input: its origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// Whether it was brought from elsewhere. What a reader knows by where it lies in the file, and a copy in a
-    /// compaction by this.
+    /// `true` if the message was imported. A reader knows that from the position in the file; only copies in a
+    /// compaction carry this flag.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
-    /// Of an answer: that nobody said it, and mending put a text where there was none.
+    /// On an answer that nobody gave: a repair put a text in its place.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filled: bool,
-    /// Of a turn's answer: the log of what a program did for it, a line each. For people, and for a program that is told
-    /// what was said before; no request is made of it.
+    /// On a turn's answer: the log of a program's work, one entry per line. It is for people, and for a program that is
+    /// told the earlier exchanges. No model request contains it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
 }
 
 impl MessageRecord {
-    /// A message of a turn, with a new id.
+    /// Creates a message of a turn with a new id.
     #[must_use]
     pub fn new(turn: TurnId, at: i64, message: Message) -> Self {
         let id = uuid::Uuid::now_v7().to_string();
@@ -125,54 +121,52 @@ impl MessageRecord {
     }
 }
 
-/// Where a turn is.
+/// The state of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
-    /// It began.
     Started,
-    /// It ended with an answer.
+    /// The turn ended with an answer.
     Done,
-    /// It ended with an error.
+    /// The turn ended with an error.
     Failed,
-    /// It was stopped.
+    /// The turn was stopped.
     Cancelled,
-    /// Its process died.
+    /// The process died during the turn.
     Interrupted,
 }
 
-/// A turn began or ended.
+/// The beginning or the end of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnRecord {
-    /// Which.
     pub turn: TurnId,
-    /// Where it is from now on.
+    /// The state from now on.
     pub state: Phase,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// The model, as `provider/model`.
+    /// The model as `provider/model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How many model calls it took.
+    /// Number of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
-    /// What they cost.
+    /// Token usage of these calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Why it failed.
+    /// The error that ended the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Of a beginning: the program that runs it, where that is not flock's own loop.
+    /// On a beginning: the program that runs the turn, unless it is flock's own loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
-    /// Of an end without an answer: what the answer would have.
+    /// On an end without an answer: the log that the answer would have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
 }
 
 impl TurnRecord {
-    /// That a turn is there from now on, and nothing else.
+    /// Creates a record with a state and no further facts.
     #[must_use]
     pub const fn new(turn: TurnId, state: Phase, at: i64) -> Self {
         Self {
@@ -189,92 +183,93 @@ impl TurnRecord {
     }
 }
 
-/// From here on a model is shown the beginning of the conversation, the marker and what came last, in the place
-/// of all that was said before.
+/// A compaction: from here on a model is shown the first message, the marker and the newest messages in place of
+/// everything before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompactionRecord {
-    /// Its id, a UUIDv7.
+    /// A UUIDv7.
     pub id: String,
-    /// When it was written, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// The turn in which it was made; none where a person asked for it.
+    /// The turn that compacted, or `None` if a person asked for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
-    /// Which one of the conversation it is, from 1.
+    /// Number of the compaction within the conversation, from 1.
     pub number: u32,
-    /// A copy of the message that the conversation began with.
+    /// A copy of the conversation's first message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<Box<MessageRecord>>,
-    /// What stands for what was taken out, as a model reads it.
+    /// The text, as a model reads it, that replaces what was taken out.
     pub marker: String,
-    /// What a model made of it, where it was asked and answered.
+    /// A model's summary, if one was asked for and given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Tasks that are known to be done from results that are not shown any more, oldest first.
+    /// Tasks that results which were taken out showed as done, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub completed: Vec<String>,
-    /// Copies of what was said to the agent in the turn that runs and lies before what is kept.
+    /// Copies of the messages to the agent in the current turn that are older than the kept part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<MessageRecord>,
-    /// The first record that is still shown as it is; none where that begins after this one.
+    /// Id of the first record that is still shown unchanged. `None` if that part begins after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_from: Option<String>,
-    /// What the conversation was estimated to cost before.
+    /// Estimated tokens of the conversation before the compaction.
     pub tokens_before: u64,
-    /// And after.
+    /// Estimated tokens after it.
     pub tokens_after: u64,
 }
 
-/// The conversation begins anew.
+/// The start of a new conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResetRecord {
-    /// Its id, a UUIDv7.
+    /// A UUIDv7.
     pub id: String,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// Whether the next conversation of a program may be told what was said last. A person who begins anew wants it
-    /// forgotten; who wants a fresh conversation of the program does not.
+    /// `true` if a program's next conversation may be told the last exchanges. A person who starts anew wants them
+    /// forgotten. A client that only wants a fresh conversation of the program does not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_recent: bool,
 }
 
-/// A person had something done with the session, and was told what came of it. For people who read the transcript.
+/// A person's command for the session and its answer. For people who read the transcript.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRecord {
-    /// Its id, a UUIDv7.
+    /// A UUIDv7.
     pub id: String,
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// As the person wrote it, without whom it called.
+    /// The command as the person wrote it, without mentions of agents.
     pub command: String,
-    /// What the person was told.
+    /// The answer that the person got.
     pub answer: String,
-    /// Where it came from, where it was not a client's request.
+    /// The command's origin, unless it was a client's request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
 }
 
-/// All records before this one were brought from elsewhere: who said in them what is not flock's own knowledge.
+/// A note that all records before this one were imported, so flock does not know who really said what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedRecord {
-    /// When, in Unix milliseconds.
+    /// Unix milliseconds.
     pub at: i64,
-    /// The session they were exported from, as the file says.
+    /// The session that the document says it was exported from.
     pub key: SessionKey,
 }
 
 impl Record {
-    /// Reads a line. Of a message that is not as this version writes it, what can be read is: a block that it does not
-    /// know is kept whole, and an unknown reason to end or wire format is taken for none. What can't be read at all, and
-    /// is a record all the same, is [`Self::Unknown`].
+    /// Parses a line leniently. If a message is not in this version's form, as much as possible of it is read: an
+    /// unknown block is kept whole, and an unknown stop reason or API is dropped. A record that can't be read at all
+    /// becomes [`Self::Unknown`].
     ///
     /// # Errors
     ///
-    /// Where it is no record: not JSON, no object, without a type, or a message without its object or role.
+    /// Returns an error if the line is no record: it is not a JSON object, has no type, or is a message without its
+    /// object or role.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         let mut record = Self::parse_exactly(line).or_else(|_| loose::parse(line))?;
         if let Self::Message(message) = &mut record
@@ -285,17 +280,17 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads a line that has to be as this version writes it.
+    /// Parses a line that must be in this version's form.
     ///
     /// # Errors
     ///
-    /// Where it is no record, or one of a known type and the wrong shape.
+    /// Returns an error if the line is no record, or has a known type and the wrong fields.
     pub fn parse_exactly(line: &[u8]) -> Result<Self, serde_json::Error> {
-        // As flock writes them, the most frequent lines need one pass.
+        // The most frequent lines are parsed in one pass, in the form in which flock writes them.
         if line.starts_with(br#"{"type":"message","#) {
             return serde_json::from_slice(line).map(Self::Message);
         }
-        // Else two: a tagged enum would copy all of the line into a buffer first.
+        // Other lines need two passes, because an internally tagged enum would first copy the whole line into a buffer.
         Ok(match &*loose::kind(line)? {
             "session" => Self::Session(serde_json::from_slice(line)?),
             "message" => Self::Message(serde_json::from_slice(line)?),
@@ -308,10 +303,10 @@ impl Record {
         })
     }
 
-    /// Appends the record to `buffer` as a line, its end included.
+    /// Appends the record to `buffer` as a line with its line feed.
     pub fn write_to(&self, buffer: &mut Vec<u8>) {
         let before = buffer.len();
-        // These types always serialise: their maps have text for keys.
+        // Serialising these types can't fail: all their maps have text keys.
         if serde_json::to_writer(&mut *buffer, self).is_ok() {
             buffer.push(b'\n');
         } else {

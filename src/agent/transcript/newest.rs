@@ -1,5 +1,5 @@
-//! The records of a transcript from its end. A long way back is read by several threads: what a line says depends on no
-//! other line, so that what they find is what one would find, in the same order.
+//! Reads the records of a transcript from its end, with several threads if it has to go far back. Each line can be
+//! parsed on its own, so the result and its order are the same as with one thread.
 
 use std::io;
 use std::num::NonZero;
@@ -11,34 +11,34 @@ use super::model::{MessageRecord, Record};
 use super::repair;
 use super::tail::Tail;
 
-/// A line that is a record, or should be one.
+/// A line that is, or should be, a record.
 pub(super) struct Line {
-    /// Where in the file the next line begins.
+    /// Byte offset at which the next line begins.
     pub end: u64,
-    /// Its size, without its end.
+    /// The line's size in bytes without its line feed.
     pub bytes: u64,
-    /// What it says; none where that can't be read.
+    /// The record, or `None` if the line can't be parsed.
     pub record: Option<Record>,
-    /// What it costs, where it is a message.
+    /// Estimated tokens of a message, otherwise 0.
     pub cost: u64,
-    /// Whether it is no record, or a message that nobody takes as it is.
+    /// `true` if the line is no record, or is a message that no provider accepts.
     pub is_broken: bool,
 }
 
-/// When and how much is read ahead.
+/// The limits for reading ahead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// The bytes that are read line by line first, and the fewest that are read ahead: for less it is not worth it to
-    /// begin a thread, and of a conversation that was compacted little is needed.
+    /// The bytes that are read line by line first, and the least that is read ahead. Starting threads for less is not
+    /// worth it, and a compacted conversation needs little.
     pub alone: u64,
-    /// The bytes for each thread at a time.
+    /// Bytes per thread at a time.
     pub part: usize,
-    /// The threads, this one among them.
+    /// Number of threads, including the current one.
     pub threads: usize,
 }
 
 impl Pace {
-    /// As this machine has processors, and not all of many: others have turns too.
+    /// Returns the limits for this machine. At most four processors are used, because other turns need some too.
     pub(super) fn of_machine() -> Self {
         static THREADS: LazyLock<usize> =
             LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(4));
@@ -46,29 +46,29 @@ impl Pace {
     }
 }
 
-/// The lines of a file, newest first, without those that say that a turn began or ended.
+/// The lines of a file, newest first, without those that begin or end a turn.
 pub(super) struct Newest<'a, C> {
     tail: Tail<'a>,
     cost: C,
     pace: Pace,
-    /// How much was read line by line.
+    /// Number of bytes that were read line by line.
     alone: u64,
-    /// What was read ahead, oldest first.
+    /// Lines that were read ahead, oldest first.
     ahead: Vec<Line>,
 }
 
 impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
-    /// These lines; `cost` is what a message costs.
+    /// Creates the reader. `cost` estimates a message's tokens.
     pub(super) const fn new(tail: Tail<'a>, cost: C, pace: Pace) -> Self {
         Self { tail, cost, pace, alone: 0, ahead: Vec::new() }
     }
 
-    /// The line before the one that was given last. `wanted` is about how many bytes will be asked for at most, this
-    /// line among them.
+    /// Returns the line before the last one returned. `wanted` is about how many bytes will be needed at most,
+    /// including this line.
     ///
     /// # Errors
     ///
-    /// If the file can't be read.
+    /// Returns an error if the file can't be read.
     pub(super) fn next(&mut self, wanted: u64) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.ahead.pop() {
@@ -90,7 +90,7 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
         }
     }
 
-    /// Reads a part with each thread; `false` where nothing is left.
+    /// Reads ahead with all threads. Returns `false` if nothing is left.
     fn read_ahead(&mut self, wanted: u64) -> io::Result<bool> {
         let Pace { part, threads, .. } = self.pace;
         let most = (part * threads).min(usize::try_from(wanted).unwrap_or(usize::MAX));
@@ -102,7 +102,7 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
             let others: Vec<_> = parts
                 .map(|(start, lines)| {
                     let read = move || read_all(start, lines, cost);
-                    // Where no thread is to be had this one does it.
+                    // If no thread can be started, the current one reads this part too.
                     Builder::new().name("transcript".to_owned()).spawn_scoped(scope, read).map_err(|_| read())
                 })
                 .collect();
@@ -118,7 +118,7 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
     }
 }
 
-/// Lines in about equal parts, each with where it begins in the file.
+/// Splits lines into about equal parts, each with its byte offset in the file.
 fn parts(mut start: u64, mut lines: &[u8], count: usize) -> Vec<(u64, &[u8])> {
     let size = lines.len().div_ceil(count.max(1)).max(1);
     let mut parts = Vec::with_capacity(count);
@@ -149,7 +149,7 @@ fn read(line: &[u8], end: u64, cost: impl Fn(&MessageRecord) -> u64) -> Option<L
     if line.trim_ascii().is_empty() {
         return None;
     }
-    // Half of all lines, and they say nothing here.
+    // These are half of all lines, and no reader here needs them.
     if line.starts_with(br#"{"type":"turn","#) {
         return None;
     }

@@ -1,5 +1,6 @@
-//! A session as one JSON document, to be kept or brought to another home. Exporting copies records byte for byte;
-//! importing takes the document for hostile: bounded, every record checked, and marked as brought from elsewhere.
+//! Exports a session as one JSON document and imports it, into the same or another home. An export copies records byte
+//! for byte. An import treats the document as hostile: its size is limited, every record is checked, and all are marked
+//! as imported.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +15,7 @@ use crate::error::{Explain, Kind};
 use crate::id::SessionKey;
 use crate::provider::MOST_BLOCKS;
 
-/// What the document calls itself.
+/// The name of the format in the document.
 pub const FORMAT: &str = "flock.session";
 
 /// The largest document that is read, in bytes.
@@ -24,35 +25,33 @@ pub const MOST_BYTES: u64 = 256 * 1024 * 1024;
 const MOST_RECORDS: usize = 1_000_000;
 const RECORD_BYTES: usize = 32 * 1024 * 1024;
 
-/// The longest id of a record.
+/// The most bytes of a record's id.
 const ID_BYTES: usize = 128;
 
-/// The most compactions of one conversation that a document may claim.
+/// The highest number of a compaction that a document may have.
 const MOST_COMPACTIONS: u32 = 1_000_000;
 
-/// Why a document is no session.
+/// An error while importing a document.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// It is not JSON of this form.
+    /// The document is not JSON of this form.
     #[error("this is no exported session")]
     Form(#[source] serde_json::Error),
-    /// It is another format, or a newer one.
+    /// The document has another format or version.
     #[error("this is {format} version {version}; flock reads {FORMAT} version {VERSION}")]
     Format {
-        /// Its format.
         format: String,
-        /// Its version.
+        /// The document's version, which this flock does not read.
         version: u32,
     },
-    /// It is too large.
     #[error("the document is too large: at most {MOST_BYTES} bytes and {MOST_RECORDS} records are read")]
     TooLarge,
-    /// A record is not as it must be.
+    /// A record is not valid.
     #[error("record {at} {problem}")]
     Record {
-        /// Which, from 1.
+        /// The record's number, from 1.
         at: usize,
-        /// As in `has no id`.
+        /// The problem as a verb phrase, as in `has no id`.
         problem: String,
     },
 }
@@ -67,12 +66,14 @@ impl Explain for ImportError {
     }
 }
 
-/// Writes a transcript as a document; gives how many records it has. A line that is no record, the header, whose
-/// content is in the document's own, and the note that something was imported are left out.
+/// Writes a transcript as a document and returns its number of records.
+///
+/// Left out are lines that are no records, the header, which becomes the document's own head, and the note that records
+/// were imported.
 ///
 /// # Errors
 ///
-/// If the file can't be read, or the document can't be written.
+/// Returns an error if the file can't be read or the document can't be written.
 pub fn export(transcript: &File, key: &SessionKey, created: i64, to: &mut dyn Write) -> io::Result<usize> {
     let head = serde_json::json!({
         "format": FORMAT, "version": VERSION, "key": key, "agent": key.agent(), "created": created,
@@ -95,23 +96,22 @@ pub fn export(transcript: &File, key: &SessionKey, created: i64, to: &mut dyn Wr
     Ok(records)
 }
 
-/// A document that was checked.
+/// A checked document.
 #[derive(Debug)]
 pub struct Imported {
-    /// The session that it was exported from, as it says.
+    /// The session that the document says it was exported from.
     pub key: SessionKey,
-    /// How many records it has.
     pub records: usize,
-    /// The lines of a transcript without its header.
+    /// The lines of the transcript without its header.
     lines: Vec<u8>,
 }
 
 impl Imported {
-    /// Writes the transcript of a session with this key: its header, the records, and that they were imported.
+    /// Writes the transcript of a session with this key: its header, the records, and the note that they were imported.
     ///
     /// # Errors
     ///
-    /// If it can't be written.
+    /// Returns an error if `to` can't be written.
     pub fn write(&self, key: &SessionKey, now: i64, to: &mut dyn Write) -> io::Result<()> {
         let header = Header { version: VERSION, agent: key.agent().clone(), key: key.clone(), created: now };
         let mut line = Vec::new();
@@ -133,11 +133,14 @@ struct Document<'d> {
     records: Vec<&'d RawValue>,
 }
 
-/// Reads a document.
+/// Parses and checks a document. Nothing of a document with an error is used.
 ///
 /// # Errors
 ///
-/// As [`ImportError`] says; nothing of it is taken then.
+/// - [`ImportError::Form`] if it is not JSON of the right form.
+/// - [`ImportError::Format`] if its format or version is another one.
+/// - [`ImportError::TooLarge`] if it has too many bytes or records.
+/// - [`ImportError::Record`] if a record is not valid.
 pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
     if document.len() as u64 > MOST_BYTES {
         return Err(ImportError::TooLarge);
@@ -159,17 +162,17 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
             return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
         }
         let none = |error| fail(format!("is none: {error}"));
-        // A reader might take another one of two types than is checked here.
+        // A record with two types is refused: another reader might use the one that was not checked here.
         serde_json::from_str::<Tag<'_>>(text).map_err(none)?;
         let begin = lines.len();
         if text.contains(['\n', '\r']) {
-            // Another program has laid it out; a transcript has one line for each.
+            // Another program has reformatted the document. A transcript needs each record on one line.
             let value: serde_json::Value = serde_json::from_str(text).map_err(none)?;
             lines.extend_from_slice(value.to_string().as_bytes());
         } else {
             lines.extend_from_slice(text.as_bytes());
         }
-        // What is written is what is checked.
+        // The line is parsed again, so that exactly the bytes that will be written are checked.
         let parsed = Record::parse_exactly(&lines[begin..]).map_err(none)?;
         check(&parsed).map_err(|problem| fail(problem.to_owned()))?;
         for id in
@@ -184,7 +187,7 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
     Ok(Imported { key, records: records.len(), lines })
 }
 
-/// The ids that a record claims; what can't be in a document has none.
+/// Returns the ids that a record claims, or an error for a record that must not be in a document.
 fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
     match record {
         Record::Message(message) => Ok(vec![&message.id]),
@@ -197,7 +200,7 @@ fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
     }
 }
 
-/// Says what a record has that none of flock's has.
+/// Returns a fault that no record of flock's own can have.
 fn check(record: &Record) -> Result<(), &'static str> {
     let messages: Vec<&MessageRecord> = match record {
         Record::Message(message) => vec![message],
@@ -223,14 +226,14 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= ID_BYTES && !id.chars().any(char::is_control)
 }
 
-/// What a record says that it is: once, or it can't be read.
+/// A record's type. Parsing fails if the record has it twice.
 #[derive(Deserialize)]
 struct Tag<'t> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'t, str>,
 }
 
-/// What a record says that it is, for people.
+/// Returns a record's type for an error message.
 fn kind_of(record: &str) -> String {
     let tag = serde_json::from_str::<Tag<'_>>(record);
     let kind = tag.map_or_else(|_| String::new(), |tag| crate::clean::label(&tag.kind, 80));
@@ -262,7 +265,7 @@ mod tests {
         record
     }
 
-    /// Whether a kind of record is exported. Each that is has to be in [`every_kind`].
+    /// Returns `true` if a kind of record is exported. Each such kind has to be in [`every_kind`].
     fn is_exported(record: &Record) -> bool {
         match record {
             Record::Message(_)
@@ -366,7 +369,7 @@ mod tests {
         assert_eq!(kinds.len(), 6, "a turn's two ends, and each other kind once");
         let mut with_header = vec![header];
         with_header.extend(every_kind());
-        // Turn ids differ from call to call, so the lines are taken from one of them.
+        // Turn ids differ from call to call, so all lines come from one call.
         let mut bytes = Vec::new();
         with_header[0].write_to(&mut bytes);
         bytes.extend_from_slice(&lines);
@@ -384,7 +387,7 @@ mod tests {
         assert_eq!(import(&exported(&again)).unwrap().lines, lines);
         let shown = recent(&again, 1_000, |_| 1).unwrap();
         assert!(shown.messages.is_empty(), "the conversation was reset");
-        // As another program lays it out.
+        // The document as another program would format it.
         let pretty = serde_json::to_vec_pretty(&value).unwrap();
         assert!(import(&pretty).unwrap().lines == lines);
     }
@@ -427,7 +430,7 @@ mod tests {
                 format!("{},{{\"type\":\"vision\"}}", said("a")),
                 "record 2 is of the kind \"vision\", which this flock does not know",
             ),
-            // Two types, of which the line that is written would have the second.
+            // Two types: the line that is written would have the second.
             (
                 said("a").replacen("\"message\",", "\"message\",\n", 1).replacen("}}", "},\"type\":\"session\"}", 1),
                 "record 1 is none: duplicate field",

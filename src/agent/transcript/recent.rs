@@ -1,5 +1,5 @@
-//! The newest part of a transcript, from which a model's context is made: back to the last compaction, or to the
-//! beginning of the conversation. Read from the end, so that it costs what is needed and not what the file is.
+//! Reads the newest part of a transcript, back to the last compaction or the beginning of the conversation, to build a
+//! model's context. Reads from the end, so the cost depends on what is needed and not on the file's size.
 
 use std::fs::File;
 use std::io;
@@ -9,45 +9,45 @@ use super::newest::{Newest, Pace};
 use super::tail::Tail;
 use crate::provider::Role;
 
-/// What a conversation is made of.
+/// The parts of a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recent {
-    /// The last compaction, if there was one since the conversation began.
+    /// The last compaction of the conversation, if there was one.
     pub compaction: Option<Box<CompactionRecord>>,
-    /// What is shown after it, or all that was said: oldest first. Each says whether it was brought from elsewhere.
+    /// The messages after the compaction, or all messages, oldest first. Each has its `imported` flag set.
     pub messages: Vec<MessageRecord>,
-    /// Whether the compaction was.
+    /// `true` if the compaction was imported.
     pub is_import: bool,
-    /// Whether something lies between the compaction, or the beginning, and the messages that would have cost
-    /// more than was to be read.
+    /// `true` if older messages exist that were not read, because they would have exceeded the budget.
     pub has_more: bool,
-    /// The message that the conversation began with, where that is not among the others.
+    /// The conversation's first message, if it is not among `messages`.
     pub first: Option<MessageRecord>,
-    /// Lines that are no records, or messages that nobody takes as they are, among those that were read.
+    /// Number of lines read that are no records, or messages that no provider accepts.
     pub broken: usize,
 }
 
-/// The most bytes of lines that are kept of one transcript, whatever they are estimated to cost: pictures are
-/// cheap for a model and large for a host.
+/// The most bytes of lines that are kept of one transcript, whatever their estimated tokens: pictures are cheap for a
+/// model and large for the host.
 const MOST_BYTES: u64 = 32 * 1024 * 1024;
 
-/// About as many bytes of a transcript as a token stands for.
+/// Approximate bytes of a transcript per token.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// Reads back to the last compaction and what it kept, or to the beginning, until the messages cost `budget`.
+/// Reads back to the last compaction and the messages it kept, or to the beginning, until the messages cost `budget`
+/// tokens.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64 + Sync) -> io::Result<Recent> {
     recent_at(Tail::new(file)?, budget, cost, Pace::of_machine())
 }
 
-/// The same of a file as it was when it ended at `place`, which is the end of a line.
+/// Does the same for the part of the file before `place`, which must be the end of a line.
 ///
 /// # Errors
 ///
-/// If the file can't be read.
+/// Returns an error if the file can't be read.
 pub fn recent_before(
     file: &File,
     place: u64,
@@ -111,9 +111,10 @@ fn recent_at(
     Ok(recent)
 }
 
-/// A line's message, if it is a user's.
+/// Returns the message of a line, if it is a user's.
 fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
-    // As flock writes it. What a message holds can't pass for it: quotes in a text are escaped.
+    // The search matches flock's own way of writing. A message's content can't imitate it, because its quotes are
+    // escaped.
     memchr::memmem::find(line, br#""role":"user""#)?;
     match Record::parse(line) {
         Ok(Record::Message(mut message)) if message.message.role == Role::User => {
@@ -124,7 +125,8 @@ fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
     }
 }
 
-/// Looks further back for what stands for the rest: the last compaction, or the conversation's first message.
+/// Searches further back for the text that stands for the rest: the last compaction, or the conversation's first
+/// message.
 fn look_back(tail: &mut Tail<'_>, recent: &mut Recent, mut imported: bool) -> io::Result<()> {
     while let Some(line) = tail.next_line()? {
         if line.starts_with(br#"{"type":"message","#) {
@@ -260,8 +262,8 @@ mod tests {
         assert_eq!((recent.broken, recent.messages.len()), (2, 2));
     }
 
-    /// Any line of a transcript: what was said, with and without marks, of which some is as flock does not write it, what
-    /// ends a reading, and what is no record.
+    /// Generates any line of a transcript: messages with and without flags, lines in a form that flock does not write,
+    /// records that end a reading, and lines that are no records.
     fn any_line() -> impl Strategy<Value = Vec<u8>> {
         let line = |record: &Record| {
             let mut line = Vec::new();

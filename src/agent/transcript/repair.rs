@@ -1,7 +1,10 @@
-//! Mends a damaged transcript: every line that is a record stays, byte for byte, whether this version can read it or not;
-//! what is none is cut out. A turn that no provider takes, and that no pass could make anything of, gets a text in its
-//! place. What was delivered stays. Only who holds the session's claim may mend: the file is replaced, and what another
-//! one still writes to the old file would be lost.
+//! Repairs a damaged transcript.
+//!
+//! Every line that is a record stays, byte for byte, even if this version can't read it. Other lines are cut out. A
+//! message that no provider accepts and that no hygiene rule can fix gets a text. Delivered messages stay.
+//!
+//! Only the holder of the session's claim may repair: the file is replaced, so anything that another process still
+//! writes to the old file would be lost.
 
 use std::io::{self, BufRead as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,30 +15,30 @@ use super::model::{MessageRecord, Record};
 use crate::home::regular;
 use crate::provider::{Block, Role, StopReason};
 
-/// Stands for an answer that failed before there was any of it.
+/// The text for an answer that failed before any of it arrived.
 pub const FAILED: &str = "[the answer failed before there was any of it]";
 
-/// Stands for a message of nothing but blanks.
+/// The text for a message that contains only whitespace.
 pub const CONTINUE: &str = "(continue)";
 
-/// How the name of a file begins that is being made from a damaged one.
+/// Prefix of the name of a repaired file that is not complete yet.
 pub(super) const UNFINISHED: &str = ".mend-";
 
-/// What stands between the name of a mended transcript and the rest of that of the old file.
+/// The part of a backup's name between the transcript's name and the rest.
 pub(super) const BACKUP: &str = ".bak-";
 
-/// What mending did.
+/// The outcome of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
-    /// Lines that were no records.
+    /// Number of lines that were cut out.
     pub cut: usize,
-    /// Turns that got a text.
+    /// Number of messages that got a text.
     pub filled: usize,
-    /// The old file, where it could not be removed after it was replaced.
+    /// The damaged file, if it could not be removed after it was replaced.
     pub backup: Option<PathBuf>,
 }
 
-/// Whether a message can't be sent to anybody as it is.
+/// Returns `true` if no provider accepts the message as it is.
 #[must_use]
 pub fn is_unsendable(record: &MessageRecord) -> bool {
     let content = &record.message.content;
@@ -50,14 +53,15 @@ fn is_blank(block: &Block) -> bool {
     matches!(block, Block::Text { text, .. } if text.trim().is_empty())
 }
 
-/// Rewrites the file without its broken lines and with a text in its empty turns, in one step. While that is done
-/// the old file has a second name, `<name>.bak-<pid>-<time>`; it stays only if this fails. A file with nothing to mend is
-/// not touched; blank lines are nothing to mend. Of a file that does not begin with a header nobody knows what it is: all
-/// of it stays, and only a last line that was torn gets its end.
+/// Rewrites the file without its broken lines and with a text in its empty messages, in one atomic step.
+///
+/// Meanwhile the damaged file has a second name, `<name>.bak-<pid>-<time>`, which remains only if removing it fails. A
+/// file without damage is not touched; blank lines are no damage. If a file does not begin with a header, nobody knows
+/// what it is: all of it stays, and only a torn last line gets a line feed.
 ///
 /// # Errors
 ///
-/// If a file can't be read or written; the transcript is then as it was.
+/// Returns an error if a file can't be read or written. The transcript is then unchanged.
 pub fn repair(path: &Path) -> io::Result<Mended> {
     let old = regular::open(path)?;
     let mut lines = io::BufReader::with_capacity(256 * 1024, old);
@@ -67,7 +71,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     }
     lines.rewind()?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Mode 0600, as all temporary files of this kind.
+    // The temporary file has mode 0600, which is the default of its library.
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, new.as_file_mut());
     let mut mended = Mended::default();
@@ -87,7 +91,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
             }
             Ok(_) => {
                 writer.write_all(&line)?;
-                // The last line may be whole but for its end.
+                // A torn last line may be complete except for its line feed.
                 if is_torn {
                     writer.write_all(b"\n")?;
                 }
@@ -101,6 +105,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     if mended == Mended::default() && !is_torn {
         return Ok(mended);
     }
+    // Synced before the rename, and the folder after it: a power cut leaves either the old file or the whole new one.
     new.as_file().sync_all()?;
     let backup = backup_of(path);
     fs_err::hard_link(path, &backup)?;
@@ -114,7 +119,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     Ok(mended)
 }
 
-/// Whether the first line that is not blank is a transcript's header.
+/// Returns `true` if the first line that is not blank is a transcript's header.
 fn has_header(lines: &mut impl io::BufRead) -> io::Result<bool> {
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
@@ -127,7 +132,7 @@ fn has_header(lines: &mut impl io::BufRead) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Gives a torn last line its end: what is written next is a line of its own.
+/// Appends a line feed to a torn last line, so that the next record gets a line of its own.
 fn end_line(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
     let mut file = std::fs::File::options().read(true).append(true).open(path)?;
@@ -138,7 +143,7 @@ fn end_line(path: &Path) -> io::Result<()> {
     if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
-/// The line with a text where there was none. All else in it stays, what this version does not know too.
+/// Returns the line with a text in place of the missing one. All other fields stay, including unknown ones.
 fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
     let mut value: Value = serde_json::from_slice(line)?;
     let is_blank = |block: &Value| {
@@ -146,7 +151,7 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
     };
     let mut content = match value["message"]["content"].take() {
         Value::Array(content) => content,
-        // What is no list, and was found to hold nothing.
+        // A content that is not a list was already found to be empty.
         _ => Vec::new(),
     };
     content.retain(|block| !is_blank(block));
@@ -156,7 +161,7 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
     }
     value["message"]["content"] = content.into();
     if record.message.role == Role::Assistant {
-        // No model said it, and none is shown it: by this it is known, not by its text.
+        // No model said it and no model is shown it. This flag marks it, not its text.
         value["filled"] = true.into();
     }
     Ok(serde_json::to_vec(&value)?)
@@ -175,7 +180,7 @@ mod tests {
 
     const HEADER: &str = "{\"type\":\"session\",\"version\":1,\"key\":\"agent:coder:flock:main:ann\",\"agent\":\"coder\",\"created\":1}\n";
 
-    /// Mends a file that has its header, and gives what is behind it.
+    /// Repairs a file with a header and returns the text after that header.
     fn mend(text: &str) -> (Mended, String) {
         let (mended, after) = mend_file(&format!("{HEADER}{text}"));
         (mended, after.strip_prefix(HEADER).unwrap().to_owned())

@@ -1,4 +1,4 @@
-//! The file of one session, open for one turn.
+//! The transcript file of one session, opened for one turn.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,25 +11,24 @@ use crate::agent::TurnError;
 use crate::home::regular;
 use crate::store::sync::Handle;
 
-/// Bytes of a file that is looked at whole for whether anything is in it: less than a header and one message.
+/// Size up to which a file is read to find out if it is blank: less than a header and one message.
 const MOST_BLANK: u64 = 128;
 
-/// A transcript that can be appended to. One turn holds it at a time.
+/// A transcript that can be appended to. Only one turn at a time has it.
 pub struct Transcript {
     path: PathBuf,
     file: File,
     length: u64,
     syncer: Handle,
-    /// Old files that could not be removed after they were mended.
+    /// Backups of repaired files that could not be removed.
     backups: Vec<PathBuf>,
 }
 
-/// Opens a transcript to look at it: nothing is made, mended or written, because a turn may be writing to it. `None`
-/// where nothing has been said yet.
+/// Opens a transcript for reading only, because a turn may be writing to it. Returns `None` if it does not exist yet.
 ///
 /// # Errors
 ///
-/// [`TurnError::Transcript`].
+/// Returns [`TurnError::Transcript`] if the file can't be opened or is not a regular file.
 pub fn look(path: &Path) -> Result<Option<File>, TurnError> {
     match regular::open(path) {
         Ok(file) => Ok(Some(file)),
@@ -39,19 +38,19 @@ pub fn look(path: &Path) -> Result<Option<File>, TurnError> {
 }
 
 impl Transcript {
-    /// Opens a transcript, makes it with this header if it is not there, and mends an end that was torn. Only for who
-    /// holds the session's claim: see [`look`] for everybody else.
+    /// Opens a transcript for writing. Creates it with this header if it is missing, and repairs a torn end. Only for
+    /// the holder of the session's claim; everybody else uses [`look`].
     ///
     /// # Errors
     ///
-    /// [`TurnError::Transcript`].
+    /// Returns [`TurnError::Transcript`] if the file can't be opened, read, created or repaired.
     pub fn open(path: &Path, header: &Header, syncer: &Handle) -> Result<Self, TurnError> {
         let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
         let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
         if transcript.is_blank().map_err(fail("read"))? {
             transcript.append(&[Record::Session(header.clone())])?;
             if let Some(folder) = path.parent() {
-                // The new name in the folder must survive a power cut too.
+                // The folder is synced too, because the file's name in it must survive a power cut.
                 syncer.written(folder);
             }
         } else if !transcript.is_whole().map_err(fail("read"))? {
@@ -77,7 +76,7 @@ impl Transcript {
         Ok(Self { path: path.to_owned(), file, length, syncer, backups: Vec::new() })
     }
 
-    /// Whether nothing is in it but white space.
+    /// Returns `true` if the file contains only whitespace.
     fn is_blank(&self) -> io::Result<bool> {
         if self.length > MOST_BLANK {
             return Ok(false);
@@ -93,11 +92,11 @@ impl Transcript {
         Ok(last == *b"\n")
     }
 
-    /// Commits records, all of them with one `write(2)`. If that fails, nothing of them stays.
+    /// Commits records with a single `write(2)`. If that fails, none of them stays.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Transcript`].
+    /// Returns [`TurnError::Transcript`] if the file can't be written.
     pub fn append(&mut self, records: &[Record]) -> Result<(), TurnError> {
         let mut lines = Vec::with_capacity(1024);
         for record in records {
@@ -110,37 +109,35 @@ impl Transcript {
                 Ok(())
             }
             Err(source) => {
-                // A full disk may have taken a part of it. If cutting that off fails too, the next turn's
-                // repair does it.
+                // A full disk may have taken a part of the lines. If cutting that off fails too, the next turn's repair
+                // does it.
                 drop(self.file.set_len(self.length));
                 Err(TurnError::Transcript { what: "append to", path: self.path.clone(), source })
             }
         }
     }
 
-    /// The file, for reading.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Its length in bytes.
+    /// Returns the file's length in bytes.
     #[must_use]
     pub const fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Repairs the file and goes on with it.
+    /// Repairs the file and continues with the repaired one.
     ///
     /// # Errors
     ///
-    /// [`TurnError::Transcript`].
+    /// Returns [`TurnError::Transcript`] if the file can't be repaired or opened again.
     pub fn repair(&mut self) -> Result<(), TurnError> {
         let mend = || -> io::Result<(Option<PathBuf>, Self)> {
             let mended = repair::repair(&self.path)?;
@@ -157,7 +154,7 @@ impl Transcript {
         Ok(())
     }
 
-    /// The old files of what was mended that could not be removed, for whoever is to be told.
+    /// Removes and returns the backups that could not be deleted, so that a person can be told.
     pub fn take_backups(&mut self) -> Vec<PathBuf> {
         std::mem::take(&mut self.backups)
     }

@@ -1,4 +1,4 @@
-//! What a transcript says of its session, for a database that has lost it.
+//! Reads the facts about a session from its transcript, for a database that has lost them.
 
 use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,16 @@ use crate::error::is_of_disk;
 use crate::home::{Home, regular};
 use crate::store::LostSession;
 
-/// The most bytes of a line that is looked at; a longer one says nothing here.
+/// The most bytes of a line that is parsed. Longer lines are ignored.
 const LONGEST: u64 = 64 << 20;
 
-/// What is wrong with a transcript.
+/// A fault of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
-    /// Which file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// A description of the fault, for people.
     pub what: String,
-    /// Whether the disk failed to read it, which says nothing of what it holds.
+    /// `true` if the disk failed to read the file, which says nothing about its content.
     pub is_of_disk: bool,
 }
 
@@ -34,11 +33,11 @@ impl Flaw {
     }
 }
 
-/// Looks through a transcript: its session, and how many of its lines are no records.
+/// Reads a transcript and returns its session and the number of lines that are no records.
 ///
 /// # Errors
 ///
-/// If it can't be read, or is no regular file.
+/// Returns an error if the file can't be read or is not a regular file.
 pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
     let file = regular::open(path)?;
     let updated = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -72,7 +71,7 @@ pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
     }
 }
 
-/// All transcripts of a home.
+/// Returns the paths of all transcripts in a home.
 #[must_use]
 pub fn all(home: &Home) -> Vec<PathBuf> {
     let listed = |folder: &Path| -> Vec<PathBuf> {
@@ -87,7 +86,7 @@ pub fn all(home: &Home) -> Vec<PathBuf> {
     found
 }
 
-/// Looks at the ends of a transcript only: that it is a file, begins with its session and ends with a whole line.
+/// Checks only the ends of a transcript: it must be a regular file, begin with its header and end with a complete line.
 #[must_use]
 pub fn glance(path: &Path) -> Option<Flaw> {
     use std::os::unix::fs::FileExt as _;
@@ -112,7 +111,7 @@ pub fn glance(path: &Path) -> Option<Flaw> {
     }
 }
 
-/// Looks through all of a transcript.
+/// Checks all lines of a transcript.
 #[must_use]
 pub fn read_whole(path: &Path) -> Option<Flaw> {
     let flaw = |what: &str| Some(Flaw::new(path, what));

@@ -1,62 +1,61 @@
-//! Reads a transcript from its end, so that the cost is that of what is needed and not of the file.
+//! Reads a transcript from its end, so that the cost depends on what is needed and not on the file's size.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// The first block read from the end; those before it are larger and larger.
+/// Size of the first block, read from the end. Earlier blocks are larger and larger.
 const FIRST_BLOCK: usize = 16 * 1024;
 const LARGEST_BLOCK: usize = 1024 * 1024;
 
-/// The lines of a file, last one first. A last line without an end is a line too.
+/// The lines of a file, last line first. A last line without a line feed counts too.
 pub struct Tail<'a> {
     file: &'a File,
-    /// Where `buffer` begins in the file.
+    /// Byte offset in the file at which `buffer` begins.
     start: u64,
-    /// What was read and not given out yet is `buffer[..end]`. It is kept from block to block: a new one each time would
-    /// be cleared, and its memory handed out, once more.
+    /// `buffer[..end]` was read and not returned yet. The allocation is reused for each block, because a new one would
+    /// have to be allocated and zeroed each time.
     buffer: Vec<u8>,
     end: usize,
     block: usize,
 }
 
 impl<'a> Tail<'a> {
-    /// The lines of the file as long as it is now.
+    /// Creates a reader for the file at its current length.
     ///
     /// # Errors
     ///
-    /// If its length can't be told.
+    /// Returns an error if the file's length can't be read.
     pub fn new(file: &'a File) -> io::Result<Self> {
         let start = file.metadata()?.len();
         Ok(Self::before(file, start))
     }
 
-    /// The lines of the file up to a place in it, which is the end of a line.
+    /// Creates a reader for the part of the file before `place`, which must be the end of a line.
     pub const fn before(file: &'a File, place: u64) -> Self {
         Self { file, start: place, buffer: Vec::new(), end: 0, block: FIRST_BLOCK }
     }
 
-    /// The file.
     pub const fn file(&self) -> &'a File {
         self.file
     }
 
-    /// Where in the file the line ends that is given next: all behind it was given.
+    /// Returns the byte offset at which the next line ends. Everything after it was returned.
     pub const fn place(&self) -> u64 {
         self.start + self.end as u64
     }
 
-    /// Many lines at once, as they are in the file: about `most` bytes, or one longer line, and where in the file they
-    /// begin. No bytes where no line is left.
+    /// Returns many lines at once, oldest first as in the file, with the byte offset at which they begin: about `most`
+    /// bytes, or one longer line. Empty if no line is left.
     ///
     /// # Errors
     ///
-    /// If the file can't be read.
+    /// Returns an error if the file can't be read.
     pub fn lines(&mut self, most: usize) -> io::Result<(u64, &[u8])> {
         if self.end < most {
             self.load(most - self.end)?;
         }
-        // The end of the last line begins nothing, and what was looked at once has none.
+        // The last line's own line feed begins no further line, and bytes that were searched once contain none.
         let mut seen = 1;
         let begin = loop {
             if self.start == 0 {
@@ -69,18 +68,18 @@ impl<'a> Tail<'a> {
             self.fill()?;
         };
         let lines = begin..self.end;
-        // What is there of a line without its beginning stays for the next time.
+        // The rest of a line whose beginning was not read stays for the next call.
         self.end = begin;
         Ok((self.start + begin as u64, &self.buffer[lines]))
     }
 
-    /// The line before the one that was given last, without its end.
+    /// Returns the line before the last one returned, without its line feed.
     ///
     /// # Errors
     ///
-    /// If the file can't be read.
+    /// Returns an error if the file can't be read.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
-        // The end of the line itself, where it has one, is not part of it.
+        // The line's own line feed, if it has one, is not part of it.
         if self.end == 0 && !self.fill()? {
             return Ok(None);
         }
@@ -104,10 +103,10 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// Puts the block before `buffer` in front of what is left of it; `false` at the file's beginning.
+    /// Reads the block before `buffer` and puts it in front of the rest. Returns `false` at the file's beginning.
     fn fill(&mut self) -> io::Result<bool> {
         let is_more = self.load(self.block)?;
-        // A line longer than a block must not be copied once for each block.
+        // The block grows with the line, so that a line longer than a block is not copied once per block.
         self.block = (self.block * 2).min(LARGEST_BLOCK.max(self.end));
         Ok(is_more)
     }

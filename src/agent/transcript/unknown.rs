@@ -1,11 +1,11 @@
-//! The result of a call whose turn ended before it had one.
+//! The result of a call whose turn ended before the call did.
 
 use crate::provider::Block;
 
-/// What such a call is told to have given: it may have been carried out or not.
+/// The text of such a result. The call may have been carried out or not.
 pub const INTERRUPTED: &str = "interrupted, outcome unknown";
 
-/// The result of a call of which nobody knows what it did.
+/// Returns the result for a call with an unknown outcome.
 #[must_use]
 pub fn unknown_result(id: &str, name: &str) -> Block {
     Block::ToolResult {

@@ -1,4 +1,4 @@
-//! How what is not text arrives in a message.
+//! The section about pictures and other media in messages.
 
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 

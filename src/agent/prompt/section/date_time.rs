@@ -1,5 +1,5 @@
-//! The day, with the zone it is told in. The hour would make every prompt a new one: it stands beside each
-//! message.
+//! The section with the day and its time zone. It leaves out the time of day, which would make every prompt a new one;
+//! each message has its own time beside it.
 
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 
@@ -18,7 +18,7 @@ impl PromptSection for DateTime {
     }
 }
 
-/// The day a session began, as in `2026-03-22, Sunday (Asia/Seoul, +09:00)`.
+/// Returns the day on which the session began, as in `2026-03-22, Sunday (Asia/Seoul, +09:00)`.
 pub(in crate::agent::prompt) fn date(context: &PromptContext<'_>) -> String {
     let zone = context.zone.iana_name().unwrap_or("local time");
     match jiff::Timestamp::from_millisecond(context.began) {

@@ -1,4 +1,4 @@
-//! Results are what really happened.
+//! The section that tells the agent to treat tool results as what really happened.
 
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 

@@ -1,4 +1,4 @@
-//! Who the agent is: its role, then the files that say more.
+//! The section about the agent: its role, then the files about it.
 
 use super::for_tools;
 use crate::agent::prompt::quote::{By, label, marked};
@@ -28,7 +28,7 @@ impl PromptSection for Identity {
     }
 }
 
-/// Who the agent is, and what its role says, for an agent with these tools.
+/// Returns the introduction of an agent with these tools: its name and the text of its role.
 pub(super) fn introduction(agent: &Agent, tools: &[ToolSpec]) -> String {
     let archetype = agent.archetype.as_deref().map(|name| format!(" ({})", label(name)));
     format!(
@@ -40,7 +40,7 @@ pub(super) fn introduction(agent: &Agent, tools: &[ToolSpec]) -> String {
     )
 }
 
-/// What a role's text says.
+/// Returns the text of a role.
 const fn role(role: Role) -> &'static str {
     match role {
         Role::Worker => include_str!("../text/worker.md"),

@@ -1,7 +1,7 @@
-//! The sections, one file each. Their fixed texts are the `.md` files in `text/`.
+//! The sections of a prompt, one file each. Their fixed texts are the `.md` files in `text/`.
 //!
-//! The first nine have the same order and headings in every prompt: people and programs read a prompt by
-//! them. What a team adds comes after.
+//! The first nine have the same order and headings in every prompt, because people and programs find their way by them.
+//! The sections for a team come after those.
 
 mod channel_media;
 mod date_time;
@@ -20,7 +20,7 @@ use crate::provider::ToolSpec;
 
 pub(super) use date_time::date;
 
-/// The nine that every prompt has.
+/// Returns the nine sections that every prompt has.
 pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
     vec![
         Box::new(identity::Identity),
@@ -35,8 +35,8 @@ pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
     ]
 }
 
-/// Those of the nine that a program has nothing of in a prompt of its own: who the agent is, what it must not do and how
-/// things are done here. Tools, the folder, the day and the model it tells its model itself.
+/// Returns those of the nine sections that another program's own prompt lacks: identity, safety and local practice. The
+/// program itself tells its model about tools, folder, day and model.
 pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
     vec![
         Box::new(identity::Identity),
@@ -47,24 +47,25 @@ pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
     ]
 }
 
-/// What a member of a team knows besides.
+/// Returns the additional sections for a member of a team.
 pub(super) fn of_a_team() -> Vec<Box<dyn PromptSection>> {
     vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::Shared)]
 }
 
-/// What an agent with these tools is told of its role and its team where another program writes the rest of its prompt.
+/// Returns the introduction and the team section for an agent whose other prompt text comes from another program.
 pub(super) fn role_and_team(agent: &Agent, tools: &[ToolSpec]) -> String {
     let parts = [identity::introduction(agent, tools), team::of_team(tools)];
     parts.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join("\n\n")
 }
 
-/// A fixed text without the lines that name a tool the agent does not have: what a model knows of, it tries.
+/// Returns a fixed text without the lines that name a tool the agent lacks, because a model tries every tool it reads
+/// about.
 fn for_tools(text: &str, tools: &[ToolSpec]) -> String {
     let has = |line: &&str| named_tools(line).all(|name| offered(tools, name));
     text.trim_end().lines().filter(has).collect::<Vec<_>>().join("\n")
 }
 
-/// The tools of flock that a line names, in backticks.
+/// Returns the flock tools that a line names in backticks.
 pub(super) fn named_tools(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split('`').skip(1).step_by(2);
     words.filter(|word| word.starts_with("flock_") || *word == "triage_decision")

@@ -1,4 +1,4 @@
-//! What runs the agent.
+//! The section about the machine, the model and flock's version.
 
 use crate::agent::prompt::quote::label;
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};

@@ -1,4 +1,5 @@
-//! What is not done, by how far the agent may go, and the policy that holds whatever it thinks of it.
+//! The section about safety: forbidden actions for the agent's level of autonomy, and the policy that is enforced in
+//! any case.
 
 use crate::agent::prompt::quote::label;
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};

@@ -1,4 +1,4 @@
-//! What is written down about how things are done here.
+//! The section about skills: the written instructions for work in this home.
 
 use std::fmt::Write as _;
 
@@ -16,13 +16,13 @@ impl PromptSection for Skills {
 
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
         let list = &context.knowledge.skills;
-        // What an agent may not read is not told it either.
+        // An agent that may not read skills is not told about them.
         if list.skills.is_empty() || !offered(context.tools, READ) {
             return Ok(String::new());
         }
         let mut text = "## Skills\n\nHow these are done here is written down.".to_owned();
         if list.skills.iter().any(|skill| skill.instruction.is_none()) {
-            // Writing to a String does not fail.
+            // Writing to a `String` can't fail.
             let _ = write!(text, " Load one by its name with `{READ}` before you do what it describes.");
         }
         text.push_str("\n\n<available_skills>\n");

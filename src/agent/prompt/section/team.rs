@@ -1,11 +1,11 @@
-//! What a member of a team knows besides: how the team talks, its own notes, and what all have written down.
+//! The sections for a member of a team: the team's conventions, the agent's own notes, and the shared vaults.
 
 use super::{for_tools, offered};
 use crate::agent::prompt::quote::{By, quoted};
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 use crate::provider::ToolSpec;
 
-/// Only for agents that can speak in channels.
+/// The team's conventions, for agents that can post in channels.
 pub(super) struct Team;
 
 impl PromptSection for Team {
@@ -18,7 +18,7 @@ impl PromptSection for Team {
     }
 }
 
-/// How the team talks, for an agent with these tools; nothing for one that can't.
+/// Returns the team's conventions for an agent with these tools, or an empty text if it can't post.
 pub(super) fn of_team(tools: &[ToolSpec]) -> String {
     if offered(tools, "flock_channel_post") {
         for_tools(include_str!("../text/team.md"), tools)
@@ -27,7 +27,7 @@ pub(super) fn of_team(tools: &[ToolSpec]) -> String {
     }
 }
 
-/// What is in the agent's own `memory/`.
+/// A list of the files in the agent's own `memory/`.
 pub(super) struct Memory;
 
 impl PromptSection for Memory {
@@ -47,7 +47,7 @@ impl PromptSection for Memory {
     }
 }
 
-/// What the team has written down, for agents that can read it.
+/// The shared vaults, for agents that can read them.
 pub(super) struct Shared;
 
 impl PromptSection for Shared {

@@ -1,4 +1,4 @@
-//! The tools by name and use. What a call takes goes to the provider beside the prompt.
+//! The section about tools: their names and uses. Their parameters go to the provider beside the prompt.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ impl PromptSection for Tools {
             let names = context.tools.iter().map(|tool| tool.name.as_str());
             let names: Vec<String> = names.filter(|name| use_of_tool(name) == *belongs).map(label).collect();
             if !names.is_empty() {
-                // Writing to a String does not fail.
+                // Writing to a `String` can't fail.
                 let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
             }
         }
@@ -36,10 +36,10 @@ impl PromptSection for Tools {
     }
 }
 
-/// Each tool with what it takes, and how it is called.
+/// Writes each tool with its parameters, and the instructions to call it in text.
 fn in_full(text: &mut String, tools: &[ToolSpec]) {
     for tool in tools {
-        // Names and descriptions are flock's or the owner's, and stay on their line all the same.
+        // Names and descriptions come from flock or the owner, but are kept on one line all the same.
         let (name, description) = (label(&tool.name), clean::inline(&tool.description));
         let parameters = tool.parameters.text();
         let parameters = clean::inline(parameters);
@@ -49,7 +49,7 @@ fn in_full(text: &mut String, tools: &[ToolSpec]) {
     text.push_str(include_str!("../text/calls.md").trim_end());
 }
 
-/// What tools are for.
+/// The use of a tool, by which the section groups them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Commands,

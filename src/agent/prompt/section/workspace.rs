@@ -1,4 +1,4 @@
-//! Where the agent's tools work.
+//! The section about the folder in which the agent's tools work.
 
 use crate::agent::compaction::findings::{FOLDER, MAIN};
 use crate::agent::prompt::quote::label;
