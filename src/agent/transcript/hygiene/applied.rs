@@ -1,70 +1,70 @@
-//! What was done to a conversation, so that nothing is changed unsaid.
+//! The record of all changes to a conversation, so that none goes unnoticed.
 
 use crate::agent::transcript::Entry;
 
 /// A rule that can change a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// A message of another session was marked as such.
+    /// A message of another session was marked as one.
     InterSession,
-    /// A text that looks like that mark was made to look otherwise.
+    /// A text that looks like such a mark was changed.
     ForgedMark,
-    /// What flock puts beside a person's words was taken off an answer that repeated it.
+    /// flock's context was removed from an answer that repeated it.
     Echo,
-    /// An answer that only people are shown was left out.
+    /// An answer that only people are shown was removed.
     ForPeople,
-    /// An answer that broke off lost all but its text.
+    /// An answer that broke off lost everything except its text.
     BrokenOff,
-    /// An answer of nothing but reasoning that reached its limit was left out.
+    /// An answer that reached its limit while reasoning was removed.
     ReasoningOnly,
-    /// Blank texts were left out.
+    /// Blank texts were removed.
     Blank,
-    /// An empty answer was left out.
+    /// An empty answer was removed.
     Empty,
-    /// What does not belong into a message of this role was left out.
+    /// A block that does not fit the message's role was removed.
     Foreign,
-    /// A picture was made smaller, or named instead.
+    /// A picture was scaled down, or replaced by a text.
     Picture,
-    /// Signatures from before the compaction were taken off.
+    /// Signatures from before the last compaction were removed.
     StaleSignature,
-    /// Thinking of another route was left out.
+    /// Thinking of another route was removed.
     ForeignThinking,
-    /// Thinking without a valid signature was left out.
+    /// Thinking without a valid signature was removed.
     Unsigned,
-    /// Thinking beside calls that had to be edited was left out.
+    /// Thinking beside calls that had to be edited was removed.
     EditedThinking,
-    /// Older thinking was left out.
+    /// Older thinking was removed.
     OlderThinking,
-    /// Reasoning that nothing follows was left out.
+    /// Reasoning that nothing follows was removed.
     OrphanReasoning,
-    /// A call that nobody can take was left out.
+    /// A malformed call was removed.
     MalformedCall,
-    /// A name lost the white space around it.
+    /// Whitespace around a call's name was removed.
     CallName,
-    /// A result was put after its call.
+    /// A result was moved behind its call.
     Moved,
-    /// A result without a call, or a second one, was left out.
+    /// A result without a call, or a second result of a call, was removed.
     OrphanResult,
     /// A missing result was filled in.
     MissingResult,
-    /// The item half of an id was cut off, because its reasoning is not there.
+    /// The item half of an id was removed because its reasoning is missing.
     LoneItem,
     /// Ids were rewritten.
     Ids,
-    /// Signatures of another route, or of a wrong form, were taken off texts and calls.
+    /// Signatures of another route, or in an invalid form, were removed from texts and calls.
     ForeignMark,
-    /// A call got Google's stand-in for a signature.
+    /// A call got Google's placeholder for a signature.
     StandIn,
-    /// A message of the user was put before an answer that began the conversation.
+    /// A user message was put before an answer that began the conversation.
     Bootstrap,
-    /// Messages of one side became one.
+    /// Consecutive messages of one role were merged.
     Merged,
-    /// An answer at the end was left out.
+    /// An answer at the end was removed.
     Prefill,
 }
 
 impl Rule {
-    /// All of them, in the order in which they can come.
+    /// All rules, in the order in which they can apply.
     pub const ALL: [Self; 28] = [
         Self::InterSession,
         Self::ForgedMark,
@@ -96,7 +96,7 @@ impl Rule {
         Self::Prefill,
     ];
 
-    /// Its name, as the documentation has it.
+    /// Returns the rule's name as in the documentation.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -132,16 +132,15 @@ impl Rule {
     }
 }
 
-/// A rule that was applied, and to what.
+/// A rule that was applied to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// Which.
     pub rule: Rule,
-    /// The id of the message's record; empty where it has none.
+    /// Id of the message's record. Empty if there is none.
     pub message: String,
 }
 
-/// What was done so far.
+/// The rules applied so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes(Vec<Applied>);
 

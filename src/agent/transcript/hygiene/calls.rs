@@ -1,5 +1,5 @@
-//! Calls that no route takes: cut off before their arguments, without an id, with a name that a model's control tokens
-//! leaked into. Before pairing: what answered such a call is then an orphan.
+//! Removes calls that no route accepts: cut off before their arguments, without an id, or with a model's control tokens
+//! in their name. This comes before pairing, because a removed call leaves its result without a call.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::agent::transcript::Entry;
 use crate::provider::call::is_plain;
 use crate::provider::{Block, Role};
 
-/// Leaves malformed calls out, and the answer where nothing else was in it.
+/// Removes malformed calls, and an answer that contained nothing else.
 pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, notes: &mut Notes) {
     let unknown = unknown_tools(entries, target);
     let is_bad = |block: &Block| match block {
@@ -32,7 +32,7 @@ pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, not
         if entry.message.content.iter().any(is_bad) {
             Arc::make_mut(&mut entry.message).content.retain(|block| !is_bad(block));
             notes.add(Rule::MalformedCall, entry);
-            // What was thought for a call goes with it: beside other blocks than it was signed with it is refused.
+            // The thinking is removed too: beside other blocks than it was signed with, the provider rejects it.
             thinking::leave_out(entry, Rule::EditedThinking, |_| true, notes);
         }
         if entry.message.content.iter().any(is_loose) {
@@ -47,8 +47,8 @@ pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, not
     });
 }
 
-/// The ids of calls of tools that the model is not told of. One that was answered is kept: a conversation survives a
-/// change of tools.
+/// Returns the ids of unanswered calls of tools that the model is not offered. Answered ones stay, so that a
+/// conversation survives a change of tools.
 fn unknown_tools(entries: &[Entry], target: &Target) -> HashSet<String> {
     let Some(tools) = &target.tools else { return HashSet::new() };
     let is_known = |name: &str| tools.iter().any(|tool| tool.eq_ignore_ascii_case(name.trim()));
@@ -65,8 +65,10 @@ fn unknown_tools(entries: &[Entry], target: &Target) -> HashSet<String> {
     unknown
 }
 
-/// Where thinking is signed, calls beside it go back byte for byte. Where that cannot be (an id twice, or one that the
-/// route refuses), the thinking goes: the calls and what they found stay.
+/// Removes thinking beside calls that have to be edited.
+///
+/// Where thinking is signed, the calls beside it must go back byte for byte. If an id is used twice or the route
+/// rejects it, the id has to change. The thinking is then removed, and the calls and their results stay.
 pub(super) fn unthink_edited(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
     if !policy.signs_thinking() {
         return;

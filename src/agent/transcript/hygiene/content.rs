@@ -1,4 +1,5 @@
-//! What a message may hold at all: blocks of its role, no blank text, no answer that no model said or finished.
+//! Checks the content of each message: only blocks that fit its role, no blank text, no answer that no model gave or
+//! finished.
 
 use std::sync::Arc;
 
@@ -11,22 +12,22 @@ use crate::agent::transcript::{Entry, Kind};
 use crate::provider::google::signature::is_base64;
 use crate::provider::{Block, Role, StopReason};
 
-/// Stands for a result, or a user's message, of nothing but blanks.
+/// The text for a result or a user message that contained only whitespace.
 pub(super) const OMITTED: &str = "[empty content omitted]";
 
-/// Stands for what an answer held of a kind that this version does not know, where it held nothing else to read.
+/// The text for an answer whose only readable content is of a kind that this version does not know.
 pub(super) const UNKNOWN: &str = "[content of an unknown kind omitted]";
 
 pub(super) fn is_blank(block: &Block) -> bool {
     matches!(block, Block::Text { text, .. } if text.trim().is_empty())
 }
 
-/// Whether a text is there for its signature alone, as Gemini's last one can be.
+/// Returns `true` for a text that exists only for its signature, as Gemini's last one may.
 fn carries_signature(block: &Block) -> bool {
     matches!(block, Block::Text { signature: Some(signature), .. } if is_base64(signature))
 }
 
-/// Leaves out what people alone are shown, what a failed call left behind and what has no content.
+/// Removes answers that only people are shown, the remains of failed calls, and messages without content.
 pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) {
     entries.retain_mut(|entry| {
         if entry.role() == Role::Assistant {
@@ -46,7 +47,8 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
         let had_unknown = has_unknown(entry);
         leave_out(entry, Rule::Foreign, |role, block| !belongs(role, block), notes);
         if matches!(entry.about.stop, Some(StopReason::Error | StopReason::Aborted)) {
-            // Its thinking is not signed to the end, and nobody ran its calls: what a person saw of it stays.
+            // Its thinking is not signed to the end and its calls were never run. A person has seen its text, so that
+            // stays.
             leave_out(entry, Rule::BrokenOff, |_, block| !matches!(block, Block::Text { .. }), notes);
         } else if had_unknown {
             stand_in(entry, notes);
@@ -59,7 +61,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
             notes,
         );
         fill_results(entry, notes);
-        // A mark alone would be taken for that of whatever is said next.
+        // A mark on its own would be read as belonging to the next message.
         if !entry.message.content.iter().all(provenance::is_own) {
             return true;
         }
@@ -71,7 +73,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
     });
 }
 
-/// Whether this kind of block can be in a message of this role.
+/// Returns `true` if a message of this role may contain this kind of block.
 const fn belongs(role: Role, block: &Block) -> bool {
     match role {
         Role::User => matches!(block, Block::Text { .. } | Block::Image { .. }),
@@ -80,7 +82,7 @@ const fn belongs(role: Role, block: &Block) -> bool {
     }
 }
 
-/// The provider's state of such an answer is incomplete.
+/// Returns `true` for an answer that reached its limit while thinking. The provider state in it is incomplete.
 fn is_reasoning_only(entry: &Entry) -> bool {
     let content = &entry.message.content;
     entry.about.stop == Some(StopReason::Length)
@@ -88,14 +90,14 @@ fn is_reasoning_only(entry: &Entry) -> bool {
         && content.iter().all(|block| matches!(block, Block::Thinking { .. }) || is_blank(block))
 }
 
-/// Whether an answer holds something of a kind that this version does not know.
+/// Returns `true` if an answer has a block of a kind that this version does not know.
 fn has_unknown(entry: &Entry) -> bool {
     entry.role() == Role::Assistant
         && entry.message.content.iter().any(|block| matches!(block, Block::Other(_)))
 }
 
-/// Names what was left out of an answer, where nothing to read or run is left of it: it keeps its place. Thinking that was
-/// cut off with it is not signed to the end.
+/// Adds a note about removed content to an answer that has nothing left to read or run, so that it keeps its place. If
+/// the answer was cut off, its thinking is not signed to the end and is removed.
 fn stand_in(entry: &mut Entry, notes: &mut Notes) {
     if !entry.message.content.iter().all(|block| thinking::is_thinking(block) || is_blank(block)) {
         return;
@@ -114,7 +116,7 @@ fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool,
     }
 }
 
-/// What a result may not be: empty, partly blank, or anything but texts and pictures.
+/// Returns `true` for an invalid result: empty, partly blank, or with anything but texts and pictures.
 fn is_lacking(content: &[Block]) -> bool {
     content.is_empty()
         || content

@@ -1,5 +1,5 @@
-//! What a model repeated of what flock put beside a person's words. Left in an answer, it would pass for flock's in the next
-//! request, and models do what they have seen themselves do.
+//! Removes flock's own context from answers in which a model repeated it. In the next request it would pass for flock's
+//! words, and models imitate what they have written before.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::agent::transcript::Entry;
 use crate::agent::wrapper::unwrapped;
 use crate::provider::{Block, Role};
 
-/// Takes wrappers off the beginning and the end of answers. A signed text is the provider's, and stays.
+/// Removes wrappers from the beginning and the end of answers. A signed text belongs to the provider and is not
+/// changed.
 pub(super) fn unwrap(entries: &mut [Entry], notes: &mut Notes) {
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
         if !entry.message.content.iter().any(|block| bare(block).is_some()) {

@@ -1,4 +1,5 @@
-//! What no provider is asked with: better an error that names the call than a refusal that names a line of JSON.
+//! Final check of a request. An error that names the call helps more than a provider's rejection that names a position
+//! in JSON.
 
 use std::collections::HashSet;
 
@@ -8,7 +9,7 @@ use crate::agent::transcript::Entry;
 use crate::error::{Explain, Kind};
 use crate::provider::Role;
 
-/// A conversation that would be refused.
+/// A conversation that providers would reject.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HygieneError {
     /// A call without its result, or a result without its call.
@@ -16,23 +17,22 @@ pub enum HygieneError {
         "invalid_replay_transcript: message {index} (record {record:?}): the call {call:?} and its result do not stand together"
     )]
     Unpaired {
-        /// The message's place in the request.
+        /// Index of the message in the request.
         index: usize,
-        /// The record it comes from.
+        /// Id of the record that the message comes from.
         record: String,
-        /// The id of the call.
+        /// Id of the call.
         call: String,
     },
-    /// Two calls of one id.
+    /// Two calls with the same id.
     #[error(
         "invalid_replay_transcript: message {index} (record {record:?}): the id {call:?} belongs to two calls"
     )]
     SameId {
-        /// The message's place in the request.
+        /// Index of the message in the request.
         index: usize,
-        /// The record it comes from.
+        /// Id of the record that the message comes from.
         record: String,
-        /// The id.
         call: String,
     },
     /// A pass panicked.
@@ -41,9 +41,9 @@ pub enum HygieneError {
     /// A message without content.
     #[error("invalid_replay_transcript: message {index} (record {record:?}) is empty")]
     Empty {
-        /// The message's place in the request.
+        /// Index of the message in the request.
         index: usize,
-        /// The record it comes from.
+        /// Id of the record that the message comes from.
         record: String,
     },
 }
@@ -58,7 +58,7 @@ impl Explain for HygieneError {
     }
 }
 
-/// Looks at what the passes gave.
+/// Checks the result of the passes.
 pub(super) fn check(entries: &[Entry], policy: &Policy) -> Result<(), HygieneError> {
     let record = |index: usize| entries.get(index).map(|entry| entry.about.id.clone()).unwrap_or_default();
     if let Some(index) = pairing::first_unpaired(entries) {
@@ -71,7 +71,7 @@ pub(super) fn check(entries: &[Entry], policy: &Policy) -> Result<(), HygieneErr
     let mut ids = HashSet::new();
     for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role() == Role::Assistant) {
         for call in entry.message.tool_calls() {
-            // Of a pair the first half is what a result names.
+            // A result names only the first half of a pair.
             let id = if policy.ids == Ids::Pairs { call.id.split('|').next() } else { None };
             let id = id.unwrap_or(call.id);
             if !ids.insert(id) {

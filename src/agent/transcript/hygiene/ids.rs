@@ -1,6 +1,8 @@
-//! Ids of tool calls as the route takes them. A call and its result get the same one; no two calls share one; the same
-//! conversation gives the same ids each time, so that a provider's cache holds. After pairing: the results of an answer
-//! are those that follow it, place by place, whatever their ids were.
+//! Rewrites the ids of tool calls in the form that the route accepts.
+//!
+//! A call and its result get the same id, and no two calls share one. The same conversation gets the same ids each
+//! time, so that the provider's cache stays valid. This runs after pairing, so the results that follow an answer belong
+//! to its calls by position, whatever their stored ids are.
 
 mod pairs;
 mod plain;
@@ -18,7 +20,7 @@ use super::thinking::{self, is_thinking};
 use crate::agent::transcript::Entry;
 use crate::provider::{Block, Role};
 
-/// Rewrites the ids that the route would refuse, and those that were used before.
+/// Rewrites ids that the route would reject, and ids that were used before.
 pub(super) fn rewrite(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
     let changes = changes(entries, target, policy);
     for Change { answer, ids } in changes {
@@ -27,7 +29,7 @@ pub(super) fn rewrite(entries: &mut [Entry], target: &Target, policy: &Policy, n
     }
 }
 
-/// The new ids of an answer's calls, all of them, in order.
+/// The new ids of all calls of an answer, in order.
 struct Change {
     answer: usize,
     ids: Vec<String>,
@@ -35,7 +37,7 @@ struct Change {
 
 fn changes(entries: &[Entry], target: &Target, policy: &Policy) -> Vec<Change> {
     let mut used = Used::default();
-    // Ids beside signed thinking go back byte for byte, so nobody else may get them.
+    // Ids beside signed thinking must go back byte for byte, so no other call may use them.
     if policy.signs_thinking() {
         for entry in entries.iter().filter(|entry| is_bound(entry)) {
             used.ids.extend(entry.message.tool_calls().map(|call| Cow::Borrowed(call.id)));
@@ -56,7 +58,7 @@ fn changes(entries: &[Entry], target: &Target, policy: &Policy) -> Vec<Change> {
                 let before = entry.message.tool_calls().take(ids.len());
                 ids = before.map(|call| Cow::Borrowed(call.id)).collect();
             }
-            // Nothing is collected for an answer that stays as it is.
+            // For an answer that stays unchanged, nothing is allocated.
             if is_changed {
                 ids.push(id);
             } else {
@@ -70,7 +72,7 @@ fn changes(entries: &[Entry], target: &Target, policy: &Policy) -> Vec<Change> {
     changes
 }
 
-/// Whether the answer's calls stand beside thinking, so that they may not be edited.
+/// Returns `true` if the answer's calls stand beside thinking and must not be edited.
 fn is_bound(entry: &Entry) -> bool {
     entry.role() == Role::Assistant
         && entry.message.content.iter().any(is_thinking)
@@ -80,11 +82,11 @@ fn is_bound(entry: &Entry) -> bool {
 /// The ids of this request so far.
 #[derive(Default)]
 struct Used<'a> {
-    /// As they go out; of pairs, the half that names the call.
+    /// Ids as they are sent; of pairs, the half that names the call.
     ids: HashSet<Cow<'a, str>>,
-    /// Item halves of pairs.
+    /// The item halves of pairs.
     items: HashSet<String>,
-    /// As they are stored, where they did not go out as they are, and how often they came.
+    /// Stored ids that were not sent unchanged, with the number of their occurrences.
     seen: std::collections::HashMap<&'a str, u32>,
 }
 
@@ -102,6 +104,7 @@ impl<'a> Used<'a> {
             return wanted;
         }
         let seed = self.seed(raw);
+        // The first round nearly always succeeds. The loop ends at the first id that no other call has.
         for round in 0..u64::MAX {
             let id = plain::other(&wanted, &seed, round, ids);
             if self.ids.insert(Cow::Owned(id.clone())) {
@@ -111,9 +114,10 @@ impl<'a> Used<'a> {
         wanted
     }
 
-    /// What the id of this occurrence is derived from: the same stored id in a later call is another call.
+    /// Returns the text that the id of this occurrence is derived from: the same stored id in a later call is another
+    /// call.
     fn seed(&mut self, raw: &'a str) -> String {
-        // One that went out as it is has been used once without being counted.
+        // An id that was sent unchanged has been used once without being counted.
         let first = u32::from(self.ids.contains(raw));
         let count = self.seen.entry(raw).or_insert(first);
         *count += 1;
@@ -127,7 +131,8 @@ impl<'a> Used<'a> {
             if wanted != raw {
                 self.seen.insert(raw, 1);
             }
-            // A second item of the same id would be refused as a duplicate, so this one goes without.
+            // A second item with the same id would be rejected as a duplicate, so this call is sent without its item
+            // half.
             let wanted = match item {
                 Some(item) if self.items.contains(item) => Cow::Owned(call.to_owned()),
                 _ => wanted,

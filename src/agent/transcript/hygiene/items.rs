@@ -1,5 +1,5 @@
-//! Responses' reasoning items. One goes back whole, in its place, to the model that made it, and only with what followed
-//! it; what is left of an answer without its reasoning must not name it any more.
+//! Reasoning items of the Responses API. An item goes back whole, in its place and only to the model that made it,
+//! together with the output that followed it. Output whose reasoning was removed must not refer to it any more.
 
 use std::sync::Arc;
 
@@ -12,8 +12,10 @@ use super::thinking::{self, is_thinking};
 use crate::agent::transcript::Entry;
 use crate::provider::{Block, Role};
 
-/// Leaves out items of another route, those from before another route answered, what is no item, and items that nothing
-/// follows. What was left out once stays so: when the conversation comes back to a route, its older items do not.
+/// Removes reasoning that is not an item, items of another route, items from before another route answered, and items
+/// that nothing follows.
+///
+/// A removed item stays removed: when the conversation returns to a route, its older items do not.
 pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) {
     if policy.thinking != Thinking::Items {
         return;
@@ -44,7 +46,7 @@ pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &
             at += 1;
             is_good((at - 1, block))
         });
-        // A message item whose reasoning is gone is refused as well.
+        // A message item without its reasoning is rejected as well, so its id is removed.
         for block in content.iter_mut() {
             let left = marks::left(block, policy);
             if let Block::Text { signature, .. } = block {

@@ -1,4 +1,5 @@
-//! Conversations for tests, made of a seed: what models, people and accidents can leave in a transcript.
+//! Generates conversations for tests from a seed, with everything that models, people and accidents can leave in a
+//! transcript.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub fn route(model: &str, api: Api) -> Route {
     Route { model: model.parse().unwrap(), api }
 }
 
-/// At least one route for each row of the table.
+/// At least one route for each row of the policy table.
 pub const ROUTES: [(&str, Api); 26] = [
     ("openai/gpt-5", Api::OpenAiResponses),
     ("openai/gpt-5-codex", Api::OpenAiCodexResponses),
@@ -49,9 +50,9 @@ pub const ROUTES: [(&str, Api); 26] = [
     ("github-copilot/gpt-5", Api::OpenAiCompletions),
 ];
 
-/// A target for each of [`ROUTES`].
+/// Returns a target for each of [`ROUTES`].
 pub fn targets() -> impl Iterator<Item = Target> {
-    // MiniMax's second takes no pictures, as the list of well-known models says.
+    // MiniMax-M2 takes no pictures, as in flock's list of known models.
     ROUTES.iter().map(|(model, api)| Target {
         thinking: true,
         images: !model.contains("MiniMax-M2"),
@@ -59,18 +60,18 @@ pub fn targets() -> impl Iterator<Item = Target> {
     })
 }
 
-/// Makes conversations. The same seed makes the same one.
+/// Generates conversations. The same seed generates the same conversation.
 pub struct Maker {
     random: StdRng,
     entries: Vec<Entry>,
 }
 
-/// What the provider of a route signs with, in Base64, so that it knows its own again.
+/// Returns the signature, in Base64, by which a route's provider recognises its own content.
 pub fn signature(route: &Route) -> String {
     STANDARD.encode(format!("signed at {:?} by {}", route.api, route.model))
 }
 
-/// What a router gives of the reasoning of the model behind it, as it is kept.
+/// Returns the stored form of the reasoning that a router encrypts for the model behind it.
 fn sealed(route: &Route) -> String {
     let details = json!([{"type": "reasoning.encrypted", "data": signature(route), "index": 0}]);
     STANDARD.encode(details.to_string())
@@ -81,7 +82,7 @@ impl Maker {
         Self { random: StdRng::seed_from_u64(seed), entries: Vec::new() }
     }
 
-    /// So many turns of any kind, by models of all routes.
+    /// Generates this many turns of any kind, with models of all routes.
     pub fn transcript(mut self, turns: usize) -> Vec<Entry> {
         for _ in 0..turns {
             let (model, api) = *ROUTES.choose(&mut self.random).unwrap();
@@ -90,13 +91,13 @@ impl Maker {
         self.entries
     }
 
-    /// One turn by the model of one route, with whatever can go wrong in it.
+    /// Generates a turn of one route's model, with everything that can go wrong in it.
     fn turn(&mut self, route: &Route) {
         self.running(route);
         self.ending(route);
     }
 
-    /// A turn that goes on: the model has called, and was answered.
+    /// Generates an unfinished turn: the model has called tools and got results.
     pub fn running(&mut self, route: &Route) {
         self.user();
         for _ in 0..self.random.random_range(0..4) {
@@ -104,17 +105,17 @@ impl Maker {
         }
     }
 
-    /// Its end.
+    /// Ends such a turn.
     pub fn go_on(&mut self, route: &Route) {
         self.ending(route);
     }
 
-    /// What has been made so far.
+    /// Returns the entries so far.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// One of so many.
+    /// Returns a random number below `of`.
     pub fn pick(&mut self, of: usize) -> usize {
         self.random.random_range(0..of)
     }
@@ -129,7 +130,7 @@ impl Maker {
 
     fn say(&mut self, message: Message, about: About) {
         let id = format!("m{}", self.entries.len());
-        // Now and then a clock goes back.
+        // Now and then the clock is set back.
         let back = if self.chance(20) { 30 } else { 0 };
         let at = self.entries.len() as i64 * 10 - back;
         let about = Arc::new(About { id, at, ..about });
@@ -161,7 +162,7 @@ impl Maker {
         }
     }
 
-    /// A picture: a good one, one under a wrong name, one that is none.
+    /// Returns a valid picture, one with a wrong media type, or one that is none.
     fn any_picture(&mut self) -> Block {
         let Block::Image { media_type, data } = picture() else { return picture() };
         match self.random.random_range(0..3) {
@@ -194,7 +195,7 @@ impl Maker {
         self.results(results);
     }
 
-    /// Results as they should be, and all that can become of them.
+    /// Adds the results, in order or with one of the possible faults.
     fn results(&mut self, mut results: Vec<Block>) {
         match self.random.random_range(0..14) {
             0 => results.shuffle(&mut self.random),
@@ -333,7 +334,7 @@ pub fn result(id: &str, name: &str, text: &str) -> Block {
     }
 }
 
-/// One pixel.
+/// A picture of one pixel.
 pub fn picture() -> Block {
     Block::Image { media_type: "image/png".into(), data: PIXEL.into() }
 }
@@ -341,7 +342,7 @@ pub fn picture() -> Block {
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// A conversation as a route itself would have made it: there is nothing to do.
+/// Returns a conversation as the route itself would have made it, so that no rule applies.
 pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
     let api = target.route.api;
     let responses = matches!(api, Api::OpenAiResponses | Api::OpenAiCodexResponses);

@@ -1,4 +1,4 @@
-//! Signatures on texts and calls: a message item's id on Responses, Gemini's thought signatures.
+//! Signatures on texts and calls: ids of message items in the Responses API, and Gemini's thought signatures.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::agent::transcript::Entry;
 use crate::provider::google::signature::{STAND_IN, is_base64};
 use crate::provider::{Block, Role, responses};
 
-/// Takes off what the route would refuse, and gives calls what it asks for.
+/// Removes signatures that the route would reject, and adds those that it requires.
 pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
-        // What signs a text or a call signs the thinking before it.
+        // The signature of a text or call also covers the thinking before it, so a rejection of the thinking concerns
+        // it too.
         let own = thinking::is_own(entry, target)
             && target.refused_until.is_none_or(|until| entry.about.at > until);
         let goes = |signature: &str| match policy.marks {
@@ -50,7 +51,8 @@ fn mark(block: &Block) -> Option<&str> {
     }
 }
 
-/// What stays of a mark that goes: of a text, between models of Responses, which part of the answer it was.
+/// Returns the part of a removed signature that stays. Between models of the Responses API, a text keeps the phase of
+/// the answer that it belongs to.
 pub(super) fn left(block: &Block, policy: &Policy) -> Option<String> {
     match block {
         Block::Text { signature: Some(mark), .. } if policy.marks == Marks::Own => {
@@ -60,7 +62,7 @@ pub(super) fn left(block: &Block, policy: &Policy) -> Option<String> {
     }
 }
 
-/// Of calls that are made together the first one is signed.
+/// Adds the placeholder signature to an answer's first call: of parallel calls, only the first is signed.
 fn stand_in(entry: &mut Entry, notes: &mut Notes) {
     let is_call = |block: &Block| matches!(block, Block::ToolCall { .. });
     let Some(first) = entry.message.content.iter().position(is_call) else { return };

@@ -1,8 +1,8 @@
-//! Transcript hygiene: a conversation as the model it goes to accepts it, whoever answered in it before.
+//! Transcript hygiene: adapts a conversation to the rules of the model's API, whichever models answered in it before.
 //!
-//! [`sanitise`] works on a copy of references. A [`Policy`] says what the route needs; each rule is one pure pass, and
-//! changes a copy of the messages that it has to change, and no other. The stored transcript is never touched. All
-//! passes are a fixed point: what they gave once they leave alone.
+//! [`sanitise`] works on a copy of references. A [`Policy`] holds the needs of the route. Each rule is a pure pass that
+//! copies and changes only the messages it has to. The stored transcript is never touched. The passes are idempotent: a
+//! second run changes nothing.
 
 mod applied;
 mod calls;
@@ -39,18 +39,18 @@ use crate::provider::Message;
 /// A conversation that its route accepts.
 #[derive(Clone, Debug)]
 pub struct Sanitised {
-    /// What is sent. A message that was not changed is the one that was given.
+    /// The messages to send. Unchanged messages are shared with the input.
     pub messages: Vec<Arc<Message>>,
-    /// What was done, in order.
+    /// The rules that changed something, in order.
     pub applied: Vec<Applied>,
 }
 
-/// Makes a conversation ready for a model.
+/// Adapts a conversation to a model.
 ///
 /// # Errors
 ///
-/// [`HygieneError`], where what came out is still nothing that the route could accept: a defect of this module, and
-/// better met here than as a provider's refusal.
+/// Returns [`HygieneError`] if the route would reject even the result. That is a defect of this module, and an error
+/// here says more than the provider's rejection would.
 pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, HygieneError> {
     let policy = Policy::of(target);
     let mut notes = Notes::default();
@@ -65,34 +65,34 @@ pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, Hygiene
     Ok(Sanitised { messages, applied })
 }
 
-/// The passes, in their order.
+/// Runs the passes in their order.
 fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) -> Vec<Entry> {
     let all = &mut entries;
-    // Before messages of the user become one, which hides whose they are.
+    // Before user messages are merged, because a merged message no longer shows its sender.
     provenance::mark_inter_session(all, notes);
-    // What is left empty is left out with the rest that is.
+    // A message that this leaves empty is removed by `content::tidy`.
     echo::unwrap(all, notes);
-    // First the content: what is looked at below has to be there at all.
+    // The content comes first: the later passes look only at blocks that stay.
     content::tidy(all, target, policy, notes);
     pictures::fit(all, target, policy, notes);
-    // Signatures that no longer hold are taken off before it is looked who has none.
+    // Invalid signatures are removed before thinking without a signature is looked for.
     thinking::unsign_before_compaction(all, policy, notes);
     thinking::keep_valid(all, target, policy, notes);
     thinking::leave_out_refused(all, target, notes);
-    // Calls that go make orphans of their results, so this is before pairing.
+    // A removed call leaves its result without a call, so this comes before pairing.
     calls::leave_out_malformed(all, target, notes);
     pairing::pair(all, policy.missing, notes);
-    // Which turn is running is only known once results are where they belong.
+    // It takes paired results to know if the last turn is still running.
     thinking::drop_older(all, policy, notes);
     items::keep_followed(all, target, policy, notes);
-    // Ids come after pairing: by the stored ids it is known whose a result is, by the new ones no longer.
+    // The ids come after pairing: only the stored ids show to which call a result belongs.
     calls::unthink_edited(all, policy, notes);
     if policy.ids == policy::Ids::Pairs {
         ids::cut_lone_items(all, notes);
     }
     ids::rewrite(all, target, policy, notes);
     marks::clean(all, target, policy, notes);
-    // The shape comes last: every pass above can leave a message out.
+    // The order of speakers comes last, because every pass above may remove a message.
     shape::leave_out_prefill(all, policy, notes);
     shape::bootstrap(all, policy, notes);
     shape::merge(all, target, policy, notes);

@@ -1,8 +1,8 @@
-//! Calls and results: after each answer that calls come its results, one for each call, in the calls' order, before
-//! anything else. Every route refuses a conversation where that is not so.
+//! Pairs calls with results. After each answer with calls come its results, one per call, in the calls' order, before
+//! anything else. Every route rejects a conversation that differs from that.
 //!
-//! A frame is an answer with calls and all that follows up to the next one. An answer of text alone does not end it:
-//! one that was put between a call and its result must not hide the result.
+//! A frame is an answer with calls and all messages up to the next such answer. An answer of only text does not end a
+//! frame: one that came between a call and its result must not hide the result.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::agent::transcript::{About, Entry, INTERRUPTED};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Role};
 
-/// What stands for a missing result on Responses.
+/// The text for a missing result in the Responses API.
 pub(super) const ABORTED: &str = "aborted";
 
-/// What stands for it everywhere else.
+/// The text for a missing result in all other APIs.
 pub(super) const NO_RESULT: &str =
     "[flock: the result of this call is missing from the conversation; what the call did is not known]";
 
-/// A result and the message it was in.
+/// A result, with the message it was found in.
 struct Found {
     entry: Entry,
-    /// Its place in the message.
+    /// Index of the result in the message.
     at: usize,
 }
 
@@ -34,29 +34,29 @@ struct Slot {
     result: Option<Found>,
 }
 
-/// An answer that calls, or what comes before the first.
+/// A frame: an answer with calls, or the messages before the first one.
 #[derive(Default)]
 struct Frame {
     answer: Option<Entry>,
     slots: Vec<Slot>,
     others: Vec<Entry>,
-    /// Results that fit no call of this frame.
+    /// Results that belong to no call of this frame.
     left: Vec<Found>,
-    /// The slots of each id, and of those the ones that wait.
+    /// The slots of each id.
     places: HashMap<String, Places>,
-    /// How many slots have a result.
+    /// Number of slots with a result.
     filled: usize,
 }
 
-/// Where calls of one id are among those of an answer.
+/// The positions of the calls with one id among those of an answer.
 #[derive(Default)]
 struct Places {
     first: usize,
-    /// Those without a result, in their order.
+    /// Positions of the calls without a result, in order.
     open: VecDeque<usize>,
 }
 
-/// Brings calls and results together.
+/// Pairs calls with results.
 pub(super) fn pair(entries: &mut Vec<Entry>, missing: Missing, notes: &mut Notes) {
     if is_paired(entries) {
         return;
@@ -68,12 +68,12 @@ pub(super) fn pair(entries: &mut Vec<Entry>, missing: Missing, notes: &mut Notes
     }
 }
 
-/// Whether there is nothing to do: each answer's results, complete and in order, directly follow it.
+/// Returns `true` if nothing has to be done: each answer is directly followed by its results, complete and in order.
 pub(super) fn is_paired(entries: &[Entry]) -> bool {
     first_unpaired(entries).is_none()
 }
 
-/// Where the first message is that is not answered as it has to be, or answers nothing.
+/// Returns the index of the first message whose calls are not answered correctly, or that answers no call.
 pub(super) fn first_unpaired(entries: &[Entry]) -> Option<usize> {
     let mut at = 0;
     while let Some(entry) = entries.get(at) {
@@ -126,9 +126,9 @@ fn frames(entries: Vec<Entry>, notes: &mut Notes) -> Vec<Frame> {
     frames
 }
 
-/// A result that came too late for its frame goes to the earlier call that waits for it, if there is exactly one.
+/// Gives a late result to an earlier call, if exactly one call with its id is waiting.
 fn give_back(frames: &mut [Frame], notes: &mut Notes) {
-    // The slots of each id that wait in the frames before this one.
+    // The waiting slots of each id in the frames before this one.
     let mut waiting: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
     for late in 0..frames.len() {
         for found in std::mem::take(&mut frames[late].left) {
@@ -174,13 +174,13 @@ impl Found {
         }
     }
 
-    /// Whether flock wrote it in the place of a missing one.
+    /// Returns `true` if flock wrote the result in place of a missing one.
     fn is_filler(&self) -> bool {
         let Some(Block::ToolResult { content, is_error: true, .. }) = self.block() else { return false };
         matches!(&**content, [Block::Text { text, .. }] if [ABORTED, NO_RESULT, INTERRUPTED].contains(&text.as_str()))
     }
 
-    /// The result as a message of its own, with the id and the name of its call.
+    /// Returns the result as a message of its own, with its call's id and name.
     fn into_entry(self, slot_id: &str, slot_name: &str, notes: &mut Notes) -> Option<Entry> {
         let Some(Block::ToolResult { call_id, name, content, is_error }) = self.block() else { return None };
         if call_id == slot_id && name == slot_name && self.entry.message.content.len() == 1 {
@@ -193,7 +193,8 @@ impl Found {
             call_id: slot_id.to_owned(),
             name: slot_name.to_owned(),
             content: content.clone(),
-            // Nobody knows for sure that a result without an id is this call's.
+            // A result without an id may belong to another call. It is marked as an error, so that the model does not
+            // rely on it.
             is_error: *is_error || call_id.trim().is_empty(),
         };
         let message = Arc::new(Message { role: Role::Tool, content: vec![block] });
@@ -249,7 +250,7 @@ impl Frame {
             notes.add(Rule::Moved, &found.entry);
             slot.result = Some(found);
         } else {
-            // The first one counts.
+            // The first result of a call counts.
             notes.add(Rule::OrphanResult, &found.entry);
         }
     }
@@ -274,7 +275,7 @@ impl Frame {
     }
 }
 
-/// A result for a call that has none: the same at each request, so that a provider's cache holds.
+/// Returns a result for a call without one. It is the same in each request, so that the provider's cache stays valid.
 fn filler(id: String, name: String, missing: Missing, about: &About) -> Entry {
     let text = match missing {
         Missing::Aborted => ABORTED,

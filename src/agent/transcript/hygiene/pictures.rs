@@ -1,5 +1,5 @@
-//! Pictures as the route takes them: no longer than the longest side, no larger than the provider's limit, of the kind
-//! that they say they are. What cannot be shown is named instead.
+//! Adapts pictures to the route: within the longest side and the provider's limit on bytes, and with the media type
+//! that their data has. A picture that can't be shown is replaced by a text.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,50 +16,50 @@ use crate::agent::transcript::Entry;
 use crate::picture::{self, Fit, Limits, MOST_INPUT};
 use crate::provider::Block;
 
-/// With more pictures than this, Anthropic takes none that is longer than [`MANY_SIDE`] pixels.
+/// Above this number of pictures, Anthropic accepts none that is longer than [`MANY_SIDE`] pixels.
 const MANY: usize = 20;
 const MANY_SIDE: u32 = 2000;
 
-/// The most bytes of pictures made smaller that are kept, for all sessions together.
+/// The most bytes of scaled pictures that are cached, for all sessions together.
 const MOST_KEPT: usize = 32 * 1024 * 1024;
 
-/// The most pictures of which it is kept what came of them.
+/// The most pictures whose outcome is cached.
 const MOST_LOOKED_AT: usize = 4096;
 
-/// Takes Base64 with padding and without.
+/// Decodes Base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// What became of pictures that were looked at before: a picture is decoded and encoded once, and not at every request.
+/// The cache of checked pictures: each picture is decoded and encoded once, not for every request.
 #[derive(Debug, Default)]
 pub struct Pictures(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
     looked_at: HashMap<Key, Arc<Shown>>,
-    /// Oldest first.
+    /// Keys in the order in which they were added.
     order: VecDeque<Key>,
     bytes: usize,
 }
 
-/// The digest of a picture as it is stored, and what it had to fit in.
+/// The digest of a stored picture, and the limits it had to fit.
 type Key = ([u8; 32], Limits);
 
-/// How a picture is shown.
+/// The outcome for a picture.
 #[derive(Debug)]
 enum Shown {
-    /// With the data that it has. Its kind is known from there.
+    /// Unchanged data. The media type is the one that the data has.
     Same(&'static str),
-    /// With other data.
+    /// Other data.
     Other { media_type: &'static str, data: String },
-    /// Not at all, for this reason.
+    /// Not shown, for this reason.
     Not(String),
 }
 
 impl Pictures {
-    /// How the picture is shown; looked up, or found out and kept.
+    /// Returns the outcome for a picture, from the cache if it is known.
     fn show(&self, data: &str, limits: Limits) -> Arc<Shown> {
         let key = (Sha256::digest(data).into(), limits);
         if let Some(shown) = self.kept().looked_at.get(&key) {
@@ -102,7 +102,7 @@ impl Shown {
 }
 
 fn look(data: &str, limits: Limits) -> Shown {
-    // Three bytes are four letters; line ends between them are not worth more.
+    // Three bytes become four characters of Base64. The rest of the allowance is for line breaks.
     if data.len() > MOST_INPUT / 3 * 5 {
         return Shown::Not(format!("it has {} bytes of Base64", data.len()));
     }
@@ -131,7 +131,7 @@ fn look(data: &str, limits: Limits) -> Shown {
     }
 }
 
-/// Makes each picture fit, or names it where it cannot be shown.
+/// Makes each picture fit, or replaces it by a text.
 pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
     let count = entries.iter().flat_map(|entry| &entry.message.content).map(pictures_in).sum::<usize>();
     if count == 0 {
@@ -163,7 +163,7 @@ fn pictures_in(block: &Block) -> usize {
     }
 }
 
-/// What stands in the place of a block; `None` where it stays.
+/// Returns the replacement of a block, or `None` if it stays.
 fn change(block: &Block, target: &Target, limits: Limits) -> Option<Block> {
     match block {
         Block::Image { media_type, .. } if !target.images => {
@@ -190,7 +190,7 @@ fn change(block: &Block, target: &Target, limits: Limits) -> Option<Block> {
             if changes.iter().all(Option::is_none) {
                 return None;
             }
-            // What stays keeps its place among the texts.
+            // The unchanged parts keep their places.
             let parts = content.iter().zip(changes);
             let content = parts.map(|(part, change)| change.unwrap_or_else(|| part.clone())).collect();
             Some(Block::ToolResult {

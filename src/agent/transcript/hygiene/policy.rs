@@ -1,32 +1,31 @@
-//! What a conversation may hold on its way to a model: a table, chosen by the provider, the wire format and the
-//! model, with what the model's entry in the configuration says. Everything else here only does what it says.
+//! The table of rules for each route, chosen by provider, API and model, and by the model's entry in the configuration.
+//! The other modules of this folder only carry out what the table says.
 
 use super::target::Target;
 use crate::config::Api;
 use crate::provider::openai::wants_thinking_back;
 
-/// What is done to a conversation for one route.
+/// The rules for one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// The row of the table, for people.
     pub row: Row,
-    /// The ids of tool calls.
     pub ids: Ids,
-    /// What stands for a result that is missing.
+    /// The text for a missing result.
     pub missing: Missing,
-    /// Which thinking can be given back.
+    /// The thinking that can be sent back.
     pub thinking: Thinking,
-    /// How much of that is left out all the same.
+    /// The part of it that is removed all the same.
     pub drop: Drop,
-    /// What is done with the signatures on texts and calls.
+    /// The treatment of signatures on texts and calls.
     pub marks: Marks,
-    /// Whether answers in a row become one.
+    /// `true` to merge consecutive answers.
     pub merge_answers: bool,
-    /// Whether messages of the user in a row become one. Chat completions are written so to everybody.
+    /// `true` to merge consecutive user messages. The encoder for Chat Completions does so for every provider.
     pub merge_users: bool,
-    /// Whether a conversation has to begin with the user.
+    /// `true` if a conversation has to begin with a user message.
     pub bootstrap: bool,
-    /// Whether the last message may not be an answer.
+    /// `true` if the last message must not be an answer.
     pub no_prefill: bool,
     /// The most bytes of a picture in Base64.
     pub picture_bytes: usize,
@@ -35,54 +34,54 @@ pub struct Policy {
 /// The rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Row {
-    /// OpenAI's Responses.
+    /// OpenAI's Responses API.
     Responses,
-    /// Responses as Codex speaks them.
+    /// The Responses API as Codex uses it.
     CodexResponses,
-    /// Responses at Azure.
+    /// The Responses API at Azure.
     AzureResponses,
-    /// OpenAI's own chat completions.
+    /// OpenAI's own Chat Completions.
     OpenAi,
-    /// Chat completions at Azure, whose ids are short.
+    /// Chat Completions at Azure, where ids are short.
     AzureCompletions,
-    /// Chat completions of whoever speaks them, local servers above all.
+    /// Chat Completions of other providers, mainly local servers.
     Compatible,
-    /// Gemini by Google's API or Gemini CLI's.
+    /// Gemini through Google's API or that of Gemini CLI.
     Google,
-    /// Antigravity's models of Google.
+    /// Google's models through Antigravity.
     Antigravity,
-    /// Antigravity's models of Anthropic.
+    /// Anthropic's models through Antigravity.
     AntigravityClaude,
-    /// Anthropic's Messages, at Anthropic or at whoever speaks them.
+    /// The Messages API, at Anthropic or another provider.
     Anthropic,
-    /// MiniMax by Messages.
+    /// MiniMax through the Messages API.
     MiniMax,
-    /// Kimi's coding service by Messages.
+    /// Kimi's coding service through the Messages API.
     KimiMessages,
-    /// Bedrock's Converse.
+    /// Bedrock's Converse API.
     Bedrock,
     /// Mistral's models, wherever they run.
     Mistral,
-    /// A router's models of Google.
+    /// Google's models through a router.
     RouterGemini,
-    /// OpenRouter's models of Anthropic.
+    /// Anthropic's models through OpenRouter.
     RouterClaude,
-    /// A router's other models.
+    /// Other models through a router.
     Router,
-    /// Copilot's models of Anthropic.
+    /// Anthropic's models through Copilot.
     CopilotClaude,
-    /// Everything else.
+    /// All other routes.
     Rest,
 }
 
-/// The ids of tool calls.
+/// The form of tool call ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// Those of this route stay, others become letters and digits.
+    /// Ids of this route stay; others become letters and digits.
     Own,
     /// Letters and digits, at most 40.
     Strict,
-    /// As [`Ids::Strict`], but what the provider itself made stays.
+    /// Like [`Ids::Strict`], but ids that the provider itself made stay.
     Native,
     /// Nine letters and digits.
     Nine,
@@ -90,64 +89,64 @@ pub enum Ids {
     Pairs,
 }
 
-/// What stands for a result that is missing.
+/// The text for a missing result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The word that Responses' own programs use.
+    /// The word that OpenAI's own programs use with the Responses API.
     Aborted,
     /// A sentence in brackets.
     Sentence,
 }
 
-/// Which thinking can be given back.
+/// The thinking that can be sent back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
-    /// All: it goes back as a text, or the wire has no field for it.
+    /// All thinking: it goes back as text, or the API has no field for it.
     Any,
-    /// This route's own.
+    /// Thinking of this route.
     Own,
-    /// This route's own where it is signed.
+    /// Thinking of this route that is signed.
     Signed,
-    /// This route's own where it is signed in Base64.
+    /// Thinking of this route that is signed in Base64.
     SignedBase64,
-    /// This route's own items, each with what followed it.
+    /// Reasoning items of this route, each with the output that followed it.
     Items,
 }
 
-/// How much thinking is left out, whatever it is worth.
+/// The thinking that is removed even if it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
     /// None.
     Nothing,
-    /// All but the newest answer's.
+    /// All except the newest answer's.
     Older,
-    /// All but that of the steps since the user's last message.
+    /// All except that of the steps since the last user message.
     Prior,
     /// All.
     All,
 }
 
-/// What is done with the signatures on texts and calls.
+/// The treatment of signatures on texts and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
-    /// Nothing: this wire has none.
+    /// Unchanged, because this API has none.
     Untouched,
-    /// The ids of Responses' items go.
+    /// Item ids of the Responses API are removed.
     NoItems,
-    /// Only Base64 of this route's own stays. With `stand_in`, a call that lacks one gets the one that Google gives for
-    /// calls of other models.
+    /// Only signatures of this route in Base64 stay. With `stand_in`, a call without one gets the placeholder that
+    /// Google provides for calls of other models.
     Base64 {
-        /// Whether the model refuses calls without one.
+        /// `true` if the model rejects calls without a signature.
         stand_in: bool,
     },
-    /// Only this route's own stay.
+    /// Only signatures of this route stay.
     Own,
 }
 
-/// Bytes of Base64 that a picture may have where nothing stricter is known: what Anthropic takes, the least of all.
+/// The most bytes of a picture in Base64 if no stricter limit is known. This is Anthropic's limit, the lowest of all.
 const PICTURE: usize = 5 * 1024 * 1024;
 
-/// Converse takes 3.75 MB of a picture, which is 5 MB in Base64, counted in thousands.
+/// Converse accepts pictures of 3.75 MB, which is 5 MB in Base64, in units of 1,000.
 const BEDROCK_PICTURE: usize = 5_000_000;
 
 const BASE: Policy = Policy {
@@ -165,7 +164,7 @@ const BASE: Policy = Policy {
 };
 
 impl Policy {
-    /// The row for this target.
+    /// Returns the policy for this target.
     #[must_use]
     pub fn of(target: &Target) -> Self {
         let provider = target.route.provider().to_ascii_lowercase();
@@ -183,7 +182,7 @@ impl Policy {
         }
     }
 
-    /// Whether thinking is provider state here, which may not be edited.
+    /// Returns `true` if thinking is signed provider state on this route and must not be edited.
     #[must_use]
     pub const fn signs_thinking(&self) -> bool {
         matches!(self.thinking, Thinking::Signed | Thinking::SignedBase64)
@@ -202,7 +201,7 @@ fn responses(api: Api, provider: &str, model: &str) -> Policy {
         missing: Missing::Aborted,
         thinking: Thinking::Items,
         marks: Marks::Own,
-        // Whoever serves Claude this way passes the messages on as they are.
+        // Providers that serve Claude through this API pass the messages on unchanged.
         merge_users: is_claude(model),
         ..BASE
     }
@@ -228,18 +227,18 @@ fn google(provider: &str, model: &str) -> Policy {
 
 fn messages(target: &Target, provider: &str, model: &str) -> Policy {
     if matches!(provider, "kimi" | "kimi-code" | "kimi-coding" | "kimi-for-coding") {
-        // It signs thinking, but refuses what it signed.
+        // Kimi signs thinking, but rejects it when it comes back.
         let policy = signed(target, model, false);
         return Policy { row: Row::KimiMessages, thinking: Thinking::Own, drop: Drop::All, ..policy };
     }
     let minimax = provider.starts_with("minimax");
-    // Who only speaks like Anthropic need not take its ids.
+    // A provider that is only compatible with Anthropic may reject Anthropic's ids.
     let native = minimax || matches!(provider, "anthropic" | "anthropic-vertex" | "amazon-bedrock");
     let row = if minimax { Row::MiniMax } else { Row::Anthropic };
     Policy { row, ..signed(target, model, native) }
 }
 
-/// Those who sign thinking and hold to the signature.
+/// Returns the policy for providers that sign thinking and check the signature.
 fn signed(target: &Target, model: &str, native: bool) -> Policy {
     Policy {
         ids: if native { Ids::Native } else { Ids::Strict },
@@ -263,7 +262,7 @@ fn completions(target: &Target, provider: &str, model: &str) -> Policy {
     if provider == "mistral" || is_mistral(model) {
         let thinking = if router { Thinking::Own } else { Thinking::Any };
         let policy = Policy { row: Row::Mistral, ids: Ids::Nine, thinking, ..BASE };
-        // Behind a server of one's own it is that server's template that refuses the rest.
+        // On a self-hosted server, the server's chat template rejects the rest.
         return if router || provider == "mistral" {
             Policy { bootstrap: true, ..policy }
         } else {
@@ -292,7 +291,7 @@ fn completions(target: &Target, provider: &str, model: &str) -> Policy {
     compatible(target, model)
 }
 
-/// A router gives reasoning sealed, and each seal is of the model behind it.
+/// Returns the policy for a router. A router encrypts reasoning, and only the model behind it can read it again.
 fn of_router(target: &Target, provider: &str, model: &str) -> Policy {
     let base = Policy { thinking: Thinking::Own, ..BASE };
     if model.contains("gemini") {
@@ -322,14 +321,14 @@ fn is_claude(model: &str) -> bool {
     model.contains("claude")
 }
 
-/// Claude before the lines that keep earlier thinking by themselves.
+/// Returns `true` for Claude models older than those that keep earlier thinking themselves.
 fn is_old_claude(model: &str) -> bool {
     is_claude(model)
         && !["opus-4", "sonnet-4", "haiku-4"].iter().any(|line| model.contains(line))
         && !has_major_from_five(model)
 }
 
-/// Whether a `claude-` is followed by a line's name or not, and a number of 5 or more.
+/// Returns `true` if the first number after a `claude-`, with or without a name in between, is 5 or more.
 fn has_major_from_five(model: &str) -> bool {
     model.split("claude-").skip(1).any(|rest| {
         let mut parts = rest.split(['-', '.', '@', ':', '/']);
@@ -338,14 +337,15 @@ fn has_major_from_five(model: &str) -> bool {
     })
 }
 
-/// Mistral's models by their name, behind whatever router or server.
+/// Returns `true` for Mistral's models by their names, behind any router or server.
 pub(super) fn is_mistral(model: &str) -> bool {
     ["mistral", "mixtral", "codestral", "pixtral", "devstral", "ministral", "mistralai"]
         .iter()
         .any(|name| model.contains(name))
 }
 
-/// Gemini from 3 on refuses a call without its signature; without a number it is the newest.
+/// Returns `true` for Gemini 3 and newer, which reject a call without a signature. A name with `-latest` and no number
+/// counts as the newest.
 fn wants_signed_calls(model: &str) -> bool {
     model.split("gemini-").skip(1).any(|rest| {
         let major: String = rest.chars().take_while(char::is_ascii_digit).collect();

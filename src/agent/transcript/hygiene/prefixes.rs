@@ -1,4 +1,4 @@
-//! A request that goes on from a kept beginning is the one that is made of the whole conversation, byte for byte.
+//! Tests that a request behind a cached prefix equals, byte for byte, the request of the whole conversation.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::agent::transcript::{About, Entry, Kind};
 use crate::config::Api;
 use crate::provider::{BodyPrefix, Message, Request, Role, StopReason};
 
-/// What flock puts beside a message, as some models repeat it.
+/// flock's context beside a message, as some models repeat it.
 const ECHO: &str = "<flock-context source=\"flock\">time: 2026-11-23 13:44 +00:00</flock-context>";
 
-/// What people and models say that something in flock looks for.
+/// Texts of people and models that contain patterns flock searches for.
 const TEXTS: [&str; 9] = [
     ECHO,
     "Good morning.",
@@ -39,14 +39,14 @@ fn said(role: Role, text: &str, target: &Target, number: usize) -> Entry {
     Entry { message: Arc::new(Message::text(role, text)), about: Arc::new(about) }
 }
 
-/// Plain turns, some of them without an answer, and some with two.
+/// Returns plain turns, some without an answer and some with two.
 fn turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
     let mut entries = Vec::new();
     for (asks, answers, kind) in picks {
         let mut say = |role, pick: &usize| {
             let number = entries.len();
             let text = TEXTS[pick % TEXTS.len()];
-            // What is only flock's own, said again, is left out.
+            // The echoed context stays as it is, because only a text of nothing else is removed.
             let text = if text == ECHO { text.to_owned() } else { format!("{text} {number}") };
             entries.push(said(role, &text, target, number));
         };
@@ -61,7 +61,7 @@ fn turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
     entries
 }
 
-/// What may come after: any turns from a person's words on, as a transcript has them behind what is kept.
+/// Returns turns that may follow a cached prefix in a transcript: any turns, beginning with a person's message.
 fn rest(seed: u64, count: usize) -> Vec<Entry> {
     let made = Maker::new(seed).transcript(count);
     let is_stored = |entry: &&Entry| entry.about.kind != Kind::Compacted && !entry.about.imported;
@@ -99,7 +99,7 @@ proptest! {
             };
             let Some(asked) = ready(&kept) else { continue };
             let mut prefix = BodyPrefix::new(&*provider, &asked).expect("every wire has its messages last");
-            // A turn later more is kept.
+            // One turn later, more is cached.
             let mut later = turns(&more, &target);
             later.truncate(plain(&later.iter().collect::<Vec<_>>()));
             let whole: Vec<Entry> = kept.into_iter().chain(later.clone()).chain(after.clone()).collect();

@@ -1,4 +1,4 @@
-//! What holds for every policy and every conversation.
+//! Properties that hold for every policy and every conversation.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn once(entries: &[Entry], target: &Target) -> Vec<Entry> {
     clean(entries.to_vec(), target, &Policy::of(target), &mut Notes::default())
 }
 
-/// The texts that people wrote, without blank ones.
+/// Returns people's texts, without blank ones.
 fn said(entries: &[Entry]) -> Vec<String> {
     let users = entries.iter().filter(|entry| entry.role() == Role::User);
     let texts = users.flat_map(|entry| &entry.message.content).filter(|block| !content::is_blank(block));

@@ -1,7 +1,8 @@
-//! Providers that refuse what the real ones refuse. Each rule has the words of the real refusal, and after them where they
-//! are known from: a page of the provider, or `#n`, an issue of OpenClaw where users met it.
+//! Test doubles of providers that reject what the real ones reject. Each rule has the words of the real error message.
+//! Its source, if known, comes before it: a page of the provider, or `#n` for an issue of OpenClaw in which users met
+//! it.
 //!
-//! What is judged is what hygiene gave, and the body of a request as the provider's own encoder writes it.
+//! They judge the result of hygiene and the request body that flock's own encoder writes.
 
 mod chat;
 mod converse;
@@ -25,10 +26,10 @@ use crate::config::Api;
 use crate::provider::google::signature::STAND_IN;
 use crate::provider::{Block, Message, Role};
 
-/// Why a request was refused.
+/// The reason for a rejection.
 type Refusal = String;
 
-/// Fails with a rule's words unless it is kept.
+/// Fails with a rule's words if the condition is false.
 macro_rules! rule {
     ($kept:expr, $($words:tt)*) => {
         if !$kept {
@@ -38,7 +39,7 @@ macro_rules! rule {
 }
 use rule;
 
-/// What the provider at this target says to a body.
+/// Returns the verdict of the target's provider on a request body.
 fn judge(target: &Target, messages: &[Arc<Message>], body: &Value) -> Result<(), Refusal> {
     let row = Policy::of(target).row;
     match target.route.api {
@@ -67,14 +68,14 @@ fn is_plain(id: &str, most: usize) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Whether a picture's Base64 begins as its media type says, and is no larger than `most`.
+/// Returns `true` if a picture's Base64 begins as its media type requires and has at most `most` bytes.
 fn is_picture(media_type: &str, data: &str, most: usize) -> bool {
     let starts =
         [("image/png", "iVBOR"), ("image/jpeg", "/9j/"), ("image/gif", "R0lGOD"), ("image/webp", "UklGR")];
     data.len() <= most && starts.iter().any(|(kind, start)| *kind == media_type && data.starts_with(start))
 }
 
-/// What any provider says to a conversation whose wire is not written here.
+/// Returns the verdict that any provider would give, for targets whose API flock has no encoder for.
 fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
@@ -95,7 +96,7 @@ fn judge_messages(messages: &[Arc<Message>]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sanitises, writes and judges; the refusal names the route.
+/// Sanitises, encodes and judges a conversation. An error names the route.
 fn ask(wire: &wire::Wire, entries: &[Entry], target: &Target) -> Result<bool, Refusal> {
     let ready = sanitise(entries, target).map_err(|error| error.to_string())?;
     let named = |refusal| format!("{:?} ({:?}): {refusal}", target.route, Policy::of(target).row);
@@ -107,13 +108,13 @@ fn ask(wire: &wire::Wire, entries: &[Entry], target: &Target) -> Result<bool, Re
     Ok(true)
 }
 
-/// Whether there is an encoder whose bodies must have been judged.
+/// Returns `true` if flock has an encoder for the target's API.
 fn is_written(target: &Target) -> bool {
     target.route.api != Api::GoogleGeminiCli
 }
 
-/// The turn at which a conversation is asked to go on has another model than the one before it. The models see what can
-/// be in one context, and at the end all of it.
+/// Each turn begins with another model than the one before. During the conversation a model sees as much as fits into
+/// one context, and at the end all of it.
 #[test]
 fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
     let wire = wire::Wire::new();
@@ -141,7 +142,7 @@ fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
     assert_eq!(all.len(), 17, "all but those of Antigravity, which only the wire that is not spoken has");
 }
 
-/// Chat completions have no field for a call's signature: what a router is sent has none.
+/// Chat Completions have no field for a call's signature, so a router is sent none.
 #[test]
 fn a_stand_in_goes_to_google_and_not_through_a_router() {
     let wire = wire::Wire::new();
@@ -172,7 +173,7 @@ fn a_stand_in_goes_to_google_and_not_through_a_router() {
     }
 }
 
-/// The judges are no pushovers: of conversations as they are stored, each refuses many.
+/// Checks that the judges are strict: each rejects many conversations in their stored form.
 #[test]
 fn without_hygiene_every_provider_refuses() {
     let wire = wire::Wire::new();
@@ -188,7 +189,7 @@ fn without_hygiene_every_provider_refuses() {
     }
 }
 
-/// The rows that the table has are all asked.
+/// Checks that every row of the policy table is tested.
 #[test]
 fn every_row_has_a_target() {
     let rows: std::collections::BTreeSet<Row> =

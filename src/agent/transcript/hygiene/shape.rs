@@ -1,4 +1,4 @@
-//! The order of speakers: who begins, who ends, and that nobody speaks twice in a row where that is refused.
+//! The order of speakers: the first, the last, and no role twice in a row where the route rejects that.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::agent::transcript::{About, Entry, Kind};
 use crate::config::Api;
 use crate::provider::{Message, Role, StopReason};
 
-/// What a conversation begins with that would else begin with an answer.
+/// The first message of a conversation that would otherwise begin with an answer.
 pub(super) const BOOTSTRAP: &str = "(session bootstrap)";
 
-/// Puts a message of the user before an answer that comes first.
+/// Inserts a user message before an answer that comes first.
 pub(super) fn bootstrap(entries: &mut Vec<Entry>, policy: &Policy, notes: &mut Notes) {
     if !policy.bootstrap || entries.first().is_none_or(|first| first.role() == Role::User) {
         return;
@@ -25,21 +25,22 @@ pub(super) fn bootstrap(entries: &mut Vec<Entry>, policy: &Policy, notes: &mut N
     entries.insert(0, first);
 }
 
-/// Joins messages of one side that follow each other.
+/// Merges consecutive messages of one role.
 pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) {
     let merges = |role| match role {
         Role::User => policy.merge_users,
         Role::Assistant => policy.merge_answers,
         Role::Tool => false,
     };
-    // `dedup_by` hands over the later one first.
+    // `dedup_by` passes the later element first.
     entries.dedup_by(|later, first| {
         if later.role() != first.role() || !merges(later.role()) {
             return false;
         }
         notes.add(Rule::Merged, later);
         let content = &mut Arc::make_mut(&mut first.message).content;
-        // Some wires make one text of it, in which else a person's words would stand below that session's mark.
+        // Some APIs turn a message into a single text, where a person's words would otherwise stand below another
+        // session's mark.
         content.extend(provenance::end(content, later.message.content.first()));
         content.extend(later.message.content.iter().cloned());
         first.about = Arc::new(merged(first, later, target));
@@ -47,7 +48,8 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, 
     });
 }
 
-/// Ends what another session sent before what the user says next, where both are written as one text.
+/// Adds an end after another session's message that a user message follows, for the API whose encoder writes both as
+/// one text.
 pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
     if target.route.api != Api::OpenAiCompletions {
         return;
@@ -65,7 +67,7 @@ pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
     }
 }
 
-/// What is known of two messages that are one now: such that all of it stays as it is when it is looked at again.
+/// Returns the facts about a merged message, chosen so that a second run of the passes leaves it unchanged.
 fn merged(first: &Entry, later: &Entry, target: &Target) -> About {
     let broke_off = |about: &About| matches!(about.stop, Some(StopReason::Error | StopReason::Aborted));
     let ending = if broke_off(&later.about) { &first.about } else { &later.about };
@@ -76,15 +78,16 @@ fn merged(first: &Entry, later: &Entry, target: &Target) -> About {
         route: own.about.route.clone(),
         stop: ending.stop,
         usage: ending.usage,
-        // The mark is in the text already, before the part that it speaks of.
+        // The text already has the mark, in front of the part that it belongs to.
         provenance: first.about.provenance.clone(),
         imported: first.about.imported || later.about.imported,
-        // A compaction's time speaks of what came before it, and this message's is the later one's.
+        // The time of a compaction separates older from newer answers, but the merged message has the later message's
+        // time.
         kind: Kind::Said,
     }
 }
 
-/// Leaves out answers at the end, which a model that thinks refuses to go on from.
+/// Removes answers at the end, because a model that thinks refuses to continue one.
 pub(super) fn leave_out_prefill(entries: &mut Vec<Entry>, policy: &Policy, notes: &mut Notes) {
     while policy.no_prefill
         && let Some(last) = entries.pop_if(|last| last.role() == Role::Assistant)

@@ -1,27 +1,27 @@
-//! What passes for a signature. The provider is the judge of its worth; here only its form is looked at.
+//! Checks the form of signatures. Only the provider can check their validity.
 
 use crate::provider::Block;
 use crate::provider::google::signature::is_base64;
 
-/// Whether thinking has a signature that is not blank. Of redacted thinking the data is one.
+/// Returns `true` if thinking has a signature that is not blank. Redacted thinking counts as signed by its data.
 pub(super) fn is_signed(block: &Block) -> bool {
     let says = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
     matches!(block, Block::Thinking { signature, redacted, .. } if says(signature) || says(redacted))
 }
 
-/// Whether thinking has a signature in Base64.
+/// Returns `true` if thinking has a signature in Base64.
 pub(super) fn is_signed_in_base64(block: &Block) -> bool {
     let fits = |text: &Option<String>| text.as_deref().is_some_and(is_base64);
     matches!(block, Block::Thinking { signature, redacted, .. } if fits(signature) || fits(redacted))
 }
 
-/// What Responses gives back with a text or a call.
+/// Returns `true` for an item id that the Responses API puts on a text or call.
 pub(super) fn is_item_id(signature: &str) -> bool {
     let signature = signature.trim_start();
     signature.starts_with("msg_") || (signature.starts_with('{') && signature.contains("\"msg_"))
 }
 
-/// Whether thinking is one of Responses' reasoning items, whole enough to be given back.
+/// Returns `true` if thinking is a complete reasoning item of the Responses API.
 pub(super) fn is_item(block: &Block) -> bool {
     #[derive(serde::Deserialize)]
     struct Item<'a> {

@@ -1,38 +1,39 @@
-//! Whom a conversation is made ready for.
+//! The recipient of a conversation: the facts on which hygiene depends.
 
 use std::sync::Arc;
 
 use super::pictures::Pictures;
 use crate::provider::Route;
 
-/// The longest side of a picture, in pixels, where the configuration does not say.
+/// The default for the longest side of a picture, in pixels.
 pub const LONGEST_SIDE: u32 = 1200;
 
-/// Whom a conversation is made ready for, with what is known of the model.
+/// The recipient of a conversation.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Which way it goes.
+    /// The model and API.
     pub route: Route,
-    /// Whether the model reasons, where its entry in the configuration says so.
+    /// `true` if the model reasons. `None` if its configuration does not say.
     pub reasoning: Option<bool>,
-    /// Whether this request asks it to think.
+    /// `true` if this request asks the model to think.
     pub thinking: bool,
-    /// Until when the provider has refused the thinking of this conversation (Unix milliseconds): none of it goes back.
+    /// Unix milliseconds up to which the provider rejected this conversation's thinking. None of that thinking is sent
+    /// back.
     pub refused_until: Option<i64>,
-    /// Whether the provider has refused a picture of this conversation: they are named instead.
+    /// Set if the provider rejected a picture of this conversation. Pictures are then replaced by texts.
     pub refused_pictures: bool,
-    /// Whether it takes pictures.
+    /// `true` if the model takes pictures.
     pub images: bool,
     /// The longest side of a picture, in pixels.
     pub longest_side: u32,
-    /// The names of the tools it is told of, where calls of others are to go.
+    /// The names of the offered tools. `None` keeps calls of all tools.
     pub tools: Option<Vec<String>>,
-    /// Pictures that have been made smaller before.
+    /// The cache of pictures that were scaled down before.
     pub pictures: Arc<Pictures>,
 }
 
 impl Target {
-    /// A target of which nothing is known but the way.
+    /// Creates a target with default values for everything but the route.
     #[must_use]
     pub fn new(route: Route) -> Self {
         Self {

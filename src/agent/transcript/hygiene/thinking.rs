@@ -1,4 +1,4 @@
-//! Thinking: whose it is, whether its signature still holds, and how much of it goes back.
+//! Thinking blocks: their owner, the validity of their signatures, and how many of them are sent back.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::target::Target;
 use crate::agent::transcript::{Entry, Kind};
 use crate::provider::{Block, Role};
 
-/// Stands for an answer of which nothing but thinking was there.
+/// The text for an answer that contained only thinking.
 pub(super) const OMITTED: &str = "[assistant reasoning omitted]";
 
-/// Whether the answer came over the route that the request takes: provider, wire format and model.
+/// Returns `true` if the answer came over the request's own route: the same provider, API and model.
 pub(super) fn is_own(entry: &Entry, target: &Target) -> bool {
     entry.about.route.as_ref() == Some(&target.route)
 }
@@ -21,7 +21,7 @@ pub(super) const fn is_thinking(block: &Block) -> bool {
     matches!(block, Block::Thinking { .. })
 }
 
-/// Takes thinking out of one answer. A turn that held nothing else keeps its place.
+/// Removes thinking from an answer. An answer that had nothing else keeps its place.
 pub(super) fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(&Block) -> bool, notes: &mut Notes) {
     let goes = |block: &Block| is_thinking(block) && goes(block);
     if !entry.message.content.iter().any(goes) {
@@ -35,8 +35,8 @@ pub(super) fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(&Block) -> 
     notes.add(rule, entry);
 }
 
-/// A signature is bound to what came before it, and compaction changed that: what is older than the newest compaction
-/// loses it. Before [`keep_valid`], which then finds it unsigned.
+/// Removes signatures from thinking that is older than the newest compaction. A signature is bound to everything before
+/// it, and the compaction changed that. To be called before [`keep_valid`], which then finds the thinking unsigned.
 pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
     if !policy.signs_thinking() {
         return;
@@ -57,11 +57,11 @@ pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &Policy, n
     }
 }
 
-/// Leaves out what this route did not think, or could not be shown to have thought. The newest answer is no exception:
-/// what is not signed there would be refused as well.
+/// Removes thinking of other routes, and thinking without a valid signature. The newest answer is no exception:
+/// providers reject unsigned thinking there too.
 pub(super) fn keep_valid(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
     let form: fn(&Block) -> bool = match policy.thinking {
-        // Items are looked at with what follows them, once calls and results are paired.
+        // Reasoning items are checked together with what follows them, after calls and results are paired.
         Thinking::Any | Thinking::Items => return,
         Thinking::Own => |_| true,
         Thinking::Signed => signature::is_signed,
@@ -76,7 +76,7 @@ pub(super) fn keep_valid(entries: &mut [Entry], target: &Target, policy: &Policy
     }
 }
 
-/// Leaves out what the provider has refused before: it would refuse it again.
+/// Removes thinking that the provider has rejected before, because it would reject it again.
 pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &mut Notes) {
     let Some(until) = target.refused_until else { return };
     let answers = entries.iter_mut().filter(|entry| entry.role() == Role::Assistant);
@@ -85,13 +85,13 @@ pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &
     }
 }
 
-/// Leaves out what the route would refuse or waste tokens on, however well it is signed.
+/// Removes thinking that the route would reject or waste tokens on, even if its signature is valid.
 pub(super) fn drop_older(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
     let until = match policy.drop {
         Drop::Nothing => 0,
         Drop::All => entries.len(),
         Drop::Older => entries.iter().rposition(|entry| entry.role() == Role::Assistant).unwrap_or(0),
-        // What was thought since the user last spoke belongs to the calls that are still being answered.
+        // Thinking since the last user message belongs to the calls that are still being answered.
         Drop::Prior => match entries.iter().rposition(|entry| entry.role() == Role::User) {
             Some(last) if is_running(&entries[last..]) => last,
             _ => entries.len(),
@@ -102,7 +102,7 @@ pub(super) fn drop_older(entries: &mut [Entry], policy: &Policy, notes: &mut Not
     }
 }
 
-/// Whether a tool turn goes on after the user's last message: its results are the last that was said.
+/// Returns `true` if a tool turn is still running: the last message since the user's is a tool result.
 fn is_running(since: &[Entry]) -> bool {
     since.last().is_some_and(|entry| entry.role() == Role::Tool)
 }

@@ -1,4 +1,4 @@
-//! Ids of Responses: `call_…`, and behind a bar the id of the item that made the call, `fc_…`.
+//! Ids of the Responses API: `call_…`, optionally followed by a bar and the id of the item that made the call, `fc_…`.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ const ITEM: &str = "fc_";
 /// The most characters of either half.
 const LONGEST: usize = 64;
 
-/// The digits that keep two halves apart which would else come out the same, with the `_` before them.
+/// Number of hash digits, after a `_`, that keep two rewritten halves different.
 const DIGITS: usize = 10;
 
-/// The halves of an id; one that begins or ends with the bar is no pair.
+/// Splits an id into its halves. An id that begins or ends with the bar is not a pair.
 pub(super) fn halves(id: &str) -> (&str, Option<&str>) {
     match id.split_once('|') {
         Some((call, item)) if !call.is_empty() && !item.is_empty() => (call, Some(item)),
@@ -25,14 +25,14 @@ pub(super) fn halves(id: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The id as Responses takes it. What it made itself is never touched.
+/// Returns the id in the form that the Responses API accepts. Ids of its own making are never changed.
 pub(super) fn form(id: &str) -> Cow<'_, str> {
     match halves(id) {
         (call, None) if is_valid(call, CALL) => Cow::Borrowed(id),
         (call, Some(item)) if is_valid(call, CALL) && is_valid(item, ITEM) => Cow::Borrowed(id),
         (_, None) => Cow::Owned(half(id, CALL)),
         (call, Some(item)) => {
-            // Of the whole pair: two calls of one function differ in the other half alone.
+            // Derived from the whole pair: two calls of one function may differ only in the item half.
             let call = if is_valid(call, CALL) { call.to_owned() } else { half(id, CALL) };
             let item = if is_valid(item, ITEM) { item.to_owned() } else { half(item, ITEM) };
             Cow::Owned(format!("{call}|{item}"))
@@ -40,7 +40,7 @@ pub(super) fn form(id: &str) -> Cow<'_, str> {
     }
 }
 
-/// Another id, for a call whose own is taken.
+/// Returns another id for a call whose own one is taken.
 pub(super) fn other(seed: &str, round: u64) -> String {
     half(&format!("{seed}#{round}"), CALL)
 }
@@ -54,7 +54,7 @@ const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// A half made of any text: what can be kept of it, and digits of the whole.
+/// Returns a valid half for any text: the characters that can be kept, and hash digits of the whole text.
 fn half(source: &str, prefix: &str) -> String {
     let source = source.trim();
     let rest = source.strip_prefix(prefix).unwrap_or(source);
@@ -66,8 +66,8 @@ fn half(source: &str, prefix: &str) -> String {
     format!("{prefix}{kept}_{}", digits(source, DIGITS))
 }
 
-/// Cuts the item half off where the item's reasoning is not replayed before the call in the same answer: Responses
-/// refuses the one without the other.
+/// Removes the item half if the item's reasoning does not come before the call in the same answer: the Responses API
+/// rejects one without the other.
 pub(in super::super) fn cut_lone_items(entries: &mut [Entry], notes: &mut Notes) {
     for answer in 0..entries.len() {
         let entry = &entries[answer];
@@ -92,7 +92,7 @@ pub(in super::super) fn cut_lone_items(entries: &mut [Entry], notes: &mut Notes)
     }
 }
 
-/// The half that names the call; where there is no pair, all but the bar.
+/// Returns the half that names the call. Without a pair, that is the id without the bar.
 fn cut(id: &str) -> &str {
     halves(id).0.trim_matches('|')
 }

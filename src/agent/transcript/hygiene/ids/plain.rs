@@ -1,4 +1,4 @@
-//! Ids of one part: letters and digits, or nine of them.
+//! Ids of one part: letters and digits, for some routes exactly nine of them.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use crate::agent::transcript::hygiene::policy::Ids;
 use crate::id::hex;
 use crate::provider::call::{self, is_plain};
 
-/// The most characters of a strict id: Azure takes no more.
+/// The most characters of a strict id, which is Azure's limit.
 const LONGEST: usize = 40;
 
 const NINE: usize = 9;
 
-/// What a clash leaves of a strict id before the digits that make it another.
+/// The most characters of a strict id that stay in front of the hash digits if the id is taken.
 const BASE: usize = 32;
 
-/// The id as the route takes it; `own` says that the answer came over this route.
+/// Returns the id in the form that the route accepts. `own` is `true` if the answer came over this route.
 pub(super) fn form(id: &str, own: bool, ids: Ids) -> Cow<'_, str> {
     match ids {
         Ids::Own if own && (is_plain(id) || is_kimi(id)) => Cow::Borrowed(id),
@@ -28,7 +28,7 @@ pub(super) fn form(id: &str, own: bool, ids: Ids) -> Cow<'_, str> {
     }
 }
 
-/// Another id, where the wanted one is taken; `seed` is what this occurrence is known by.
+/// Returns another id if the wanted one is taken. `seed` identifies this occurrence of the stored id.
 pub(super) fn other(wanted: &str, seed: &str, round: u64, ids: Ids) -> String {
     if ids == Ids::Nine {
         return digits(&format!("{seed}:{round}"), NINE);
@@ -38,12 +38,12 @@ pub(super) fn other(wanted: &str, seed: &str, round: u64, ids: Ids) -> String {
     base + &digits(&round, LONGEST - BASE)
 }
 
-/// As Anthropic makes them.
+/// Returns `true` for an id as Anthropic makes them.
 fn is_native(id: &str) -> bool {
     is_plain(id) && id.strip_prefix("toolu_").is_some_and(|rest| !rest.is_empty() && !rest.contains('-'))
 }
 
-/// As Kimi makes them, and wants them back: `functions.<name>:<n>`.
+/// Returns `true` for an id as Kimi makes them and wants them back: `functions.<name>:<n>`.
 fn is_kimi(id: &str) -> bool {
     let parts = id.strip_prefix("functions.").and_then(|rest| rest.rsplit_once(':'));
     id.len() <= call::LONGEST
@@ -78,7 +78,7 @@ fn nine(id: &str) -> Cow<'_, str> {
     })
 }
 
-/// The first digits of a text's SHA-256.
+/// Returns the first hex digits of a text's SHA-256.
 pub(super) fn digits(text: &str, count: usize) -> String {
     let mut digits = hex(&Sha256::digest(text));
     digits.truncate(count);

@@ -1,4 +1,4 @@
-//! Chat completions: OpenAI's, Mistral's, those of routers, and servers with a strict template.
+//! Chat Completions at OpenAI, Mistral and routers, and on servers with a strict chat template.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(super) fn judge(
     Ok(())
 }
 
-/// The reasoning of answers, under whichever name: all that there is, where the server takes it, and none where it does not.
+/// Checks the reasoning of answers under each field name: all of it if the server accepts it, and none if it does not.
 fn reasoning(row: Row, messages: &[Arc<Message>], body: &Value) -> Result<(), Refusal> {
     let answers = list(body, "messages").iter().filter(|message| message["role"] == "assistant");
     let written = answers.filter_map(|message| {

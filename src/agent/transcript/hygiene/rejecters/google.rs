@@ -10,7 +10,7 @@ use crate::provider::google::signature::STAND_IN;
 const MOST: usize = 20 * 1024 * 1024;
 
 pub(super) fn judge(target: &Target, row: Row, body: &Value) -> Result<(), Refusal> {
-    // Gemini CLI's way wraps the request.
+    // Gemini CLI's API wraps the request.
     let body = if body["request"].is_object() { &body["request"] } else { body };
     let contents = list(body, "contents");
     rule!(

@@ -1,4 +1,4 @@
-//! MiniMax's Messages: what it refuses beyond Anthropic's rules. All of it comes with code 2013.
+//! MiniMax's Messages API: the rules beyond Anthropic's. All its rejections have code 2013.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
             // MiniMax-AI/MiniMax-M2#76, #56021
             rule!(open.contains(id), "{at}: tool result's tool id({id}) not found");
         }
-        // anomalyco/opencode#32609: right after their calls, and with nothing else in the same turn.
+        // anomalyco/opencode#32609: results come right after their calls and alone in their turn.
         let alone = results.is_empty() || results.len() == content.len();
         rule!(alone, "{at}: tool call result does not follow tool call");
         rule!(
@@ -47,7 +47,7 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
                     );
                     open.push(id);
                 }
-                // platform.minimax.io, "Anthropic SDK": the second ones take no pictures.
+                // platform.minimax.io, "Anthropic SDK": the models of the second generation take no pictures.
                 "image" => rule!(third, "{at}: image is not supported"),
                 "tool_result" => {
                     let pictures = list(block, "content").iter().any(|part| part["type"] == "image");

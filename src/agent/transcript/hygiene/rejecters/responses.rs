@@ -12,9 +12,9 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), Refusal> {
     let mut items_seen = HashSet::new();
     let mut calls = HashSet::new();
     let mut answered = HashSet::new();
-    // Whether an item of reasoning waits for what it led to.
+    // The reasoning item that still waits for the output that follows it.
     let mut waiting: Option<&str> = None;
-    // Whether the answer that is being read has its reasoning.
+    // Set if the current answer has its reasoning.
     let mut reasoned = false;
     for (at, item) in items.iter().enumerate() {
         let kind = item["type"].as_str().unwrap_or("message");

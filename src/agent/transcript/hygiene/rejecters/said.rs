@@ -1,5 +1,5 @@
-//! What hygiene promises of a conversation, looked at before a request is written: encoders put some of it right by
-//! themselves, and would hide that it had not been done.
+//! Checks hygiene's promises on the messages before they are encoded. Encoders repair some faults themselves and would
+//! hide that hygiene missed them.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::agent::transcript::hygiene::{Target, content};
 use crate::agent::transcript::{Entry, Kind};
 use crate::provider::{Block, Role, StopReason};
 
-/// `stored` is what it was made of.
+/// `stored` is the conversation before hygiene.
 pub(super) fn judge(stored: &[Entry], ready: &[Entry], target: &Target) -> Result<(), Refusal> {
     let policy = Policy::of(target);
     for (at, entry) in ready.iter().enumerate() {
@@ -52,7 +52,7 @@ fn picture(at: usize, block: &Block) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Of an answer that did not come to its end.
+/// Checks an answer that was not completed.
 fn ending(at: usize, entry: &Entry) -> Result<(), Refusal> {
     let content = &entry.message.content;
     let is_thinking = |block: &Block| matches!(block, Block::Thinking { .. });
@@ -69,7 +69,7 @@ fn ending(at: usize, entry: &Entry) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An item of a call is taken only beside the reasoning that it followed.
+/// A call's item is accepted only beside the reasoning that it followed.
 fn pairs(at: usize, entry: &Entry) -> Result<(), Refusal> {
     let mut reasoned = false;
     for block in &entry.message.content {
@@ -96,7 +96,7 @@ fn how_much_thinking(ready: &[Entry], target: &Target, policy: &Policy) -> Resul
         rule!(!ready[..newest].iter().any(thinks), "thinking of an older answer goes to {model}");
     }
     if policy.row == Row::Compatible && !model.starts_with("kimi") && target.reasoning != Some(true) {
-        // Seen with servers of one's own: an unknown field, or a template that repeats it.
+        // Seen with self-hosted servers: the field is unknown, or the chat template repeats it.
         let is_running = ready.last().is_some_and(|last| last.role() == Role::Tool);
         let last = ready.iter().rposition(|entry| entry.role() == Role::User).unwrap_or(0);
         let from = if is_running { last } else { ready.len() };
@@ -105,7 +105,7 @@ fn how_much_thinking(ready: &[Entry], target: &Target, policy: &Policy) -> Resul
     Ok(())
 }
 
-/// A signature covers the answer and all that came before it.
+/// A signature covers the answer and everything before it.
 fn signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
     let compactions = stored.iter().filter(|entry| entry.about.kind == Kind::Compacted);
     let newest = compactions.map(|entry| entry.about.at).max().unwrap_or(i64::MIN);
@@ -119,11 +119,11 @@ fn signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What another session sent says so, and nothing else does.
+/// Messages of other sessions are marked, and nothing else is.
 fn senders(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
     const MARK: &str = "[Inter-session message] ";
     const END: &str = "[Inter-session message ends]\n";
-    // Texts of these conversations begin with a number of their own.
+    // The generated texts begin with a number of their own.
     let begins = |text: &str| -> Vec<String> { text.split_whitespace().take(2).map(str::to_owned).collect() };
     let mut sent: HashSet<Vec<String>> = HashSet::new();
     for entry in stored.iter().filter(|entry| entry.role() == Role::User) {
@@ -147,7 +147,7 @@ fn senders(stored: &[Entry], ready: &[Entry]) -> Result<(), Refusal> {
             }
             let looks = text.to_lowercase().contains("[inter-session message");
             rule!(!looks, "{at}: a text passes for a mark: {text}");
-            // The mark stands right before what it speaks of.
+            // The mark comes right before the text that it belongs to.
             let was_marked = std::mem::take(&mut marked);
             let fits = !text.starts_with("said ") || was_marked == sent.contains(&begins(text));
             rule!(fits, "{at}: who sent this is not said: {text}");

@@ -1,4 +1,4 @@
-//! The body of a request as the target's provider writes it, for its judge. Nothing is sent.
+//! Encodes a request body with the target's provider, for its judge. Nothing is sent.
 
 use std::sync::Arc;
 
@@ -15,18 +15,17 @@ pub(in super::super) struct Wire {
 
 impl Wire {
     pub(in super::super) fn new() -> Self {
-        // It is never looked at: no key is looked for.
+        // The folder is never read, because no key is looked up.
         let home = Home::new("/nonexistent".into(), None);
         Self { catalog: Catalog::new(home.clone()), home }
     }
 
-    /// What the target's provider would be sent; `None` where flock does not write its wire.
+    /// Returns the request body for the target's provider, or `None` if flock has no encoder for its API.
     pub(in super::super) fn body(&self, target: &Target, messages: Vec<Arc<Message>>) -> Option<Value> {
         let body = self.provider(target)?.body(&request(target, messages)).unwrap();
         Some(serde_json::from_slice(&body).unwrap())
     }
 
-    /// The target's provider.
     pub(in super::super) fn provider(&self, target: &Target) -> Option<Arc<dyn Provider>> {
         let document = json!({
             "gateway": {"auth": {"token": "t"}},
@@ -39,7 +38,7 @@ impl Wire {
     }
 }
 
-/// What the target is asked.
+/// Returns the request for a target.
 pub(in super::super) fn request(target: &Target, messages: Vec<Arc<Message>>) -> Request {
     Request {
         model: target.route.model().to_owned(),
