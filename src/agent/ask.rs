@@ -66,6 +66,7 @@ impl<'o> Reserved<'o> {
 
     fn begins(&self, delta: &Delta) {
         let mut toll = self.toll();
+        // A tool call alone shows nothing to a person, so another model may still be asked after it.
         toll.begun = Some(true);
         toll.shown |= *delta != Delta::ToolCall;
     }
@@ -93,6 +94,7 @@ impl<'o> Reserved<'o> {
         let mut toll = self.toll();
         let Some(begun) = toll.begun.take() else { return };
         let taken = how.map_or_else(|error| Taken::failed(error, begun), Taken::Told);
+        // Several attempts of one call count as their greatest usage, because the reservation is for one call.
         toll.ended = toll.ended.or(taken);
     }
 }
@@ -121,6 +123,7 @@ pub(super) async fn aside(
     request: &Request,
 ) -> Option<Result<Response, ProviderError>> {
     let oversight = &*engine.parts.oversight;
+    // A reservation that fails is no error here: the call is optional.
     let reservation = oversight.reserve(call).await.ok()?;
     let reserved = Reserved::new(oversight, reservation);
     let mut sink = |delta: Delta| reserved.begins(&delta);
@@ -174,6 +177,7 @@ impl Course<'_> {
             ..target(&line.resolved, asked, &line.told, side)
         };
         let entries = context.entries();
+        // Only the messages behind a cached prefix need preparation, so only they count.
         if context.cost_behind() <= LIGHT && !has_pictures(entries.iter().map(|entry| &*entry.message)) {
             return Ok(sanitise(&entries, &target)?.messages);
         }
@@ -224,6 +228,7 @@ impl Course<'_> {
                     if !asked_without && error.refuses_thinking() && has_state(asked) =>
                 {
                     tracing::warn!(%error, "asking again without the thinking of earlier answers");
+                    // Asked at most once without thinking: a second rejection has another reason.
                     asked_without = true;
                     refusals.note(session, route, unix_ms());
                 }
@@ -283,9 +288,11 @@ impl Course<'_> {
             });
         };
         let policy = self.engine.parts.limits.retry;
+        // With a fallback left, a model that stays silent is asked only once.
         let policy = if line.others.is_empty() { policy } else { policy.beside_others() };
         let from = Instant::now();
         reserved.asks();
+        // Biased: a stop of the turn wins over a response that arrives at the same moment.
         tokio::select! {
             biased;
             error = self.halt.wait() => {

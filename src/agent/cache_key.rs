@@ -16,6 +16,7 @@ pub(super) fn of(home: &Home, session: &SessionKey) -> Option<String> {
 fn digest(instance: &str, session: &str) -> String {
     // The zero byte separates the two parts, so that no other pair of strings gives the same hash.
     let hash = Sha256::new().chain_update(instance).chain_update([0]).chain_update(session).finalize();
+    // 128 bits are enough to keep sessions apart.
     hash.iter().take(16).fold(String::with_capacity(32), |mut text, byte| {
         for half in [byte >> 4, byte & 15] {
             text.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));

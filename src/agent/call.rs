@@ -52,6 +52,7 @@ pub(super) fn check<'r>(
         return Checked::Refuse(format!("not run: at most {MAX_CALLS} calls of one answer are run"));
     }
     let Some(tool) = registry.get(call.name) else {
+        // A model that made up a name learns from the answer which tools it really has.
         let specs = registry.iter().map(|tool| tool.spec());
         let names: Vec<String> = policy::offered(agent, specs).into_iter().map(|spec| spec.name).collect();
         let name = bounded::start(call.name, MAX_NAME);
@@ -120,6 +121,7 @@ pub(super) fn text(text: &str) -> Vec<Block> {
 }
 
 fn bound(output: ToolOutput) -> Vec<Block> {
+    // The limits are for the whole result, so that many small blocks can't exceed them.
     let mut room = MAX_TEXT;
     let mut images = 0;
     let mut bound = Vec::with_capacity(output.content.len());
@@ -141,6 +143,7 @@ fn bound(output: ToolOutput) -> Vec<Block> {
                 images += 1;
                 bound.push(block);
             }
+            // A result may only contain texts and pictures.
             _ => {}
         }
     }
@@ -156,6 +159,7 @@ pub(super) fn tidy(content: &mut [Block]) {
     let mut seen = std::collections::HashSet::new();
     for block in content {
         let Block::ToolCall { id, name, .. } = block else { continue };
+        // Some servers number the calls of each answer from the start or send no ids at all.
         if id.is_empty() || !seen.insert(id.clone()) {
             *id = format!("call_{}", uuid::Uuid::now_v7().simple());
             seen.insert(id.clone());

@@ -66,6 +66,7 @@ impl Course<'_> {
                 arguments_preview: call::preview(asked.arguments),
             });
             let started = Instant::now();
+            // In flock's own loop nobody gives up a single call: only a stop of the turn ends it.
             let given_up = CancellationToken::new();
             let hand =
                 Hand { engine: self.engine, halt: self.halt, context: &self.context, given_up: &given_up };
@@ -74,6 +75,7 @@ impl Course<'_> {
                 return Err(ended.halted.unwrap_or(TurnError::Cancelled));
             };
             let mut halted = ended.halted;
+            // The warning becomes a part of the result, so that the model reads it with the next request.
             match repetition.note(&name, asked.arguments, &content) {
                 Verdict::Fine => {}
                 Verdict::Told(text) => content.push(Block::text(text)),
@@ -88,6 +90,7 @@ impl Course<'_> {
                 content: content.into(),
                 is_error,
             };
+            // Committed before it is reported: nobody may hear of a result that a crash could still lose.
             running.result(result.clone())?;
             self.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
             if let Some(error) = halted {
@@ -129,6 +132,7 @@ impl Hand<'_> {
                 (Decision::Deny(reason), answer.into())
             }
         };
+        // The audit also gets refused calls and those whose outcome is unknown.
         let called = CalledTool {
             call_id: asked.id.to_owned(),
             name: asked.name.to_owned(),
@@ -148,6 +152,7 @@ impl Hand<'_> {
     /// If the turn is stopped meanwhile, or nobody waits for the call any more, the tool gets [`GRACE`] to end by
     /// itself, so that its effects are known. A stop of the turn is returned beside the answer.
     async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> Ended {
+        // A child token: it is cancelled with the turn, and can be cancelled for this tool alone.
         let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
         let mut work = std::pin::pin!(call::run(tool, &own, asked.arguments));
         let stopped = tokio::select! {
@@ -173,6 +178,7 @@ impl Hand<'_> {
         if stopped.is_some() {
             return Ended { answer, halted: stopped };
         }
+        // The call was given up and the turn goes on, so the call needs a result all the same.
         match answer {
             Some((mut content, is_error)) => {
                 content.push(Block::text("[flock: the call was cancelled before it had ended]"));

@@ -46,6 +46,7 @@ impl Command {
         let mut words = text.split_whitespace().rev();
         let command = Self::parse(words.next()?)?;
         let mut called = words.peekable();
+        // Without a name in front, a command in a channel would be for nobody in particular.
         (called.peek().is_some() && called.all(|word| word.len() > 1 && word.starts_with('@')))
             .then_some(command)
     }
@@ -104,6 +105,7 @@ async fn carry_out(
             Some(done) => told(&done),
             None => "There is nothing to take out: the conversation is short.".to_owned(),
         }),
+        // The transcript keeps the old messages: a reset only hides them from the model.
         Command::New => engine.reset(key, false).await.map(|()| {
             "The conversation begins anew. Nothing said before is shown to the model again; the transcript has it."
                 .to_owned()

@@ -52,6 +52,7 @@ impl Course<'_> {
         };
         let Some(mut draft) = context.draft(&wanted, false) else { return Ok(()) };
         let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
+        // A fallback with a smaller context: nothing is committed, because the agent's own model needs no compaction.
         if line.stands_in() {
             context.shorten(draft);
             self.events.tell(TurnEvent::Notice(format!(
@@ -72,6 +73,8 @@ impl Course<'_> {
         context.apply(draft);
         line.began = at;
         let Told { label, tools, calls } = &line.told;
+        // The new prompt is stored with the session, so that later turns send the same one and the provider's cache
+        // holds.
         let prompt = self.engine.prompt(agent, label, tools, *calls, at)?;
         asked.system = prompt.text.to_string();
         self.engine.parts.store.renew_session(self.context.session.clone(), Some(prompt), at).await?;
@@ -97,6 +100,7 @@ impl Course<'_> {
             turn: running.turn,
             step: running.steps + 1,
         };
+        // Biased: a stop wins over a summary that arrives at the same moment.
         let answered = tokio::select! {
             biased;
             error = self.halt.wait() => return Err(error),

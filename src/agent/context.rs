@@ -102,11 +102,14 @@ impl Context {
     #[must_use]
     pub fn new(room: u64, images: Images, zone: &TimeZone, recent: Recent) -> Self {
         let Recent { mut compaction, messages, is_import, has_more, first, .. } = recent;
+        // An imported compaction is untrusted text, so it is quoted before it is used.
         if let Some(compaction) = compaction.as_mut().filter(|_| is_import) {
             foreign::compaction(compaction);
         }
         let of_user = |record: &&MessageRecord| record.message.role == Role::User;
         let first = match &compaction {
+            // The last compaction has a copy of the first message, because the record itself is usually not read any
+            // more.
             Some(compaction) if compaction.initial.is_some() => compaction.initial.clone(),
             _ => first.or_else(|| messages.iter().find(of_user).cloned()).map(Box::new),
         };
@@ -198,6 +201,7 @@ impl Context {
     }
 
     fn hear(&mut self, record: &MessageRecord) {
+        // The first user message of a new conversation, kept for its first compaction.
         if self.first.is_none() && record.message.role == Role::User {
             self.first = Some(Box::new(record.clone()));
         }
@@ -210,6 +214,7 @@ impl Context {
 
     /// Adds a step of the turn: the model's answer and the results of all its calls.
     pub fn step(&mut self, answer: &MessageRecord, results: Vec<Block>) {
+        // The complete copy follows every change, because it takes over again when another model is asked.
         if let Some(whole) = &mut self.whole {
             whole.step(answer, results.clone());
         }
@@ -237,6 +242,7 @@ impl Context {
         if record.imported {
             self.is_elsewhere = true;
         } else if self.is_elsewhere && message.role == Role::User {
+            // The first user message after imported ones gets a note that separates the two.
             self.is_elsewhere = false;
             message.content.insert(0, Block::text(foreign::UP_TO_HERE));
         }
@@ -295,6 +301,7 @@ impl Context {
     /// other half lets the turn go on after it.
     #[must_use]
     pub fn free(&self) -> u64 {
+        // Everything else can be taken out by a compaction.
         let stays = |item: &&Item| item.is_of_this_turn || item.place != Place::Free;
         let taken: u64 = self.items.iter().filter(stays).map(|item| item.cost).sum();
         (self.room.saturating_sub(taken) / 2).saturating_sub(DELIVERY_TOKENS)
@@ -331,11 +338,13 @@ impl Context {
     /// be taken out.
     #[must_use]
     pub fn draft(&self, wanted: &Wanted<'_>, asked: bool) -> Option<Draft> {
+        // The head replaces earlier messages already. It is rebuilt, so only the items behind it can be taken out.
         let items = &self.items[self.head..];
         let pieces: Vec<Piece> = items
             .iter()
             .map(|item| Piece { role: item.entry.role(), cost: item.cost, stays: item.place == Place::Said })
             .collect();
+        // An imported message can't say which tasks this agent has done.
         let heard = findings::heard(
             items.iter().filter(|item| !item.entry.about.imported).map(|item| &*item.entry.message),
             &wanted.findings.mission,
@@ -361,6 +370,7 @@ impl Context {
             turn: wanted.turn,
             number,
             initial,
+            // An upper bound for now: the final number is known once the cut is.
             marker: marker(pieces.len()),
             summary,
             completed: completed.clone(),
@@ -370,8 +380,10 @@ impl Context {
             tokens_after: 0,
         };
         let standing = sum(&self.standing_in(&record, false));
+        // Messages that stay cost their part of the target before anything else is kept.
         let stays = pieces.iter().filter(|piece| piece.stays).map(|piece| piece.cost).sum::<u64>();
         let mut target = share(self.room, KEPT);
+        // A person who asks for a compaction wants a shorter conversation, even if there is still room.
         if asked {
             target = target.min(self.cost() / 2);
         }
@@ -396,6 +408,7 @@ impl Context {
     fn keep(&self, record: &mut CompactionRecord, from: usize) {
         let (out, kept) = self.items[self.head..].split_at(from);
         let is_kept = |id: &str| kept.iter().any(|item| item.entry.about.id == id);
+        // The first message needs no copy in the record if it is still among the kept messages.
         if record.initial.as_ref().is_some_and(|initial| is_kept(&initial.id)) {
             record.initial = None;
         }
@@ -433,6 +446,7 @@ impl Context {
             record.initial.as_ref().is_some_and(|first| self.said.iter().any(|said| said.id == first.id));
         let mut items = self.standing_in(record, is_of_this_turn);
         let (out, kept) = self.items[self.head..].split_at(from);
+        // Messages to the agent in this turn stay even if they are older than the cut.
         let said = |item: &&Item| record.said.iter().any(|said| said.id == item.entry.about.id);
         items.extend(out.iter().filter(said).cloned());
         items.extend(kept.iter().cloned());
@@ -456,6 +470,7 @@ impl Context {
     /// Makes the messages fit by cutting items that can't be taken out: first the results of the last step, then the
     /// marker, then the first message of the conversation.
     pub fn fit(&mut self) {
+        // Only the last message of results is cut: earlier ones could have been taken out.
         if self.cost() > self.room
             && let Some(at) = self.items.iter().rposition(|item| item.entry.role() == Role::Tool)
         {
@@ -500,6 +515,7 @@ impl Context {
                 completed.push(task);
             }
         }
+        // The oldest tasks go first when there are too many.
         let over = completed.len().saturating_sub(MOST_COMPLETED);
         completed.drain(..over);
         completed

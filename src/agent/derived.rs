@@ -31,6 +31,7 @@ pub(super) fn trace(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
 /// runs.
 pub(super) fn call(agent: &AgentId, tool: &str, arguments: &Value, failure: Option<&str>) -> Vec<String> {
     let (mut lines, mut trace) = (Vec::new(), Trace::new(agent.as_str()));
+    // Each of these logs has a single call, so the call needs no id.
     let (call, tool, arguments) = (String::new(), tool.to_owned(), arguments.clone());
     let ended = ToolEvent::Ended {
         call: call.clone(),

@@ -188,6 +188,7 @@ impl Engine {
     /// Returns an error if the database fails.
     pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
         recover::forget_requests(self, before).await?;
+        // Programs keep folders for each session, which are of no use once the session is gone.
         recover::sweep_programs(self, false).await;
         Ok(())
     }
@@ -293,6 +294,7 @@ impl Engine {
         let knowledge = Knowledge::read(self.home(), agent);
         let zone = &self.zone;
         let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
+        // The inputs are a hash, so looking up a prompt costs less than building it.
         let inputs = context.inputs();
         let mut prompts = lock(&self.prompts);
         if let Some(text) = prompts.get(&inputs) {
@@ -318,6 +320,7 @@ impl Engine {
         let (zone, calls) = (&self.zone, Calls::Native);
         let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
         let text: Arc<str> = self.brief.build(&context)?.into();
+        // The runtime's name keeps this prompt apart from the native one with the same inputs.
         Ok(StoredPrompt { text, inputs: format!("{} {}", agent.runtime, context.inputs()) })
     }
 
@@ -347,5 +350,6 @@ impl Drop for Claim<'_> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic in another turn leaves the map usable, so a poisoned lock is taken all the same.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -51,6 +51,7 @@ pub fn cost(content: &[Block], images: Images) -> u64 {
 pub fn block_cost(block: &Block, images: Images) -> u64 {
     match block {
         Block::Text { text, .. } => text_cost(text),
+        // Signatures and encrypted thinking are sent back as text, so they cost tokens as well.
         Block::Thinking { thinking, signature, redacted } => {
             [Some(thinking), signature.as_ref(), redacted.as_ref()]
                 .into_iter()
@@ -126,6 +127,7 @@ fn value_bytes(value: &Value) -> u64 {
 /// Estimates the tokens of what is shown beside a message: the time and a client's system text.
 #[must_use]
 pub fn context_cost(client: &[String]) -> u64 {
+    // Each block also has an opening and a closing tag.
     client.iter().map(|text| text_cost(text) + TIME_TOKENS).sum::<u64>() + TIME_TOKENS
 }
 

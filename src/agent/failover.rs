@@ -54,6 +54,8 @@ pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
             Trouble::Down
         }
         error if is_too_long(error) => Trouble::TooLong,
+        // 402 means that credit is used up, and 429 that too many requests were made. Another provider may still
+        // answer.
         ProviderError::Rejected { status: 402 | 429, .. } => Trouble::Limited(None),
         ProviderError::Rejected { status: 404, .. } => Trouble::Missing,
         // The request itself is invalid, and would be for other models too.
@@ -109,6 +111,7 @@ impl Cooldowns {
         let mut models = self.models();
         let failures = models.get(model).map_or(1, |cooling| cooling.failures.saturating_add(1));
         let Some(rest) = rest(trouble, failures) else { return };
+        // Only expired entries are dropped. If all are active, the new failure is not remembered.
         if models.len() >= MOST_REMEMBERED {
             models.retain(|_, cooling| cooling.until > now);
         }
@@ -130,6 +133,7 @@ impl Cooldowns {
         let mut order: Vec<(i64, &ModelRef)> = models
             .map(|model| {
                 let until = known.get(model).map_or(0, |cooling| cooling.until);
+                // An expired cooldown counts like none, so that the configured order holds again.
                 (if until > now { until } else { 0 }, model)
             })
             .collect();

@@ -46,6 +46,7 @@ pub(super) fn message(message: &mut Message) {
 
 /// Marks a compaction as imported. Its list of completed tasks is dropped, because nobody here has seen them done.
 pub(super) fn compaction(record: &mut CompactionRecord) {
+    // Quoted with a bar on each line, so that no line can be taken for one of a real marker.
     let quoted: Vec<String> =
         tame(bounded::start(&record.marker, MOST_BYTES)).lines().map(|line| format!("| {line}")).collect();
     record.marker = format!("{MARKER}\n{}", quoted.join("\n"));
@@ -53,6 +54,7 @@ pub(super) fn compaction(record: &mut CompactionRecord) {
         *summary = format!("{SUMMARY}\n{}", tame(bounded::start(summary, MOST_BYTES)));
     }
     record.completed.clear();
+    // The copies in the record are shown as messages, so they are marked as well.
     let copies = record.initial.iter_mut().map(|initial| &mut **initial).chain(&mut record.said);
     copies.for_each(|copy: &mut MessageRecord| copy.imported = true);
 }
@@ -79,6 +81,7 @@ fn value(argument: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(value),
         Value::Object(entries) => {
             entries.values_mut().for_each(value);
+            // Keys of arguments are shown to the model as well, so they are treated like values.
             *entries = std::mem::take(entries).into_iter().map(|(key, value)| (tame(&key), value)).collect();
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -42,6 +42,7 @@ impl Halt {
                 () = self.cancel.cancelled() => return TurnError::Cancelled,
                 () = sleep_until(self.deadline()) => {}
             }
+            // Polled only once: a future that is not ready at once means that the agent is frozen.
             let mut thawed = self.brake.thawed(&self.agent);
             if thawed.as_mut().now_or_never().is_some() {
                 return TurnError::TimedOut(self.wall);
@@ -57,6 +58,7 @@ impl Halt {
 
     /// Returns an error if the turn has to stop.
     pub(super) fn now(&self) -> Result<(), TurnError> {
+        // A cancellation is reported even if the deadline has passed as well.
         if self.cancel.is_cancelled() {
             Err(TurnError::Cancelled)
         } else if Instant::now() >= self.deadline() {
@@ -86,6 +88,7 @@ impl Halt {
     /// Returns [`TurnError::Cancelled`] if the turn is cancelled meanwhile.
     pub(super) async fn uncounted<T>(&self, work: impl Future<Output = T>) -> Result<T, TurnError> {
         let from = Instant::now();
+        // The deadline is not watched here, because it is moved by the time that this takes.
         let done = tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(TurnError::Cancelled),

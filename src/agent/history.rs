@@ -64,6 +64,7 @@ pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnEr
     let Some(file) = look(path)? else { return Ok(None) };
     let records = history::of_turn(&file, turn).map_err(fail)?;
     let last = records.last().filter(|record| record.message.role == Role::Assistant);
+    // An answer with calls is not final: the turn broke off before the model answered again.
     let last = last.filter(|record| record.message.tool_calls().next().is_none());
     Ok(last.map(|record| crate::provider::message::joined_text(&record.message.content)))
 }

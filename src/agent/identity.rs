@@ -41,6 +41,7 @@ impl Explain for IdentityError {
     fn hint(&self) -> Option<String> {
         let (Self::Folder { path, .. } | Self::File { path, .. }) = self;
         let path = existing(path);
+        // A full disk needs another command than a wrong owner or mode.
         if error::chain(self).contains("No space left") {
             return Some(format!("df -h {}", path.display()));
         }
@@ -110,6 +111,7 @@ pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), Ident
             continue;
         }
         let taken = old.as_ref().and_then(|old| old.read(path, TAKEN).ok());
+        // A new workspace has placeholders under these names. They are flock's and nobody's text.
         let taken = taken.filter(|text| !text.is_empty() && *text != placeholder(name).into_bytes());
         let text = taken.unwrap_or_else(|| who.text(name).into_bytes());
         root.write(path, &text, Some(0o644), None).map_err(fail)?;
@@ -154,8 +156,10 @@ pub fn renew_soul(folder: &Path, who: &Who<'_>) -> Result<Option<PathBuf>, Ident
     let Ok(text) = root.read(Path::new(SOUL), TAKEN) else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
     if text.trim().is_empty() || text == soul {
+        // Nothing to do if the owner emptied the file or it already has this text.
         return Ok(None);
     }
+    // The text of any archetype counts as flock's own, because an earlier agent may have had another one.
     let is_flocks = |name: &String| archetype::find(who.archetypes, name).is_ok_and(|known| known == text);
     if text == template(SOUL, who.role) || archetype::names(who.archetypes).iter().any(is_flocks) {
         let fail = |source| IdentityError::File { path: folder.to_owned(), source };

@@ -25,6 +25,7 @@ impl Course<'_> {
         loop {
             let error = match self.ask_what_fits(line, asked, context, running, &reserved).await {
                 Ok(response) => {
+                    // An answer ends the model's cooldown at once, however often it failed before.
                     self.engine.cooldowns.answered(&line.resolved.route.model);
                     return Ok(response);
                 }
@@ -37,6 +38,7 @@ impl Course<'_> {
             let Some(trouble) = failover::trouble(&error) else { return Err(error) };
             let failed = line.resolved.route.model.clone();
             self.engine.cooldowns.failed(&failed, trouble, clock::unix_ms());
+            // A cached prefix is encoded for one model's API and is of no use to the next one.
             self.unfold(line, context, running)?;
             let may_ask_on = failover::decide(Some(trouble), shown, line.others.len()) == Decision::Next;
             if !may_ask_on || !self.step_on(line, asked, context, running, trouble).await? {
@@ -46,6 +48,7 @@ impl Course<'_> {
             self.halt.thawed().await?;
             self.halt.now()?;
             reserved = self.reserve(asked, context, running).await?;
+            // The notice comes after the reservation, so that it is sent only if the model is really asked.
             self.events.tell(TurnEvent::Notice(instead(&line.resolved.label, &failed, &chain(&error))));
         }
     }

@@ -61,6 +61,7 @@ impl Line {
     /// Returns `true` if a fallback with a smaller context window is asked. The conversation is then shortened only for
     /// its requests, and the agent's own model sees all of it again.
     pub(super) fn stands_in(&self) -> bool {
+        // Compared with the agent's own model, not with the last one that was asked.
         self.resolved.context_window < self.widest()
     }
 
@@ -92,6 +93,7 @@ impl Line {
                 continue;
             }
             let key = asked.cache_key.clone();
+            // A model that can't be resolved, for instance without a key, is skipped like one that failed.
             let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
                 continue;
             };
@@ -152,6 +154,7 @@ pub(super) fn told<'a>(
     specs: impl IntoIterator<Item = &'a ToolSpec>,
 ) -> Told {
     let mut tools = policy::offered(agent, specs);
+    // Tool descriptions are translated here, where the agent's language is known.
     locale::describe(home, agent.language.as_deref(), &mut tools);
     let is_native = listing::calls_tools(config, &resolved.route.model);
     let calls = if is_native { Calls::Native } else { Calls::Text };
@@ -190,6 +193,7 @@ pub(super) fn asked(
 
 /// Returns the most tokens of an answer, which is never more than a quarter of the context window.
 fn answer_limit(resolved: &Resolved) -> u32 {
+    // The rest is for the conversation: some models could otherwise fill their whole context with one answer.
     let quarter = u32::try_from(resolved.context_window / 4).unwrap_or(u32::MAX);
     resolved.max_tokens.min(quarter).max(1)
 }

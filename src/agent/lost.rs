@@ -64,6 +64,7 @@ fn one(engine: &Engine, session: &Session) -> Result<Option<Lost>, TurnError> {
     // reset are not looked for.
     let last = store.last_done(&session.key)?.filter(|turn| turn.started_at >= session.began_at);
     let end = end_of(&engine.transcript_path(session), last.as_ref().map(|turn| turn.id))?;
+    // The first turn is the newest. If the database does not know it, the database lost it.
     if let Some(turn) = end.turns.first()
         && store.turn(*turn)?.is_none()
     {
@@ -82,6 +83,7 @@ fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(false) };
     let mut tail = Tail::new(&file).map_err(fail)?;
+    // A search for bytes: parsing every line of a long transcript would take much longer.
     let id = turn.to_string();
     let finder = memchr::memmem::Finder::new(id.as_bytes());
     while let Some(line) = tail.next_line().map_err(fail)? {
@@ -98,6 +100,7 @@ fn end_of(path: &Path, wanted: Option<TurnId>) -> Result<End, TurnError> {
     let Some(file) = look(path)? else { return Ok(End::default()) };
     let mut tail = Tail::new(&file).map_err(fail)?;
     let mut end = End::default();
+    // Without a wanted turn only the newest one is needed, to look it up in the database.
     let most = if wanted.is_some() { SEARCHED } else { 1 };
     while end.turns.len() < most && !wanted.is_some_and(|turn| end.turns.contains(&turn)) {
         let Some(line) = tail.next_line().map_err(fail)? else { break };
@@ -109,6 +112,7 @@ fn end_of(path: &Path, wanted: Option<TurnId>) -> Result<End, TurnError> {
                 message.turn
             }
             Ok(Record::Turn(record)) => record.turn,
+            // Before these records is another conversation, or one from another home.
             Ok(Record::Session(_) | Record::Reset(_) | Record::Imported(_)) => break,
             Ok(Record::Compaction(_) | Record::Command(_) | Record::Unknown) | Err(_) => continue,
         };

@@ -110,6 +110,7 @@ fn stored(exchange: Exchange, agent: &AgentId) -> Vec<Stored> {
     let Exchange { said, answer, began, .. } = exchange;
     let runtime = began.as_ref().and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned());
     let of_answer = answer.as_ref().and_then(|answer| answer.model.clone());
+    // The answer names the model that gave it, which may be a fallback. The turn's beginning names the planned one.
     let model = of_answer.or_else(|| began.and_then(|began| began.model));
     let one = |record: MessageRecord| Stored {
         turn: record.turn,

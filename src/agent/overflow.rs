@@ -22,6 +22,7 @@ pub(super) fn is_too_long(error: &ProviderError) -> bool {
         "too many tokens",
         "too many input tokens",
     ];
+    // Only a rejection can mean this. A timeout or a server error says nothing about the request's size.
     let ProviderError::Rejected { message, .. } = error else { return false };
     let message = message.to_lowercase();
     SIGNS.iter().any(|sign| message.contains(sign))
@@ -49,6 +50,7 @@ pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
     let message = message.to_lowercase();
     let next = |words: &&str| {
         let rest = &message[message.find(*words)? + words.len()..];
+        // A number further away belongs to another part of the sentence.
         let gap = rest.find(|c: char| c.is_ascii_digit()).filter(|gap| *gap <= MOST_BETWEEN)?;
         let end = rest[gap..].find(|c: char| !is_of_number(c)).map_or(rest.len(), |end| gap + end);
         tokens(&rest[gap..end])
@@ -58,6 +60,7 @@ pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
         let digits = rest.chars().rev().take_while(|c| is_of_number(*c)).count();
         tokens(&rest[rest.len() - digits..])
     };
+    // The phrases before a number come first, because the others are shorter and match more texts.
     BEFORE_IT.iter().find_map(next).or_else(|| AFTER_IT.iter().find_map(before))
 }
 

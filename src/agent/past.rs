@@ -36,6 +36,7 @@ pub(super) fn before(transcript: &Transcript, prefix: &Prefix, images: Images) -
 /// meanwhile: an incomplete last line is skipped.
 pub(super) fn look(path: &Path, room: u64, images: Images) -> Result<(Recent, u64), TurnError> {
     let Some(file) = transcript::look(path)? else { return Ok((Recent::default(), 0)) };
+    // The size is read before the content, so that a report does not count bytes that it did not read.
     let length = file.metadata().map_err(|source| fail(path, source))?.len();
     Ok((read(&file, path, room, images)?, length))
 }

@@ -76,6 +76,7 @@ impl Course<'_> {
         running: &Running,
     ) {
         let Some(way) = way(line, asked) else { return };
+        // Only messages of earlier turns are cached, because they do not change any more.
         let (entries, costs): (Vec<&Entry>, Vec<u64>) = context.earlier().into_iter().unzip();
         let count = prefix_cache::plain(&entries);
         let before = context.prefix().cloned();
@@ -88,9 +89,11 @@ impl Course<'_> {
         // each time.
         let size = before.as_ref().map_or(0, |before| before.body.size() as u64) + 4 * tokens;
         let Some(end) = end.copied().filter(|_| size <= LARGEST as u64) else { return };
+        // Without creation times in the file system, the position could not be recognised later.
         let Ok(Some(at)) = Place::of(running.transcript.file(), end) else { return };
         let tokens = tokens + before.as_ref().map_or(0, |before| before.tokens);
         let entries: Vec<Entry> = entries[..count].iter().copied().cloned().collect();
+        // The size limit for pictures does not matter, because only plain texts are cached.
         let target = target(&line.resolved, asked, &line.told, 0);
         let request = Request { messages: Vec::new(), prefix: None, ..asked.clone() };
         let provider = Arc::clone(&line.resolved.provider);

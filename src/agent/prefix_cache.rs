@@ -79,11 +79,13 @@ impl Place {
         let mut seam = vec![0; usize::try_from(length).unwrap_or_default()];
         file.read_exact_at(&mut seam, offset - length)?;
         let (device, inode) = (metadata.dev(), metadata.ino());
+        // Only the end of a line is a position: an unfinished line may still change.
         Ok(seam.ends_with(b"\n").then_some(Self { device, inode, born, offset, seam }))
     }
 
     /// Returns `true` if the position is still valid in this file.
     fn is_in(&self, file: &File) -> io::Result<bool> {
+        // Both a shorter file and other bytes before the position mean that the transcript was replaced.
         Ok(file.metadata()?.len() >= self.offset && Self::of(file, self.offset)?.as_ref() == Some(self))
     }
 }
@@ -107,6 +109,7 @@ impl Prefix {
         else {
             return Ok(None);
         };
+        // Read in one piece, because it is at most `MOST_SINCE` bytes.
         let mut lines = vec![0; usize::try_from(length).unwrap_or_default()];
         file.read_exact_at(&mut lines, self.at.offset)?;
         let mut since = Vec::new();
@@ -133,6 +136,7 @@ impl Prefix {
 /// Returns the number of leading messages that can be cached: plain texts up to an answer that a person's message
 /// follows, or zero.
 pub(super) fn plain(entries: &[&Entry]) -> usize {
+    // Hygiene inserts a message before an answer that comes first, and a prefix must not depend on that.
     if entries.first().is_none_or(|first| first.role() != Role::User) {
         return 0;
     }
@@ -189,6 +193,7 @@ impl PrefixCache {
         let mut kept = self.kept();
         kept.clock += 1;
         let clock = kept.clock;
+        // A prefix for another route stays in the cache: the session may return to it.
         let (prefix, used) = kept.sessions.get_mut(session).filter(|(prefix, _)| prefix.way == *way)?;
         *used = clock;
         Some(prefix.clone())
@@ -199,6 +204,7 @@ impl PrefixCache {
         let mut kept = self.kept();
         kept.clock += 1;
         let clock = kept.clock;
+        // A single long conversation must not evict those of all other sessions.
         if prefix.body.size() > LARGEST {
             kept.sessions.remove(session);
             return;

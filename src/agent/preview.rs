@@ -85,6 +85,7 @@ impl Preview<'_> {
         {
             return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
         }
+        // Resolved without a key: nothing is sent, so a missing key must not prevent the preview.
         let mut resolved = Catalog::new(self.home.clone()).resolve_keyless(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
         let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
@@ -102,6 +103,7 @@ impl Preview<'_> {
         let ready = sanitise(&context.entries(), &target)?;
         asked.messages = ready.messages;
         Ok(Previewed {
+            // The provider itself encodes the body, so the preview shows the same bytes as a turn would send.
             body: resolved.provider.body(&asked)?,
             route: resolved.route,
             messages: asked.messages.len(),
@@ -140,6 +142,7 @@ impl Preview<'_> {
         let conversation = session.map(|(session, _)| delegated::conversation(session));
         if let Some(((session, reader), conversation)) = session.zip(conversation.as_ref()) {
             known = reader.program_conversation(&session.key, program.name())?;
+            // A program's conversation from before the last reset is not resumed.
             let turn = known
                 .as_ref()
                 .filter(|known| known.begun.conversation == *conversation)
@@ -150,6 +153,7 @@ impl Preview<'_> {
                 before = recent::before(&file, &agent.id, turn).map_err(unread)?;
             }
         }
+        // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.
         let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
         let wanted = cli::preview::Wanted {
             home: self.home,
@@ -209,6 +213,7 @@ impl Preview<'_> {
     fn brief(&self, agent: &Agent, model: &ModelRef, began: i64) -> Result<String, TurnError> {
         let (knowledge, zone) = (Knowledge::read(self.home, agent), &self.zone);
         let mut tools = policy::offered(agent, self.tools);
+        // The program has its own tools, so it is offered only flock's.
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
         let context = PromptContext {
             agent,

@@ -90,6 +90,7 @@ impl Provenance {
                 // Only this tool puts messages of sessions into an inbox.
                 tool: tool.as_deref().or_else(|| item.as_ref().map(|_| Self::SEND)).map(Cow::from),
             }),
+            // The second name of each pair is the one that other programs use.
             Self::Other(value) => {
                 let field = |names: [&str; 2]| {
                     let found = names.iter().find_map(|name| value.get(name)?.as_str());
@@ -97,6 +98,7 @@ impl Provenance {
                 };
                 (field(["kind", "kind"]) == Some("inter_session")).then_some(())?;
                 let session = field(["session", "sourceSessionKey"]);
+                // A key that does not parse is still shown to the model, but no channel can be read from it.
                 let key = session.and_then(|key| key.parse::<SessionKey>().ok());
                 let channel = field(["channel", "sourceChannel"]).map(Cow::from);
                 Some(Source {

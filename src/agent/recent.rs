@@ -51,6 +51,7 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
     let mut size = 0;
     let mut missed = None;
     exchanges(file, Scope::Conversation, MOST_BYTES, |exchange| {
+        // The exchanges come newest first, so the count so far is the number of those after the known turn.
         if missed.is_none() && known.is_some() && exchange.turn() == known {
             missed = Some(told.len());
         }
@@ -59,6 +60,7 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
             size += text.chars().count();
             told.push(text);
         }
+        // Reading goes on while there is room, or until the known turn is found.
         has_room(&told, size) || known.is_some() && missed.is_none()
     })?;
     let missed = missed.and_then(|count| told.get(..count)).map(block);
@@ -80,6 +82,7 @@ fn block(told: &[String]) -> String {
     left -= newest.chars().count() + 1;
     let mut fitting = vec![newest];
     for text in told.iter().take(EXCHANGES).skip(1) {
+        // Exchanges are included whole or not at all, except for the newest.
         let size = text.chars().count() + 2;
         if size > left {
             break;
@@ -173,6 +176,7 @@ fn label(name: &str, imported: bool, text: &str) -> String {
 /// Returns the text of a message without thinking, calls and the context that was added for a model.
 pub(super) fn words(record: &MessageRecord) -> String {
     let texts = record.message.content.iter().filter_map(|block| match block {
+        // A context block is flock's own. Only text that a model or person added around it is kept.
         Block::Text { text, .. } if text.starts_with(CONTEXT_OPEN) => unwrapped(text).map(str::to_owned),
         Block::Text { text, .. } => Some(unwrapped(text).unwrap_or(text).to_owned()),
         Block::Image { media_type, .. } => Some(format!("[a picture, {}]", clean::summary(media_type, 40))),

@@ -21,6 +21,7 @@ impl Refusals {
     /// Records that the provider rejected the session's thinking up to `now` on this route.
     pub(super) fn note(&self, session: &SessionKey, route: &Route, now: i64) {
         let mut known = self.known();
+        // When the table is full, the oldest rejection goes, because it is the least likely to be needed.
         if known.len() >= MOST {
             let oldest = known.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
             oldest.and_then(|key| known.remove(&key));

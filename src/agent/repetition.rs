@@ -39,12 +39,14 @@ pub(super) enum Verdict {
 impl Repetition {
     /// Records a finished call and returns its consequence.
     pub(super) fn note(&mut self, tool: &str, arguments: &Value, result: &[Block]) -> Verdict {
+        // A result that can't be serialised counts as empty. At worst, two such results look the same.
         let bytes = serde_json::to_vec(result).unwrap_or_default();
         let seen = Seen {
             tool: tool.to_owned(),
             arguments: arguments.clone(),
             result: Sha256::digest(bytes).into(),
         };
+        // The arguments are compared as JSON values, so the order of their keys makes no difference.
         if self.last.as_ref() == Some(&seen) {
             self.times += 1;
         } else {
@@ -55,6 +57,7 @@ impl Repetition {
             "[flock: you have made this call {} times in a row and got this result each time",
             self.times
         );
+        // The model is warned with every repetition from the fifth on.
         match self.times {
             ENDED.. => Verdict::Ended(format!("{said}; the turn was ended for that]"), self.times),
             TOLD.. => Verdict::Told(format!(

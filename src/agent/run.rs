@@ -47,6 +47,7 @@ pub(super) async fn run(
     cancel: CancellationToken,
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
+    // One configuration for the whole plan, so that a change in the middle can't mix two.
     let config = engine.parts.config.current();
     let wall = engine.parts.limits.wall_of(&config);
     let halt = Halt::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
@@ -59,6 +60,7 @@ pub(super) async fn run(
         on_event(TurnEvent::TextDelta(text.clone()));
         return Ok(TurnOutcome { text, stop: Stop::End, usage: Usage::default(), model, steps: 0 });
     }
+    // Held until the turn ends: two turns of one session would write into each other's records.
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
     settle_in(engine.home(), agent);
@@ -66,6 +68,7 @@ pub(super) async fn run(
         return delegate(engine, agent, request, &halt, on_event).await;
     }
     let plan = plan(engine, &config, agent, &request)?;
+    // From here on the turn exists in the database, so every failure has to end it there as well.
     let session = begin(engine, &request, &plan.model, plan.prompt.clone()).await?;
     let transcript = match open(engine, &session) {
         Ok(transcript) => transcript,
@@ -113,11 +116,13 @@ fn plan(
     request: &TurnRequest,
 ) -> Result<Plan, TurnError> {
     let primary = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+    // Models that failed recently come last, so a turn does not wait for them first.
     let mut models = engine.cooldowns.order(agent.models(), clock::unix_ms());
     let mut failed: Option<(ModelRef, TurnError)> = None;
     while let Some(model) = models.pop_front() {
         match plan_with(engine, config, agent, request, model.clone()) {
             Ok(mut plan) => {
+                // A person should know if another model answers than the one they configured.
                 if plan.line.resolved.route.model != *primary {
                     let why = failed.filter(|(model, _)| model == primary).map(|(_, error)| chain(&error));
                     let why = why.unwrap_or_else(|| "it failed a short while ago".to_owned());
@@ -151,6 +156,7 @@ fn plan_with(
     let images = Images::of(&resolved);
     let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
     let tokens = said + request.context.iter().map(|text| estimate::text_cost(text)).sum::<u64>();
+    // An input that alone exceeds the room can't be helped by any compaction.
     if tokens > room {
         return Err(TurnError::TooLong { tokens, window: resolved.context_window, room, model });
     }
@@ -168,6 +174,7 @@ async fn delegate(
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
     let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime(agent))?;
+    // The program calls the models itself, so flock resolves none and tries no fallbacks.
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     let known = engine.parts.store.session(&request.session)?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
@@ -216,6 +223,7 @@ async fn begin(
         prompt,
         now: clock::unix_ms(),
     };
+    // One transaction creates the turn, and the session if it is new.
     let session = engine.parts.store.begin_turn(begin).await?;
     match session.state {
         SessionState::Open => Ok(session),

@@ -94,6 +94,7 @@ impl Running {
             ..self.mark(Phase::Started)
         })];
         records.extend(said.iter().cloned().map(|message| Record::Message(Box::new(message))));
+        // One append, so that the beginning and the input are committed together.
         self.transcript.append(&records)?;
         self.has_begun = true;
         Ok(())
@@ -119,6 +120,7 @@ impl Running {
         let open = message.tool_calls().map(|call| (call.id.to_owned(), call.name.to_owned())).collect();
         let record = self.answer_record(message, response);
         self.transcript.append(&[Record::Message(Box::new(record.clone()))])?;
+        // Recorded only after the append succeeded: a call that is not in the transcript must not get a result.
         self.open = open;
         Ok(record)
     }
@@ -126,6 +128,7 @@ impl Running {
     /// Commits a call that another program makes in this turn, with the text its model wrote before it. Its cost is
     /// known only when the turn has ended.
     pub(super) fn calls(&mut self, said: String, call: &ToolCall<'_>) -> Result<(), TurnError> {
+        // A program's model may call a tool without a word before it.
         let text = (!said.trim().is_empty()).then(|| Block::text(said));
         let (id, name) = (call.id.to_owned(), call.name.to_owned());
         let arguments = call.arguments.clone();
@@ -182,8 +185,10 @@ impl Running {
             _ => (Phase::Failed, TurnState::Failed),
         };
         let reason = chain(&error);
+        // An error message may be long, and only its beginning says what happened.
         let reason =
             (state == TurnState::Failed).then(|| crate::tool::bounded::start(&reason, MAX_ERROR).to_owned());
+        // The transcript is written before the database. After a crash in between, the next start reads the end there.
         self.close(phase, reason.clone());
         self.end_row(state, reason).await;
         error
@@ -200,6 +205,7 @@ impl Running {
 
     /// Gives the open calls a result and commits the turn's end. If the disk is full, the next start does it instead.
     fn close(&mut self, phase: Phase, error: Option<String>) {
+        // Without a beginning in the transcript the input was not delivered, so there is nothing to end.
         if !self.has_begun {
             return;
         }

@@ -160,10 +160,12 @@ impl Engine {
         let mut transcript = run::open(self, &sized.session)?;
         let context = sized.context(past::load(&mut transcript, sized.room, sized.images)?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
+        // One time for the record and the session, so that both name the same start of the new part.
         let at = clock::unix_ms();
         let wanted = Wanted { findings: &found, most_staged: sized.most_staged, turn: None, at };
         let Some(mut draft) = context.draft(&wanted, true) else { return Ok(None) };
         if let Some(halt) = halt.filter(|_| sized.wants_summary) {
+            // A frozen agent makes no model call.
             halt.thawed().await?;
             let asking = Asking {
                 engine: sized.engine,
@@ -173,6 +175,7 @@ impl Engine {
                 step: 1,
             };
             let text = context.outgoing(&draft);
+            // Biased: a stop wins over a summary that arrives at the same moment.
             let answered = tokio::select! {
                 biased;
                 error = halt.wait() => return Err(error),
@@ -206,6 +209,7 @@ impl Engine {
         let at = clock::unix_ms();
         let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at, keeps_recent };
         run::open(self, &session)?.append(&[Record::Reset(record)])?;
+        // The cached prefix belongs to the old conversation.
         self.prefixes.forget(key);
         self.parts.store.renew_session(key.clone(), None, at).await?;
         Ok(())
@@ -217,6 +221,7 @@ impl Engine {
     ///
     /// Returns [`TurnError::Busy`] while a turn of the session runs, or an error of the database or the transcript.
     pub(super) fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
+        // The claim keeps the record from landing between those of a running turn.
         let _claim = self.claim(key)?;
         match self.parts.store.session(key)? {
             Some(session) => run::open(self, &session)?.append(&[record]),
@@ -232,6 +237,7 @@ impl Engine {
 
     fn sized(&self, key: &SessionKey) -> Result<Option<Sized<'_>>, TurnError> {
         let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
+        // Without the agent in the configuration there is no model to size the request for.
         let config = self.parts.config.current();
         let agent =
             config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?.clone();

@@ -100,6 +100,7 @@ impl Course<'_> {
             conversation;
         let said = running.said(input, (client, guidance), provenance);
         let Past { mut context, ends } = self.past(&line, &asked, room, running)?;
+        // The input is added before it is committed, because room has to be made for it as well.
         context.ask(&said);
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
@@ -121,6 +122,7 @@ impl Course<'_> {
         {
             inbox.committed(provenance).await;
         }
+        // Repetitions are counted within one turn: a person may well ask for the same call again.
         let mut repetition = Repetition::default();
         let mut asked_again = false;
         loop {
@@ -136,8 +138,11 @@ impl Course<'_> {
                 context.step(&answer, results);
             } else {
                 let is_empty = joined_text(&message.content).trim().is_empty();
+                // An empty refusal is the provider's decision, so the model is not asked again after one.
                 if asked_again || !is_empty || response.stop == StopReason::Refusal {
                     let nothing = is_empty.then_some("the model gave an empty answer");
+                    // The prefix ends before this turn's input. The next turn reads input and answer from the
+                    // transcript.
                     self.keep_prefix(&line, &asked, &context, &ends, running).await;
                     return Ok(Last { stop: self.events.ended(response.stop, nothing), message, response });
                 }
@@ -157,6 +162,7 @@ impl Course<'_> {
     /// Checks the step limit, then waits while the agent is frozen, then checks for a stop.
     async fn may_ask(&self, running: &Running) -> Result<(), TurnError> {
         let limit = self.engine.parts.limits.steps;
+        // The limit is checked first: a turn that has to end anyway should not wait for a frozen agent.
         if running.steps >= limit {
             return Err(TurnError::Steps(limit));
         }
@@ -182,6 +188,7 @@ impl Course<'_> {
         context: &mut Context,
     ) -> Result<(), TurnError> {
         for _ in 0..MOST_DELIVERIES {
+            // Only messages that fit are taken, so that a delivery can't force the model's own work out of the context.
             let Some(delivery) = inbox.take(context.free()).await else { break };
             let record = running.delivered(delivery)?;
             // Reported right after the commit: a delivery that is not reported would be offered again.

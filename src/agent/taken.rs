@@ -29,6 +29,7 @@ impl Taken {
     /// `true` if its answer had begun.
     #[must_use]
     pub const fn failed(error: Option<&ProviderError>, begun: bool) -> Self {
+        // Once an answer has begun it costs something, whatever the error was.
         if begun {
             return Self::Begun;
         }
@@ -41,6 +42,7 @@ impl Taken {
                 // A request that never left the machine used nothing.
                 | ProviderError::Failed { unsent: true, .. },
             ) => Self::Nothing,
+            // All other requests may have reached the provider, which may charge for them.
             Some(
                 ProviderError::Failed { .. } | ProviderError::TimedOut { .. } | ProviderError::Garbled { .. },
             )

@@ -51,6 +51,7 @@ pub fn parse(answer: &str) -> Answer<'_> {
     let mut lines = Lines::default();
     let (mut at, mut from) = (0, 0);
     for line in answer.split_inclusive('\n') {
+        // `from` skips lines inside a run of calls that other text has followed: they were read already.
         if at >= from && begins_call(line) && lines.fence.is_none() {
             match calls(&answer[at..]) {
                 Ok(calls) => return Answer { text: answer[..at].trim_end(), calls },
@@ -85,6 +86,7 @@ fn calls(text: &str) -> Result<Vec<(String, Value)>, usize> {
         } else {
             after.strip_prefix(CLOSE).ok_or_else(|| place(after))?.trim_start()
         };
+        // One call more than allowed is kept, and no others: a hostile answer must not fill the memory.
         if found.len() <= MOST_BLOCKS {
             found.push(value.and_then(call).unwrap_or_else(|| (UNREADABLE.to_owned(), json!({}))));
         }
@@ -168,6 +170,7 @@ impl Shown {
         let from = self.shown;
         while !self.holds {
             let line = &self.answer[self.line..];
+            // The search for a line's end goes on where the last piece ended, so each byte is searched once.
             let looked = self.looked.saturating_sub(self.line);
             let end = memchr::memchr(b'\n', &line.as_bytes()[looked..]).map(|end| looked + end + 1);
             self.looked = self.answer.len();
@@ -223,6 +226,7 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
                 seen.changed(text, changes.collect()).into_owned()
             };
             let text = others(&crate::provider::message::joined_text(content));
+            // The name becomes an attribute and must not be able to end it.
             let name = others(name).replace(['"', '<', '>'], "_");
             let text = format!("<tool_result name=\"{name}\" status=\"{status}\">\n{text}\n</tool_result>");
             let images = content.iter().filter(|block| matches!(block, Block::Image { .. })).cloned();
@@ -246,6 +250,7 @@ pub(super) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
     let is_mark = |at: &usize| {
         // Blanks and slashes are skipped, so that "< /tool_call" is found too.
         let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
+        // Sixteen letters are more than the longest name has.
         let name: Vec<u8> = name.copied().take(16).collect();
         MARKS.iter().any(|known| name.starts_with(known.as_bytes()))
     };
@@ -313,6 +318,7 @@ fn with_calls(mut response: Response) -> Result<Response, TooMany> {
     if answer.calls.len() > MOST_BLOCKS {
         return Err(TooMany);
     }
+    // Thinking stays in front. Only the text is replaced, by its parts.
     response.content.retain(|block| !matches!(block, Block::Text { .. }));
     if !answer.text.is_empty() {
         response.content.push(Block::text(answer.text));
@@ -320,6 +326,7 @@ fn with_calls(mut response: Response) -> Result<Response, TooMany> {
     // The ids stay empty here: `call::tidy` gives every call of an answer its id.
     let block = |(name, arguments)| Block::ToolCall { id: String::new(), name, arguments, signature: None };
     response.content.extend(answer.calls.into_iter().map(block));
+    // The provider knew of no tools, so it reported a plain end.
     if response.stop == StopReason::End {
         response.stop = StopReason::ToolUse;
     }

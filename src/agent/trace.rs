@@ -31,6 +31,7 @@ impl Trace {
         let lines: Vec<String> = told.lines().map(line).collect();
         let mut logged = Vec::new();
         for line in &lines {
+            // Lines are counted even when they are not logged, so that the note about the limit appears once.
             let before = self.logged;
             self.logged = before.saturating_add(line.len() + 1);
             if self.logged <= LOGGED {
@@ -55,6 +56,7 @@ impl Trace {
         }
         self.last_bytes += bytes;
         self.last.push_back(line);
+        // The oldest lines of the second half are dropped one by one, so the end of the turn is always complete.
         while self.last_bytes > HALF
             && let Some(oldest) = self.last.pop_front()
         {

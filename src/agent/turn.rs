@@ -44,6 +44,7 @@ pub struct TurnRequest {
 
 impl std::fmt::Debug for TurnRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not all fields: the inbox can't be printed.
         f.debug_struct("TurnRequest")
             .field("session", &self.session)
             .field("turn", &self.turn)
@@ -64,6 +65,7 @@ impl TurnRequest {
             Block::Image { .. } => true,
             _ => false,
         };
+        // Only the last message is looked at: the ones before it are the conversation of an ephemeral session.
         self.input.last().is_some_and(|last| last.role == Role::User && last.content.iter().any(says))
     }
 }
@@ -272,6 +274,7 @@ impl TurnError {
     /// exhausted, or the file system is read-only.
     #[must_use]
     pub fn lacks_room(&self) -> bool {
+        // These errors pass once a person makes room, raises a limit or remounts the file system for writing.
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let Self::Transcript { source, .. } = self else { return false };
         matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem)
@@ -303,6 +306,7 @@ impl Explain for TurnError {
             Self::Store(error) => error.hint(),
             Self::Hygiene(error) => error.hint(),
             Self::Runtime(error) => error.hint(),
+            // flock can't explain a failing disk, so it points to the kernel's log.
             Self::Transcript { source, .. } if is_of_disk(source) => Some(KERNEL_LOG.to_owned()),
             _ => None,
         }

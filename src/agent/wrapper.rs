@@ -9,6 +9,7 @@ const CONTEXT_CLOSE: &str = "</flock-context>";
 /// middle of other words is being quoted, and stays.
 pub(super) fn unwrapped(text: &str) -> Option<&str> {
     let mut inner = text;
+    // Several wrappers may follow each other, so this repeats until nothing more is removed.
     loop {
         let before = inner.len();
         let trimmed = inner.trim();

@@ -32,6 +32,7 @@ pub fn keep_from(pieces: &[Piece], budget: u64, last: usize) -> Option<usize> {
         if piece.role == Role::Tool {
             continue;
         }
+        // The last step is kept even over budget: without it the model could not go on.
         if at < last && unit > left {
             break;
         }

@@ -82,6 +82,7 @@ pub fn read(workspace: &Path, mission: &str) -> Findings {
     let (mut entries, has_more) = match root.list(&folder, MOST_ENTRIES) {
         Ok(listed) => listed,
         Err(BeneathError::NotFound { .. }) => return findings,
+        // An agent without a readable folder simply has no findings. The compaction goes on.
         Err(error) => {
             tracing::debug!(%error, "failed to look at an agent's findings");
             return findings;
@@ -115,6 +116,7 @@ fn is_finding(name: &str) -> bool {
 fn text(root: &Root, path: &Path) -> Option<String> {
     let (file, _) = root.open_file(path).ok()?;
     let mut bytes = Vec::new();
+    // Bounded, because the agent may write a file of any size.
     file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -170,6 +172,7 @@ pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> 
                     readings.remove(id.as_str());
                 }
             }
+            // Failed reads are ignored, because their text is an error message.
             Block::ToolResult { call_id, content, is_error: false, .. }
                 if readings.contains(call_id.as_str()) =>
             {
@@ -187,6 +190,7 @@ impl Heard {
     fn hear(&mut self, block: &Block, known: &mut HashSet<String>) {
         let Block::Text { text, .. } = block else { return };
         let (done, open): (Vec<Task>, Vec<Task>) = tasks(text).into_iter().partition(|task| task.is_done);
+        // A list without open tasks does not replace the open ones of an earlier list.
         if !open.is_empty() {
             self.open = open.into_iter().map(|task| task.text).collect();
         }

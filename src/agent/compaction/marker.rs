@@ -99,6 +99,7 @@ fn findings(facts: &Facts<'_>) -> String {
 
 fn todo(facts: &Facts<'_>) -> String {
     let open: Vec<&String> = match &facts.findings.todo {
+        // The file wins over results: it is the agent's current list.
         Some(tasks) => tasks.iter().filter(|task| !task.is_done).map(|task| &task.text).collect(),
         None => facts.heard.open.iter().collect(),
     };

@@ -28,6 +28,7 @@ pub fn marker(text: &str, limit: usize) -> String {
         return text.to_owned();
     }
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // From the least to the most useful line.
     for begin in [marker::TODO, marker::COMPLETED, marker::STAGED, marker::STATUS] {
         let Some(line) = lines.iter_mut().find(|line| line.starts_with(begin)) else { continue };
         over = over.saturating_sub(cut(line, over, begin.chars().count()));
@@ -71,6 +72,7 @@ pub fn results(message: &mut Message, room: u64, images: Images) {
     if message.role != Role::Tool {
         return;
     }
+    // Every result gets an equal share, so that one long result can't push out the others.
     let share = room / (message.content.len() as u64).max(1);
     for block in &mut message.content {
         if block_cost(block, images) > share

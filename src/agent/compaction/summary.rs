@@ -74,6 +74,7 @@ pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usa
     match answered? {
         Ok(response) => {
             let text = joined_text(&response.content);
+            // The model may repeat the words of others, so its summary is cleaned like theirs.
             let text = without_marks(&clean::block(bounded::start(text.trim(), MOST_BYTES)));
             (!text.is_empty()).then_some((text, response.usage))
         }
@@ -99,6 +100,7 @@ pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Messa
                 Block::ToolResult { name, content, .. } => {
                     ("result", format!("{name}: {}", joined_text(content)))
                 }
+                // Thinking is left out: it may be long and is not part of what was said.
                 Block::Thinking { .. } | Block::Image { .. } | Block::Other(_) => continue,
             };
             text.extend(["[", who, "] ", &one_speaker(&bounded::middle_cut(&said, MESSAGE_BYTES)), "\n"]);

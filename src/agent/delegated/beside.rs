@@ -85,11 +85,13 @@ impl<'c> Beside<'c> {
             }
             let waits = self.next.as_ref().map(|next| next.asked.cancel.clone());
             tokio::select! {
+                // Finished calls come first, because they may let the waiting one begin.
                 biased;
                 Some(done) = self.under_way.next() => {
                     self.is_alone = false;
                     return Some(Came::Done(done));
                 }
+                // While a call waits, no further event is received: it would overtake that call.
                 Some(knock) = self.knocks.recv(), if waits.is_none() => match knock {
                     Knock::Call(asked, reply) => self.next = Some(Waiting { asked, reply }),
                     Knock::Told(told) => return Some(Came::Told(told)),

@@ -39,6 +39,7 @@ impl<'o> Charge<'o> {
         order: &Order,
         running: &Running,
     ) -> Result<Self, TurnError> {
+        // If the last turn failed for lack of room, this one has to reserve at least as much as the call that failed.
         let short = course.engine.desk.had_no_room(&order.session).unwrap_or_default();
         let said = order.messages.iter().map(|message| estimate::cost(&message.content, Images::Named));
         let said = said.sum::<u64>() + estimate::text_cost(&order.system);
@@ -53,6 +54,7 @@ impl<'o> Charge<'o> {
         };
         let oversight = &*course.engine.parts.oversight;
         let reservation = course.halt.uncounted(oversight.reserve(&call)).await??;
+        // There is room now, so the failure is forgotten.
         course.engine.desk.no_room(&order.session, None);
         let (reservation, seen) = (Some(reservation), Seen { input: said, output: 0 });
         let charge = Self { oversight, reservation, taken: Taken::Nothing, spent: None, seen };
@@ -61,6 +63,7 @@ impl<'o> Charge<'o> {
 
     /// Settles the reservation at once, with no usage.
     fn given_back(mut self) -> Self {
+        // A metered program pays for each call through the relay. The reservation was only a check.
         if let Some(reservation) = self.reservation.take() {
             self.oversight.settle(reservation, Taken::Nothing);
         }
@@ -90,6 +93,7 @@ impl<'o> Charge<'o> {
 
     /// Records the failure of the turn.
     pub(super) fn failed(&mut self, error: &RuntimeError) {
+        // A program that never began cost nothing, whatever was assumed when it was asked.
         if !error.may_have_begun() {
             self.taken = Taken::Nothing;
         }
@@ -99,6 +103,7 @@ impl<'o> Charge<'o> {
 impl Drop for Charge<'_> {
     fn drop(&mut self) {
         if let Some(reservation) = self.reservation.take() {
+            // If the turn ended without a final report, the program's last interim report counts.
             let taken = match (self.taken, self.spent) {
                 (Taken::Sent | Taken::Begun, Some(usage)) => Taken::Told(usage),
                 (taken, _) => taken,

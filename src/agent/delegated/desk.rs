@@ -91,6 +91,7 @@ struct Seat {
 impl Desk {
     /// Registers a turn for this conversation until the returned guard is dropped.
     pub(super) fn sit(&self, source: &Source) -> (Seated<'_>, mpsc::Receiver<Knock>) {
+        // Bounded: a program that sends faster than the turn works has to wait.
         let (sender, knocks) = mpsc::channel(WAITING);
         let seat = Seat { agent: source.agent.clone(), sender };
         lock(&self.seats).insert(source.conversation.clone(), seat);
@@ -102,6 +103,7 @@ impl Desk {
     pub(super) fn turn(&self, source: &Source) -> Option<mpsc::Sender<Knock>> {
         let seats = lock(&self.seats);
         let seat = seats.get(&source.conversation)?;
+        // A conversation's id must not be enough: the caller also has to be the turn's agent.
         (seat.agent == source.agent).then(|| seat.sender.clone())
     }
 
@@ -112,6 +114,7 @@ impl Desk {
 
     /// Records that a call's end was reported, or was not reported in time.
     pub(super) fn heard_end(&self, heard: bool) {
+        // Relaxed is enough: a stale value only costs one short wait, or one report.
         self.mute.store(!heard, Ordering::Relaxed);
     }
 
@@ -123,6 +126,7 @@ impl Desk {
             short.remove(session);
             return;
         };
+        // Forgetting all is simple and rare. A forgotten session only starts one more turn in vain.
         if short.len() >= MOST_SHORT {
             short.clear();
         }
@@ -137,6 +141,7 @@ impl Desk {
     /// Runs `work` on the calls of a conversation without a turn.
     pub(super) fn outside<T>(&self, source: &Source, work: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut outside = lock(&self.outside);
+        // Emptied when it is full: at worst, a running call loses its beginning, and its end is still reported.
         if outside.len() >= MOST_OUTSIDE && !outside.contains_key(&source.conversation) {
             outside.clear();
         }

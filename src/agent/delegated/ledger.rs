@@ -43,9 +43,11 @@ impl Ledger {
     /// A call with the id of an ended one is a new call: some model servers number the calls of each answer from the
     /// start.
     pub(super) fn begin(&mut self, open: Open) -> bool {
+        // A program could otherwise fill the memory with calls that never end.
         if self.open.len() >= MOST_OPEN || self.is_open(&open.id) {
             return false;
         }
+        // The id may end a second time now, so its first end is forgotten.
         if self.known.remove(&open.id) {
             self.ended.retain(|id| *id != open.id);
         }
@@ -73,6 +75,7 @@ impl Ledger {
         if self.known.contains(id) {
             return Err(());
         }
+        // An end without a beginning is remembered too, so that it is reported once.
         self.remember(id);
         Ok(None)
     }
@@ -88,6 +91,7 @@ impl Ledger {
         if self.known.insert(id.to_owned()) {
             self.ended.push_back(id.to_owned());
         }
+        // Bounded: a repeated report of a call that ended long ago counts as a new one.
         if self.ended.len() > KEPT
             && let Some(oldest) = self.ended.pop_front()
         {

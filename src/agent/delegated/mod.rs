@@ -101,6 +101,7 @@ impl Course<'_> {
         let stop = self.events.ended(reply.stop, nothing);
         let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
         let usage = reply.usage.unwrap_or_default();
+        // The program's own model calls are not visible here, so the turn counts as one step.
         running.steps = 1;
         running.usage = usage;
         let model = running.route.model.clone();
@@ -113,6 +114,7 @@ impl Course<'_> {
     async fn work(&self, request: TurnRequest, running: &mut Running) -> Result<(Reply, String), TurnError> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
         let said = running.said(input, (context, guidance), provenance);
+        // The program gets the same words as a model would, with the time and the remarks beside the input.
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
         // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
         let conversation = conversation(self.session);
@@ -156,6 +158,7 @@ impl Course<'_> {
                 return Err(error);
             }
         };
+        // These calls ended with the answer, but their ends were not reported.
         for open in so.ledger.close() {
             self.ended(running, open, None).await?;
         }
@@ -167,6 +170,7 @@ impl Course<'_> {
     /// Returns the earlier exchanges for the program, if it wants them. Reading a long transcript takes time, so it
     /// runs on a blocking thread.
     async fn before(&self, conversation: &str, transcript: &Transcript) -> Result<Before, TurnError> {
+        // Only programs that may have to begin a conversation anew want the earlier exchanges.
         if !self.runtime.wants_recent() {
             return Ok(Before::default());
         }
@@ -212,6 +216,7 @@ impl Course<'_> {
         so: &mut So,
         charge: &mut Charge<'_>,
     ) -> Result<Reply, TurnError> {
+        // Unbounded: the callback is synchronous, so it can't wait for room in a channel.
         let (told, mut heard) = mpsc::unbounded_channel();
         let mut tell = move |event| drop(told.send(event));
         let mut look = tokio::time::interval(LOOK);
@@ -238,7 +243,9 @@ impl Course<'_> {
         if reply.is_ok() {
             self.last_words(calls, running, so).await?;
         }
+        // New calls are refused from here on. Those that were accepted are still answered.
         calls.close();
+        // Dropping the registration sends later calls of this conversation elsewhere.
         drop(seat);
         loop {
             tokio::select! {
@@ -252,6 +259,7 @@ impl Course<'_> {
         }
         reply.map_err(|error| {
             charge.failed(&error);
+            // The next turn of the session checks first if there is room for a call of this size.
             if let RuntimeError::Paused { call, .. } = &error {
                 self.engine.desk.no_room(&order.session, Some(*call));
             }
@@ -270,6 +278,7 @@ impl Course<'_> {
         while so.ledger.has_open() && self.engine.desk.tells_ends() {
             match tokio::time::timeout_at(end, calls.come()).await {
                 Ok(Some(came)) => self.came(came, calls, running, so).await?,
+                // This program does not report ends, so later turns do not wait for them.
                 Ok(None) | Err(_) => self.engine.desk.heard_end(false),
             }
         }
@@ -282,6 +291,7 @@ impl Course<'_> {
         let agent = &self.context.agent;
         match self.engine.parts.oversight.thawed(agent).now_or_never() {
             Some(()) => Ok(()),
+            // The turn fails instead of waiting, because its program can't be held.
             None => Err(Paused(format!("{agent} was frozen while its turn ran")).into()),
         }
     }
@@ -308,6 +318,7 @@ impl Course<'_> {
             }
             // The call itself arrives through the `desk` and is announced then.
             Event::FlockTool => {
+                // The text before a call is no part of the final answer.
                 so.text.clear();
                 so.shown.called();
             }
@@ -316,6 +327,7 @@ impl Course<'_> {
             Event::Trace(told) => self.log(&told, running),
             Event::Usage(usage) => {
                 charge.spent(usage);
+                // Set at once, so that a turn that fails later still shows what it cost.
                 running.usage = usage;
             }
         }
@@ -358,6 +370,7 @@ impl Course<'_> {
         match event {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
+                // The program reports ends, so waiting for them makes sense.
                 self.engine.desk.heard_end(true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
                 let open = match open {
@@ -368,6 +381,7 @@ impl Course<'_> {
                         open
                     }
                 };
+                // A failed call's error is its result for the record.
                 let text = error.clone().unwrap_or(result);
                 self.ended(running, open, Some((error.is_some(), took, text))).await
             }
@@ -433,6 +447,7 @@ impl So {
     /// Returns a name for a call that is unique within this turn. Some model servers number the calls of each answer
     /// from the start, so ids repeat.
     fn name(&mut self, id: &str) -> String {
+        // The program's own id is kept if it is free, so that the records can be compared with its log.
         let mut name = id.to_owned();
         let mut next = 2;
         while !self.names.insert(name.clone()) {
@@ -462,6 +477,7 @@ pub fn conversation(session: &Session) -> String {
 /// Returns the session of a conversation id, if its key has no capitals.
 pub(super) fn session_of(conversation: &str) -> Option<SessionKey> {
     let (key, began_at) = conversation.rsplit_once('.')?;
+    // The suffix has to be a number: a key may contain dots itself.
     began_at.parse::<i64>().ok()?;
     key.parse().ok()
 }

@@ -24,13 +24,16 @@ impl Course<'_> {
         running: &mut Running,
         so: &mut So,
     ) -> Result<(), TurnError> {
+        // Checked for each call, because the program itself goes on while its agent is frozen.
         self.still_free()?;
         self.halt.now()?;
         let Asked { id, tool, arguments, .. } = &call.asked;
         let name = so.name(id);
+        // Committed before it runs, so that a crash leaves a call with an unknown outcome and no unrecorded effect.
         running.calls(std::mem::take(&mut so.text), &ToolCall { id: &name, name: tool, arguments })?;
         so.shown.called();
         self.events.tell(reported::started(&name, tool, arguments));
+        // A child token: all calls are cancelled if the turn ends first.
         let (tool, over) = (tool.clone(), calls.over().child_token());
         calls.begin(&tool, Box::pin(self.run_call(name, call, over)));
         Ok(())
@@ -82,6 +85,7 @@ impl Course<'_> {
         // OpenClaw's turns get their log from the transcript. Other programs' logs lack the calls that flock runs, so
         // these lines are added here.
         if self.runtime.wants_recent() {
+            // The full result is in the transcript. The log only needs the failure.
             let failure = is_error.then(|| joined_text(&content));
             let agent = &self.context.agent;
             for line in derived::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {

@@ -33,6 +33,7 @@ impl Engine {
     pub async fn call_for(&self, source: &Source, asked: Asked, witness: Witness<'_>) -> Answered {
         if let Some(turn) = self.desk.turn(source) {
             let (reply, answer) = tokio::sync::oneshot::channel();
+            // The turn may end before it answers, in which case the channel closes.
             if turn.send(Knock::Call(asked, reply)).await.is_ok()
                 && let Ok(answer) = answer.await
             {
@@ -40,6 +41,7 @@ impl Engine {
             }
             return Answered::error("not run to its end: the turn was ended; what the call did is not known");
         }
+        // Only flock begins such conversations, so the turn of this call has just ended.
         if is_flocks(source) {
             return Answered::error("not run: flock has ended the turn that this call belongs to");
         }
@@ -56,6 +58,7 @@ impl Engine {
         let context = context(source, CancellationToken::new());
         let called = match told {
             Told::Over => {
+                // Calls that never reported an end are closed when the program's agent ends.
                 let left = self.desk.outside(source, super::ledger::Ledger::close);
                 left.into_iter().map(|open| reported::called(runtime, &open, None)).collect()
             }
@@ -82,6 +85,7 @@ impl Engine {
     async fn call_outside(&self, source: &Source, asked: &Asked, witness: Witness<'_>) -> Answered {
         let context = context(source, asked.cancel.clone());
         let oversight = std::sync::Arc::clone(&self.parts.oversight);
+        // A time limit of its own, because there is no turn whose deadline could apply.
         let halt = Halt::new(asked.cancel.clone(), LIMIT, oversight, source.agent.clone());
         let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
         witness(&context, reported::started(asked.id, asked.name, asked.arguments));
@@ -126,6 +130,7 @@ fn context(source: &Source, cancel: CancellationToken) -> CallContext {
     let session = session.filter(|session| session.agent() == &source.agent);
     CallContext {
         agent: source.agent.clone(),
+        // A call of an unknown conversation is recorded under the agent's main session.
         session: session.unwrap_or_else(|| SessionKey::new(&source.agent, SessionKind::Main, "openclaw")),
         turn: TurnId::new(),
         cancel,

@@ -28,6 +28,7 @@ impl Shown {
             return Next::Nothing;
         }
         let known = self.text.len().min(answer.len());
+        // Only the bytes that were not compared before are compared, so the cost stays linear.
         if answer.as_bytes().get(self.same..known) != self.text.as_bytes().get(self.same..known) {
             self.is_replaced = true;
             return Next::Replaced;
@@ -54,6 +55,7 @@ impl Shown {
     /// Handles the complete answer.
     pub(super) fn ended(&mut self, answer: &str) -> Next {
         match self.grown(answer) {
+            // The complete answer is shorter than what was sent, so the sent text is wrong at its end.
             Next::Nothing if !self.is_replaced && self.text.len() > answer.len() => {
                 self.is_replaced = true;
                 Next::Replaced

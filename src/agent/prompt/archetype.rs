@@ -72,6 +72,7 @@ impl Explain for ArchetypeError {
 #[must_use]
 pub fn names(folder: &Path) -> Vec<String> {
     let listed = shared::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
+    // A folder that is missing or unreadable only means that there are no archetypes of the person's own.
     let (entries, _) = listed.unwrap_or_default();
     let own = entries.iter().filter(|entry| entry.kind == Kind::File).filter_map(|entry| {
         let name = entry.path.to_str()?.strip_suffix(".md")?;
@@ -91,12 +92,14 @@ pub fn names(folder: &Path) -> Vec<String> {
 /// - [`ArchetypeError::Unknown`] if there is no such archetype.
 /// - [`ArchetypeError::File`] if a person's own file can't be read.
 pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
+    // Checked before the path is built: a name must not be able to leave the folder.
     if !is_name(name) {
         return Err(ArchetypeError::Name(crate::tool::bounded::start(name, 80).to_owned()));
     }
     let file = format!("{name}.md");
     match shared::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
         Ok(text) if !text.trim_ascii().is_empty() => Ok(String::from_utf8_lossy(&text).into_owned()),
+        // An empty file counts as missing, so the built-in archetype of that name is used.
         Ok(_) | Err(BeneathError::NotFound { .. }) => {
             BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned()).ok_or_else(
                 || ArchetypeError::Unknown {
@@ -115,6 +118,7 @@ pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
 pub fn focus(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).skip_while(|line| !line.eq_ignore_ascii_case("## focus")).skip(1);
     let points = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("- "));
+    // The text goes into other agents' prompts, so invisible characters are removed.
     let point = |text: &str| -> String {
         let seen = text.trim().chars().filter(|c| !crate::tool::bounded::is_unseen(*c));
         seen.take(MAX_POINT).collect()

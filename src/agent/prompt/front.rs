@@ -16,6 +16,7 @@ pub(super) struct Front<'t> {
 impl<'t> Front<'t> {
     /// Splits a file. Without front matter, all of it is the body.
     pub(super) fn parse(text: &'t str) -> Self {
+        // Some editors put a byte order mark at the beginning of a file.
         let text = text.trim_start_matches('\u{feff}');
         let Some((matter, body)) = split(text) else { return Self { body: text, ..Self::default() } };
         let mut front = Self { body, ..Self::default() };
@@ -60,6 +61,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
 /// Returns a text that is on the key's line or on the lines below it.
 fn scalar(value: &str, below: &[&str]) -> String {
     let value = value.trim();
+    // `>` and `|` announce a text on the lines below. Both forms are joined with blanks.
     let first = if value.starts_with(['>', '|']) { "" } else { value };
     let lines = std::iter::once(first).chain(below.iter().copied()).filter(|line| !line.is_empty());
     unquoted(&lines.collect::<Vec<_>>().join(" ")).to_owned()
@@ -97,6 +99,7 @@ fn tools(value: &str, below: &[&str]) -> Vec<(String, String)> {
             None => {}
         }
     }
+    // A key without a value leaves an empty name.
     found.retain(|(name, _)| !name.is_empty());
     found.truncate(MAX_TOOLS);
     found

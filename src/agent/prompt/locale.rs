@@ -22,6 +22,7 @@ pub fn describe(home: &Home, language: Option<&str>, tools: &mut [ToolSpec]) {
     let general = language.split('-').next().filter(|general| *general != language);
     for name in [Some(language), general].into_iter().flatten() {
         match read(home, name) {
+            // Only one file is used: a language without a translation of a tool does not fall back to the general one.
             Ok(Some(texts)) => return replace(tools, &texts),
             Ok(None) => {}
             // The turn goes on: every tool has an English description.

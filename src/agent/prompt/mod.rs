@@ -75,6 +75,7 @@ impl PromptContext<'_> {
         part(&format!("{calls:?} {}", tools.len()));
         for tool in *tools {
             part(&tool.name);
+            // The descriptions are in the prompt only if the model calls tools in text.
             if *calls == Calls::Text {
                 part(&tool.description);
                 part(tool.parameters.text());
@@ -182,6 +183,7 @@ impl SystemPromptBuilder {
             let text = section
                 .build(context)
                 .map_err(|source| PromptError { section: section.name().to_owned(), source })?;
+            // An empty section leaves no gap in the prompt.
             let text = text.trim();
             if !text.is_empty() {
                 parts.push(Part { name: section.name().to_owned(), text: text.to_owned() });

@@ -52,6 +52,7 @@ pub struct Persona {
 pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
     let path = agent.persona.as_deref()?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    // The folder is opened first and the file below it, so that no link can lead elsewhere.
     let Place { folder, file, by_agents } = place(home.root(), agent, path);
     let text = match Root::open(&folder).and_then(|root| root.read(&file, MAX_BYTES)) {
         Ok(bytes) => told(&String::from_utf8_lossy(&bytes)),
@@ -83,6 +84,7 @@ fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
     // The literal path is tried first: a link below one of these folders leads out of it and is not followed.
     for (path, is_real) in [(path.to_owned(), false), (parent.join(&file), true)] {
         for (folder, by_agents) in [(&*agent.identity, false), (&*agent.workspace, true), (home, true)] {
+            // Both sides have to be resolved in the second round, because a home may be reached through a link.
             let folder = if is_real { real(folder) } else { folder.to_owned() };
             if let Ok(inside) = path.strip_prefix(&folder) {
                 return Place { file: inside.to_owned(), folder, by_agents };
@@ -95,6 +97,7 @@ fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
 /// Returns the text of a document, or the reason why it can't be used.
 fn told(text: &str) -> Result<String, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
+    // A text that does not begin like JSON is taken for Markdown.
     if text.is_empty() {
         return Err("it is empty".to_owned());
     }
@@ -137,12 +140,14 @@ fn complete(identity: &mut Value, document: &Map<String, Value>) {
 
 /// Adds a line for each value, or one for all plain values of an object, with the path of keys that leads to it.
 fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
+    // A deeply nested document must not exhaust the stack.
     if path.len() > MAX_DEPTH {
         return;
     }
     match value {
         Value::Object(entries) => {
             let known = || {
+                // Keys with an `@` are for JSON-LD and describe the format, not the agent.
                 entries.iter().filter(|(key, _)| !key.starts_with('@') && !LEFT_OUT.contains(&key.as_str()))
             };
             let plain: Vec<String> = known()
@@ -158,6 +163,7 @@ fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
         Value::Array(items) => {
             let plain: Vec<String> = items.iter().filter_map(scalar).collect();
             line(path, &plain.join(", "), lines);
+            // Nested values follow after the plain ones, so that each line stays readable.
             items.iter().filter(|item| scalar(item).is_none()).for_each(|item| tell(item, path, lines));
         }
         _ => line(path, &scalar(value).unwrap_or_default(), lines),

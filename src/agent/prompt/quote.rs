@@ -60,6 +60,7 @@ pub(super) fn label(name: &str) -> String {
         .filter(|c| !bounded::is_unseen(*c))
         .map(|c| if matches!(c, '"' | '<' | '>' | '`') { '_' } else { c })
         .collect();
+    // The marks are broken before the name is cut, so that the cut can't hide one.
     let mut label: String = without_marks(&seen).chars().take(MAX_LABEL).collect();
     if seen.chars().count() > MAX_LABEL {
         label.push('…');
@@ -71,6 +72,7 @@ pub(super) fn label(name: &str) -> String {
 /// marks are broken.
 fn tame(text: &str) -> String {
     let mut lines = String::with_capacity(text.len() + text.len() / 8);
+    // All line ends count, including rare ones of Unicode that a model may treat as such.
     for (at, line) in text.split(clean::is_line_end).enumerate() {
         if at > 0 {
             lines.push('\n');
@@ -78,6 +80,7 @@ fn tame(text: &str) -> String {
         lines.push_str(&lowered(clean::visible(line)));
     }
     let seen = Seen::of(&lines);
+    // The marks are searched in the joined lines, because one may continue on the next line.
     let marks = marks(&seen).chain(text_calls::marks(&seen)).collect();
     seen.changed(lines, marks).into_owned()
 }
@@ -88,6 +91,7 @@ fn lowered(line: Cow<'_, str>) -> Cow<'_, str> {
     let (before, text) = line.split_at(line.len() - behind(&line, item).len());
     let rest = text.trim_start_matches(is_heading);
     let level = text[..text.len() - rest.len()].chars().count();
+    // A single `#` makes a heading only before a blank. Several look like one in any case.
     if level > 1 || (level == 1 && rest.chars().next().is_none_or(char::is_whitespace)) {
         let before = if before.trim().is_empty() { "" } else { before };
         return Cow::Owned(format!("{before}{}{rest}", "#".repeat((level + 3).min(6))));

@@ -49,6 +49,7 @@ pub(super) fn read(home: &Home, mode: SkillsMode) -> SkillList {
     let Ok(root) = shared::open(&home.skills()) else { return SkillList::default() };
     let more = names.len() > MAX_SKILLS;
     let mut room = MAX_INSTRUCTIONS;
+    // All skills share the room for instructions, so those with later names may only be named.
     let skills = names.into_iter().take(MAX_SKILLS).filter_map(|name| skill(&root, name, mode, &mut room));
     SkillList { skills: skills.collect(), more }
 }
@@ -56,9 +57,11 @@ pub(super) fn read(home: &Home, mode: SkillsMode) -> SkillList {
 fn skill(root: &Root, name: FolderName, mode: SkillsMode, room: &mut usize) -> Option<Skill> {
     let path = Path::new(name.as_str()).join("SKILL.md");
     let (file, size) = root.open_file(&path).ok()?;
+    // In compact mode only the front matter is needed, which is at the beginning of the file.
     let cap = if mode == SkillsMode::Full { FULL_BYTES } else { COMPACT_BYTES };
     let mut bytes = Vec::new();
     file.take(cap).read_to_end(&mut bytes).ok()?;
+    // The file may have been cut within a character, so invalid bytes are replaced.
     let text = String::from_utf8_lossy(&bytes);
     let front = Front::parse(&text);
     let description = front.description.unwrap_or_else(|| first_sentence(front.body));

@@ -52,6 +52,7 @@ pub enum Kind {
 const FOR_PEOPLE: [&str; 2] = ["openclaw/delivery-mirror", "openclaw/gateway-injected"];
 
 fn kind_of(record: &MessageRecord) -> Kind {
+    // The flag wins over the model's name, because a repair keeps the model of the failed answer.
     if record.filled {
         return Kind::Filled;
     }
@@ -66,6 +67,7 @@ impl Entry {
     /// beside it.
     #[must_use]
     pub fn stored(record: &MessageRecord, message: Message) -> Self {
+        // A model name that can't be parsed leaves the answer without a route, so its thinking is not sent back.
         let model = record.model.as_deref().and_then(|model| model.parse().ok());
         let about = About {
             id: record.id.clone(),

@@ -62,6 +62,7 @@ pub fn exchanges(
     while read < most {
         let Some(line) = tail.next_line()? else { break };
         read += line.len() as u64;
+        // The check is on bytes, before the parser: these are the longest lines.
         if scope != Scope::Whole && is_between(line, &open) {
             continue;
         }
@@ -69,6 +70,7 @@ pub fn exchanges(
             Ok(Record::Reset(reset)) if scope == Scope::Conversation && !reset.keeps_recent => break,
             Ok(Record::Imported(_)) => {
                 imported = true;
+                // All records before this one are imported. The file is read backwards, so they come now.
                 continue;
             }
             Ok(record @ (Record::Message(_) | Record::Turn(_))) => record,
@@ -79,6 +81,7 @@ pub fn exchanges(
             Record::Turn(turn) => turn.turn,
             _ => continue,
         };
+        // A turn whose beginning is missing ends at the first record of another turn.
         if open.turn().is_some_and(|of| of != turn) && !give(&mut open, &mut take) {
             return Ok(());
         }
@@ -102,6 +105,7 @@ pub fn exchanges(
             _ => {}
         }
     }
+    // The oldest turn may have no beginning in the file.
     give(&mut open, &mut take);
     Ok(())
 }

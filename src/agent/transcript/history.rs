@@ -44,6 +44,7 @@ pub fn of_turn(file: &File, turn: TurnId) -> io::Result<Vec<MessageRecord>> {
         }
         match Record::parse(line) {
             Ok(Record::Message(message)) if message.turn == turn => messages.push(*message),
+            // The record of the turn's beginning is the first of its records, so the search ends there.
             Ok(Record::Turn(record)) if record.turn == turn && record.state == Phase::Started => break,
             _ => {}
         }

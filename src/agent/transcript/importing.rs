@@ -40,6 +40,7 @@ pub fn sweep(folder: &Path, has_session: impl Fn(&str) -> bool) -> io::Result<us
     let mut removed = 0;
     for entry in entries {
         let note = entry?.file_name();
+        // The process id in the name shows if the import is still running.
         let parts = note.to_str().and_then(|note| note.strip_prefix(NOTE)?.split_once('-'));
         let Some((Ok(pid), name)) = parts.map(|(pid, name)| (pid.parse::<i32>(), name)) else { continue };
         // The importing process still runs, so its import is not interrupted.
@@ -47,6 +48,7 @@ pub fn sweep(folder: &Path, has_session: impl Fn(&str) -> bool) -> io::Result<us
             continue;
         }
         let transcript = folder.join(format!("{name}{ENDING}"));
+        // An import that was killed after its session was created is complete.
         if !has_session(name) && transcript.exists() {
             fs_err::remove_file(&transcript)?;
             removed += 1;

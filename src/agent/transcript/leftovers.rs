@@ -30,6 +30,7 @@ pub fn sweep(folder: &Path, is_start: bool) -> io::Result<Leftovers> {
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // An unfinished repair has no valuable data: the damaged file is still in its place.
         let is_unfinished = name.starts_with(repair::UNFINISHED);
         let of = name.split_once(repair::BACKUP).map(|(of, _)| folder.join(of));
         let is_needless = match of {

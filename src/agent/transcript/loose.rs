@@ -29,6 +29,7 @@ pub(super) fn kind(line: &[u8]) -> Result<Cow<'_, str>, serde_json::Error> {
         #[serde(borrow, rename = "type")]
         kind: Cow<'a, str>,
     }
+    // serde would also accept an array for a struct.
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err(serde_json::Error::custom("no JSON object"));
     }
@@ -64,6 +65,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Record, serde_json::Error> {
 
 fn message(line: &[u8]) -> Option<MessageRecord> {
     let fields: Fields<'_> = serde_json::from_slice(line).ok()?;
+    // The fields stay unparsed, so that one bad field does not lose the others.
     let inner: Fields<'_> = serde_json::from_str(fields.get("message")?.get()).ok()?;
     let said =
         Message { role: field(&inner, "role")?, content: inner.get("content").map_or_else(Vec::new, blocks) };
@@ -107,6 +109,7 @@ fn field<T: DeserializeOwned>(fields: &Fields<'_>, name: &str) -> Option<T> {
 
 /// Parses a list of blocks. A single block or text counts as a list of one.
 fn blocks(content: &&RawValue) -> Vec<Block> {
+    // Each block is parsed on its own, so that an unknown one does not lose the others.
     if let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content.get()) {
         return blocks.into_iter().map(block).collect();
     }
@@ -121,6 +124,7 @@ fn block(raw: &RawValue) -> Block {
     if let Ok(block) = serde_json::from_str(raw.get()) {
         return block;
     }
+    // A result is worth a second try: without it, its call would count as unanswered.
     result(raw).unwrap_or_else(|| Block::Other(serde_json::from_str(raw.get()).unwrap_or_default()))
 }
 

@@ -274,6 +274,7 @@ impl Record {
         let mut record = Self::parse_exactly(line).or_else(|_| loose::parse(line))?;
         if let Self::Message(message) = &mut record
             && message.provenance.is_none()
+        // Other programs store the provenance inside the message.
         {
             message.provenance = loose::provenance_within(line);
         }
@@ -299,6 +300,7 @@ impl Record {
             "reset" => Self::Reset(serde_json::from_slice(line)?),
             "command" => Self::Command(serde_json::from_slice(line)?),
             "imported" => Self::Imported(serde_json::from_slice(line)?),
+            // A later version may add kinds of records. They are kept, and ignored here.
             _ => Self::Unknown,
         })
     }
@@ -308,6 +310,7 @@ impl Record {
         let before = buffer.len();
         // Serialising these types can't fail: all their maps have text keys.
         if serde_json::to_writer(&mut *buffer, self).is_ok() {
+            // The line feed is a part of the record: a line without one was torn.
             buffer.push(b'\n');
         } else {
             buffer.truncate(before);

@@ -75,6 +75,7 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
                 return Ok(Some(line));
             }
             let Pace { alone, threads, .. } = self.pace;
+            // Near the end of the file a single thread is faster. Further back, the others help.
             if threads > 1 && self.alone >= alone && wanted >= alone {
                 if !self.read_ahead(wanted)? {
                     return Ok(None);
@@ -96,6 +97,7 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
         let most = (part * threads).min(usize::try_from(wanted).unwrap_or(usize::MAX));
         let (start, lines) = self.tail.lines(most)?;
         let cost = &self.cost;
+        // Scoped threads may borrow the lines, so nothing is copied for them.
         self.ahead = thread::scope(|scope| {
             let mut parts = parts(start, lines, threads).into_iter();
             let own = parts.next();
@@ -108,6 +110,7 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> Newest<'a, C> {
                 .collect();
             let mut ahead = own.map(|(start, lines)| read_all(start, lines, cost)).unwrap_or_default();
             for other in others {
+                // A panic in a thread is a defect and is passed on, as if this thread had read the part.
                 let other =
                     other.map(|thread| thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)));
                 ahead.extend(other.unwrap_or_else(|here| here));

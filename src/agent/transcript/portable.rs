@@ -79,12 +79,14 @@ pub fn export(transcript: &File, key: &SessionKey, created: i64, to: &mut dyn Wr
         "format": FORMAT, "version": VERSION, "key": key, "agent": key.agent(), "created": created,
     });
     let head = head.to_string();
+    // The records are written one by one into the open object, so that a large session is never in memory.
     write!(to, "{},\"records\":[", head.trim_end_matches('}'))?;
     let mut records = 0;
     let mut lines = io::BufReader::with_capacity(256 * 1024, transcript);
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
         let record = line.trim_ascii_end();
+        // Lines of an unknown kind are exported too: a newer flock may read them.
         if !matches!(Record::parse(record), Err(_) | Ok(Record::Session(_) | Record::Imported(_))) {
             to.write_all(if records == 0 { b"\n" } else { b",\n" })?;
             to.write_all(record)?;
@@ -142,6 +144,7 @@ struct Document<'d> {
 /// - [`ImportError::TooLarge`] if it has too many bytes or records.
 /// - [`ImportError::Record`] if a record is not valid.
 pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
+    // Checked before parsing, because the parser holds the whole document in memory.
     if document.len() as u64 > MOST_BYTES {
         return Err(ImportError::TooLarge);
     }
@@ -178,6 +181,7 @@ pub fn import(document: &[u8]) -> Result<Imported, ImportError> {
         for id in
             ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))?
         {
+            // Two records with one id could make a compaction keep from the wrong message.
             if !ids.insert(id.to_owned()) {
                 return Err(fail("has the id of another one".to_owned()));
             }
@@ -216,6 +220,7 @@ fn check(record: &Record) -> Result<(), &'static str> {
     if ids_of(record).unwrap_or_default().into_iter().chain(copied).any(|id| !is_id(id)) {
         return Err("has an id that is empty, too long or no text");
     }
+    // Each call costs work at every later request, so an import may not exceed the limit for answers.
     if messages.iter().any(|message| message.message.tool_calls().nth(MOST_BLOCKS).is_some()) {
         return Err("has more calls than one answer can have");
     }

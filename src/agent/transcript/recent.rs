@@ -72,8 +72,10 @@ fn recent_at(
         match line.record {
             Some(Record::Message(mut message)) => {
                 message.imported |= imported;
+                // The budget is in tokens. The limit on bytes protects the host from many large pictures.
                 if line.cost > left || line.bytes > bytes_left {
                     recent.has_more = true;
+                    // Without a compaction, the conversation's first message has to stand for what is not read.
                     if recent.compaction.is_none() {
                         let mut tail = Tail::before(file, line.end);
                         if let Some(line) = tail.next_line()? {
@@ -86,6 +88,7 @@ fn recent_at(
                 left -= line.cost;
                 bytes_left -= line.bytes;
                 let kept = recent.compaction.as_ref().and_then(|found| found.keep_from.as_ref());
+                // The compaction names the oldest message that it kept, so nothing before it is needed.
                 let is_last = kept == Some(&message.id);
                 recent.broken += usize::from(line.is_broken);
                 recent.messages.push(*message);
@@ -95,6 +98,7 @@ fn recent_at(
             }
             Some(Record::Compaction(found)) if recent.compaction.is_none() => {
                 recent.is_import = imported;
+                // A compaction that kept nothing ends the reading at once.
                 let is_last = found.keep_from.is_none();
                 recent.compaction = Some(found);
                 if is_last {
@@ -115,6 +119,7 @@ fn recent_at(
 fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
     // The search matches flock's own way of writing. A message's content can't imitate it, because its quotes are
     // escaped.
+    // Most lines that get here are long results, so a search comes before the parser.
     memchr::memmem::find(line, br#""role":"user""#)?;
     match Record::parse(line) {
         Ok(Record::Message(mut message)) if message.message.role == Role::User => {

@@ -63,10 +63,12 @@ fn is_blank(block: &Block) -> bool {
 ///
 /// Returns an error if a file can't be read or written. The transcript is then unchanged.
 pub fn repair(path: &Path) -> io::Result<Mended> {
+    // `regular` refuses anything but a regular file, such as a named pipe that would block.
     let old = regular::open(path)?;
     let mut lines = io::BufReader::with_capacity(256 * 1024, old);
     if !has_header(&mut lines)? {
         tracing::warn!(path = %path.display(), "a transcript without its header is not mended");
+        // Without a header the file may be anything, so the repair must not delete lines.
         return end_line(path).map(|()| Mended::default());
     }
     lines.rewind()?;
@@ -102,6 +104,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     }
     writer.flush()?;
     drop(writer);
+    // Without damage the new file is dropped, which deletes it.
     if mended == Mended::default() && !is_torn {
         return Ok(mended);
     }
@@ -150,6 +153,7 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
         block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
     };
     let mut content = match value["message"]["content"].take() {
+        // The line was parsed leniently before, so its content need not be a list.
         Value::Array(content) => content,
         // A content that is not a list was already found to be empty.
         _ => Vec::new(),

@@ -47,6 +47,7 @@ impl Transcript {
     pub fn open(path: &Path, header: &Header, syncer: &Handle) -> Result<Self, TurnError> {
         let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
         let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
+        // A crash right after the file was created leaves it empty.
         if transcript.is_blank().map_err(fail("read"))? {
             transcript.append(&[Record::Session(header.clone())])?;
             if let Some(folder) = path.parent() {
@@ -61,6 +62,7 @@ impl Transcript {
 
     fn open_file(path: &Path, syncer: Handle) -> io::Result<Self> {
         let mut options = OpenOptions::new();
+        // Readable by its owner only, because a conversation is private.
         options.read(true).append(true).create(true).mode(0o600);
         let mut open = || regular::open_with(path, &mut options);
         let file = match open() {
@@ -87,6 +89,7 @@ impl Transcript {
     }
 
     fn is_whole(&self) -> io::Result<bool> {
+        // Only the last byte is read: a complete file ends with a line feed.
         let mut last = [0];
         self.file.read_exact_at(&mut last, self.length - 1)?;
         Ok(last == *b"\n")
@@ -105,6 +108,7 @@ impl Transcript {
         match self.file.write_all(&lines) {
             Ok(()) => {
                 self.length += lines.len() as u64;
+                // The disk is synced later and in groups, away from the turn's path.
                 self.syncer.written(&self.path);
                 Ok(())
             }
@@ -150,6 +154,7 @@ impl Transcript {
         })?;
         let mut backups = self.take_backups();
         backups.extend(backup);
+        // The old handle refers to the replaced file, so everything is opened again.
         *self = Self { backups, ..new };
         Ok(())
     }

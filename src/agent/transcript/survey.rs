@@ -39,6 +39,7 @@ impl Flaw {
 ///
 /// Returns an error if the file can't be read or is not a regular file.
 pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
+    // The file's time stands for the session's last use, which only the database knew.
     let file = regular::open(path)?;
     let updated = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
     let updated_at = i64::try_from(updated.as_millis()).unwrap_or(i64::MAX);
@@ -47,6 +48,7 @@ pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
     let mut line = Vec::new();
     loop {
         line.clear();
+        // A damaged file may have no line feed for gigabytes, so the length of a line is limited.
         if io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line)? == 0 {
             return Ok((session, broken));
         }
@@ -61,6 +63,7 @@ pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
                 if let (Some(Provenance::Channel { channel, to, .. }), Some(session)) =
                     (message.provenance, &mut session)
                 {
+                    // The highest number counts, so that nothing is delivered a second time.
                     let before = session.delivered.as_ref().map_or(0, |(_, seq)| *seq);
                     session.delivered = Some((channel, before.max(to.unsigned_abs())));
                 }
@@ -103,6 +106,7 @@ pub fn glance(path: &Path) -> Option<Flaw> {
         }
         let mut last = [0];
         file.read_exact_at(&mut last, length - 1)?;
+        // A torn line at the end is normal after a crash, and the next turn repairs it.
         Ok((last != *b"\n").then_some("its last line is torn; the next turn mends that"))
     };
     match look() {

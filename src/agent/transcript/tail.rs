@@ -52,6 +52,7 @@ impl<'a> Tail<'a> {
     ///
     /// Returns an error if the file can't be read.
     pub fn lines(&mut self, most: usize) -> io::Result<(u64, &[u8])> {
+        // What is buffered already counts, so only the rest is read from the file.
         if self.end < most {
             self.load(most - self.end)?;
         }
@@ -120,6 +121,7 @@ impl<'a> Tail<'a> {
         if self.buffer.len() < all {
             self.buffer.resize(all, 0);
         }
+        // The rest of the later block moves behind the new one, so that a line across both is contiguous.
         self.buffer.copy_within(..self.end, length);
         let start = self.start - length as u64;
         self.file.read_exact_at(&mut self.buffer[..length], start)?;

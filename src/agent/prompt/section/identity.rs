@@ -17,10 +17,12 @@ impl PromptSection for Identity {
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
         let mut parts = vec!["## Project Context".to_owned(), introduction(context.agent, context.tools)];
         if let Some(persona) = &context.knowledge.persona {
+            // A persona may come from a place that agents can write to. Then its text counts as information only.
             let by = if persona.by_agents { By::Agents } else { By::Owner };
             parts.push(format!("### {}\n\n{}", label(&persona.name), marked(by, &persona.text)));
         }
         for file in &context.knowledge.files {
+            // Only the five identity files are the owner's. The others are in the workspace, which the agent can write.
             let by = if IDENTITY_FILES.contains(&file.name) { By::Owner } else { By::Agents };
             parts.push(format!("### {}\n\n{}", file.name, marked(by, &file.text)));
         }

@@ -68,6 +68,7 @@ fn for_tools(text: &str, tools: &[ToolSpec]) -> String {
 /// Returns the flock tools that a line names in backticks.
 pub(super) fn named_tools(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split('`').skip(1).step_by(2);
+    // The only tool of flock without the common prefix.
     words.filter(|word| word.starts_with("flock_") || *word == "triage_decision")
 }
 

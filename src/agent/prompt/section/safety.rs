@@ -18,6 +18,7 @@ impl PromptSection for Safety {
             Autonomy::Supervised => include_str!("../text/supervised.md"),
             Autonomy::Full => include_str!("../text/full.md"),
         };
+        // The policy is enforced by flock. The prompt names it so that the agent does not try what would be refused.
         let policy = &context.agent.policy;
         let commands = match policy.allowed_commands.as_deref() {
             None => "any".to_owned(),

@@ -57,6 +57,7 @@ impl PromptSection for Shared {
 
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
         let vaults = &context.knowledge.vaults;
+        // An agent that can't read the vaults is not told about them.
         if vaults.is_empty() || !offered(context.tools, "flock_workspace_read") {
             return Ok(String::new());
         }
@@ -64,6 +65,7 @@ impl PromptSection for Shared {
         for vault in vaults {
             let mut part = format!("### {}", vault.name);
             if let Some((file, text)) = &vault.index {
+                // Agents write the vaults, so the index is quoted as information.
                 part = format!("{part}\n\n{}", quoted(file, By::Agents, text));
             }
             let files = if vault.files.is_empty() { "(empty)".to_owned() } else { vault.files.text() };

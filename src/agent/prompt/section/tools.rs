@@ -20,6 +20,7 @@ impl PromptSection for Tools {
             text.push_str("You have none here. Say so where one would be needed.");
             return Ok(text);
         }
+        // Without tool calls in the API, the prompt is the only place for the parameters.
         if context.calls == Calls::Text {
             in_full(&mut text, context.tools);
             return Ok(text);
@@ -74,6 +75,7 @@ const USES: &[(&str, Use)] = &[
 fn use_of_tool(name: &str) -> Use {
     match name {
         "exec" | "process" => Use::Commands,
+        // The order of the arms matters, because the later prefixes include the earlier names.
         "read" | "write" | "edit" | "apply_patch" | "image" => Use::Files,
         _ if name.starts_with("session") => Use::Sessions,
         "flock_archive_ready" | "flock_assign_members" => Use::Channels,

@@ -18,6 +18,7 @@ impl PromptSection for Workspace {
             Network::None => "without network",
             Network::Proxy => "which reaches the hosts you are allowed through a proxy",
         };
+        // In a sandbox the folder has a fixed path. The path on the host would be of no use to the agent.
         let (folder, place) = match agent.sandbox {
             SandboxMode::All => (
                 "/workspace".to_owned(),

@@ -44,6 +44,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
                 return false;
             }
         }
+        // Looked up before the blocks are removed.
         let had_unknown = has_unknown(entry);
         leave_out(entry, Rule::Foreign, |role, block| !belongs(role, block), notes);
         if matches!(entry.about.stop, Some(StopReason::Error | StopReason::Aborted)) {
@@ -53,6 +54,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
         } else if had_unknown {
             stand_in(entry, notes);
         }
+        // Gemini may put a signature on an empty text, which has to go back to it.
         let signs = matches!(policy.marks, Marks::Base64 { .. }) && thinking::is_own(entry, target);
         leave_out(
             entry,
@@ -133,6 +135,7 @@ fn fill_results(entry: &mut Entry, notes: &mut Notes) {
         if let Block::ToolResult { content, .. } = block
             && is_lacking(content)
         {
+            // Valid parts of a result stay. Only a result without any gets the note.
             let says = |part: &&Block| !is_lacking(std::slice::from_ref(*part));
             let mut kept: Vec<Block> = content.iter().filter(says).cloned().collect();
             if kept.is_empty() {

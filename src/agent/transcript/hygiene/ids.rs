@@ -96,6 +96,7 @@ impl<'a> Used<'a> {
             return self.next_pair(raw);
         }
         let wanted = plain::form(raw, own, ids);
+        // A stored id that was rewritten counts as used as well: its next occurrence is another call.
         if !self.ids.contains(&wanted) && !self.seen.contains_key(raw) {
             if wanted != raw {
                 self.seen.insert(raw, 1);

@@ -21,6 +21,7 @@ pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &
         return;
     }
     let is_other = |entry: &Entry| entry.role() == Role::Assistant && !thinking::is_own(entry, target);
+    // Everything before the last answer of another route is too old to be accepted.
     let switched = entries.iter().rposition(is_other).unwrap_or(0);
     let mut at = 0;
     entries.retain_mut(|entry| {
@@ -42,6 +43,7 @@ pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &
         notes.add(if own { Rule::OrphanReasoning } else { Rule::ForeignThinking }, entry);
         let content = &mut Arc::make_mut(&mut entry.message).content;
         let mut at = 0;
+        // `retain` gives no index, so one is counted.
         content.retain(|block| {
             at += 1;
             is_good((at - 1, block))

@@ -24,6 +24,7 @@ pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &Policy, not
             Marks::Own => !own,
             Marks::Base64 { .. } => signature != STAND_IN && (!own || !is_base64(signature)),
         };
+        // A mark that would be replaced by itself is not counted as a change.
         let is_marked = |block: &Block| {
             mark(block).is_some_and(|mark| goes(mark) && left(block, policy).as_deref() != Some(mark))
         };
@@ -66,6 +67,7 @@ pub(super) fn left(block: &Block, policy: &Policy) -> Option<String> {
 fn stand_in(entry: &mut Entry, notes: &mut Notes) {
     let is_call = |block: &Block| matches!(block, Block::ToolCall { .. });
     let Some(first) = entry.message.content.iter().position(is_call) else { return };
+    // A signature of this model stays, also on a call that is not the first.
     if mark(&entry.message.content[first]).is_some() {
         return;
     }

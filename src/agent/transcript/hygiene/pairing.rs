@@ -58,6 +58,7 @@ struct Places {
 
 /// Pairs calls with results.
 pub(super) fn pair(entries: &mut Vec<Entry>, missing: Missing, notes: &mut Notes) {
+    // Most conversations are in order. They are checked without a copy.
     if is_paired(entries) {
         return;
     }
@@ -76,6 +77,7 @@ pub(super) fn is_paired(entries: &[Entry]) -> bool {
 /// Returns the index of the first message whose calls are not answered correctly, or that answers no call.
 pub(super) fn first_unpaired(entries: &[Entry]) -> Option<usize> {
     let mut at = 0;
+    // A result is only valid right behind its answer, where the inner loop consumes it.
     while let Some(entry) = entries.get(at) {
         if entry.role() == Role::Tool {
             return Some(at);
@@ -143,6 +145,7 @@ fn give_back(frames: &mut [Frame], notes: &mut Notes) {
                 notes.add(Rule::OrphanResult, &found.entry);
             }
         }
+        // A call without an id can't wait for a result, because nothing would identify it.
         for (id, places) in frames[late].places.drain().filter(|(id, _)| !id.is_empty()) {
             waiting.entry(id).or_default().extend(places.open.into_iter().map(|slot| (late, slot)));
         }
@@ -183,6 +186,7 @@ impl Found {
     /// Returns the result as a message of its own, with its call's id and name.
     fn into_entry(self, slot_id: &str, slot_name: &str, notes: &mut Notes) -> Option<Entry> {
         let Some(Block::ToolResult { call_id, name, content, is_error }) = self.block() else { return None };
+        // An unchanged result in a message of its own is shared, not copied.
         if call_id == slot_id && name == slot_name && self.entry.message.content.len() == 1 {
             return Some(self.entry);
         }
@@ -219,6 +223,7 @@ impl Frame {
     /// Gives a result to the call it belongs to.
     fn take(&mut self, found: Found, notes: &mut Notes) {
         let id = found.call_id();
+        // A result without an id can only belong to the answer's one call.
         if id.is_empty() {
             let fits = |slot: &Slot| found.name().trim().is_empty() || found.name() == slot.name;
             match self.slots.as_mut_slice() {
@@ -244,6 +249,7 @@ impl Frame {
             self.slots[place].result = Some(found);
             return;
         }
+        // A real result that comes later replaces the text that flock had filled in.
         let is_filler = |slot: &Slot| slot.result.as_ref().is_some_and(Found::is_filler);
         let slot = &mut self.slots[places.first];
         if is_filler(slot) && !found.is_filler() {

@@ -62,6 +62,7 @@ impl Pictures {
     /// Returns the outcome for a picture, from the cache if it is known.
     fn show(&self, data: &str, limits: Limits) -> Arc<Shown> {
         let key = (Sha256::digest(data).into(), limits);
+        // The lock is not held while a picture is decoded. Two turns may decode the same one, which only costs time.
         if let Some(shown) = self.kept().looked_at.get(&key) {
             return shown.clone();
         }
@@ -78,6 +79,7 @@ impl Pictures {
 impl Kept {
     fn keep(&mut self, key: Key, shown: Arc<Shown>) {
         self.bytes += shown.bytes();
+        // Another turn added the same picture meanwhile, so its key is in the queue already.
         if let Some(before) = self.looked_at.insert(key, shown) {
             self.bytes -= before.bytes();
             return;
@@ -112,10 +114,12 @@ fn look(data: &str, limits: Limits) -> Shown {
     } else {
         LENIENT.decode(data)
     };
+    // Damaged data is replaced by a text: a provider would reject the whole request for it.
     let Ok(bytes) = decoded else { return Shown::Not("its Base64 is damaged".to_owned()) };
     if bytes.is_empty() {
         return Shown::Not("it is empty".to_owned());
     }
+    // The limit is for Base64, in which three bytes become four characters.
     let decoded = Limits { bytes: limits.bytes / 4 * 3, ..limits };
     match picture::fit(&bytes, decoded) {
         Ok(Fit::AsIs(picture)) if !is_loose && data.len().is_multiple_of(4) => {
@@ -137,10 +141,12 @@ pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &Policy, notes
     if count == 0 {
         return;
     }
+    // All pictures of the request count, also those within tool results.
     let most = if count > MANY { MANY_SIDE } else { u32::MAX };
     let limits = Limits { side: target.longest_side.clamp(1, most), bytes: policy.picture_bytes };
     let changed = |block: &Block| change(block, target, limits);
     for entry in entries.iter_mut().filter(|entry| entry.message.content.iter().any(|b| pictures_in(b) > 0)) {
+        // The changes are computed first, so that a message without any is not copied.
         let changes: Vec<Option<Block>> = entry.message.content.iter().map(changed).collect();
         if changes.iter().all(Option::is_none) {
             continue;

@@ -259,6 +259,7 @@ fn signed(target: &Target, model: &str, native: bool) -> Policy {
 
 fn completions(target: &Target, provider: &str, model: &str) -> Policy {
     let router = matches!(provider, "openrouter" | "opencode" | "kilocode");
+    // Mistral comes first: its models need their ids also behind a router or a local server.
     if provider == "mistral" || is_mistral(model) {
         let thinking = if router { Thinking::Own } else { Thinking::Any };
         let policy = Policy { row: Row::Mistral, ids: Ids::Nine, thinking, ..BASE };
@@ -305,6 +306,7 @@ fn of_router(target: &Target, provider: &str, model: &str) -> Policy {
 }
 
 fn compatible(target: &Target, model: &str) -> Policy {
+    // Some models need their reasoning back in later requests. For the others it would only cost tokens.
     let keeps = target.reasoning == Some(true) || wants_thinking_back(model);
     Policy {
         row: Row::Compatible,
@@ -333,6 +335,7 @@ fn has_major_from_five(model: &str) -> bool {
     model.split("claude-").skip(1).any(|rest| {
         let mut parts = rest.split(['-', '.', '@', ':', '/']);
         let number = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()));
+        // A number of three digits or more is a date or a size, not a version.
         number.and_then(|part| part.parse::<u64>().ok()).is_some_and(|major| (5..100).contains(&major))
     })
 }

@@ -42,6 +42,7 @@ fn mark(source: &Source<'_>) -> Block {
 /// Replaces characters that a session key never has. A key that was written into a file by hand may have them.
 fn value(text: &str) -> String {
     let plain = |c: char| if c.is_whitespace() || matches!(c, '=' | '[' | ']') { '_' } else { c };
+    // Bounded, because a key in a file may have any length.
     clean::inline(text).chars().map(plain).take(200).collect()
 }
 
@@ -126,6 +127,7 @@ pub(super) fn mark_inter_session(entries: &mut [Entry], notes: &mut Notes) {
             Arc::make_mut(&mut entry.message).content.iter_mut().for_each(tame);
             notes.add(Rule::ForgedMark, entry);
         }
+        // A mark from an earlier run of the passes is not added twice.
         if entry.role() != Role::User || entry.message.content.first().is_some_and(is_own) {
             continue;
         }

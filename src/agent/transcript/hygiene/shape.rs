@@ -44,6 +44,7 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, 
         content.extend(provenance::end(content, later.message.content.first()));
         content.extend(later.message.content.iter().cloned());
         first.about = Arc::new(merged(first, later, target));
+        // `true` makes `dedup_by` remove the later message.
         true
     });
 }
@@ -52,6 +53,7 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, 
 /// one text.
 pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
     if target.route.api != Api::OpenAiCompletions {
+        // Other APIs keep the messages, or at least their blocks, apart.
         return;
     }
     for at in 1..entries.len() {

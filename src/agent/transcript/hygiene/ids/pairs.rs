@@ -60,6 +60,7 @@ fn half(source: &str, prefix: &str) -> String {
     let rest = source.strip_prefix(prefix).unwrap_or(source);
     let kept: String =
         rest.chars().map(|c| if u8::try_from(c).is_ok_and(is_plain) { c } else { '_' }).collect();
+    // The blanks and special characters became underscores, which are of no use at the ends.
     let kept = kept.trim_matches('_');
     let kept = &kept[..kept.len().min(LONGEST - prefix.len() - DIGITS - 1)];
     let kept = if kept.is_empty() { "id" } else { kept };

@@ -64,6 +64,7 @@ fn strict(id: &str) -> Cow<'_, str> {
 }
 
 fn nine(id: &str) -> Cow<'_, str> {
+    // Ids that Mistral made itself have this form and stay.
     if call::is_nine(id) {
         return Cow::Borrowed(id);
     }
@@ -73,6 +74,7 @@ fn nine(id: &str) -> Cow<'_, str> {
     let kept: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
     Cow::Owned(match kept.len() {
         0 => digits("sanitized", NINE),
+        // A short id is hashed, because filling it up could make two ids equal.
         1..NINE => digits(&kept, NINE),
         _ => kept[..NINE].to_owned(),
     })
