@@ -118,7 +118,6 @@ pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
 pub fn focus(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).skip_while(|line| !line.eq_ignore_ascii_case("## focus")).skip(1);
     let points = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("- "));
-    // The text goes into other agents' prompts, so invisible characters are removed.
     let point = |text: &str| -> String {
         let seen = text.trim().chars().filter(|c| !crate::tool::bounded::is_unseen(*c));
         seen.take(MAX_POINT).collect()

@@ -46,8 +46,8 @@ pub fn read_identity(identity: &Path, workspace: &Path) -> Vec<IdentityFile> {
 fn text(root: &Root, name: &str) -> Option<String> {
     let (file, size) = match root.open_file(Path::new(name)) {
         Ok(opened) => opened,
-        // The agent should know that a file of its own exists but can't be read.
         Err(BeneathError::NotFound { .. }) => return None,
+        // The agent should know that a file of its own exists but can't be read.
         Err(error) => return Some(format!("[{name} can't be read: {error}]")),
     };
     let mut bytes = Vec::new();

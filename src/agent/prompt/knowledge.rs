@@ -54,7 +54,6 @@ impl Knowledge {
     /// Reads the knowledge. A prompt never fails: what can't be read is left out or replaced by the reason.
     #[must_use]
     pub fn read(home: &Home, agent: &Agent) -> Self {
-        // Only the folders with valid names count. One more than the limit shows that there are more.
         let vaults = shared::names(&home.vaults());
         Self {
             host: host(),
@@ -120,7 +119,6 @@ fn beginning(root: &Root, name: &str) -> Option<String> {
         Err(error) => return Some(format!("[it can't be read: {error}]")),
     };
     let mut bytes = Vec::new();
-    // Four bytes for each byte of the limit are enough, even after invalid ones were replaced.
     file.take(INDEX_BYTES as u64 * 4).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim();
@@ -134,7 +132,7 @@ fn beginning(root: &Root, name: &str) -> Option<String> {
 
 /// Lists the files below a folder, as many as fit into `room` bytes.
 fn listing(root: &Root, folder: &Path, room: usize) -> Listing {
-    // Most agents have no such folder, so an error means an empty list.
+    // A folder that is missing or can't be read counts as empty.
     let Ok(found) = walk(root, folder, LOOK) else { return Listing::default() };
     let mut files: Vec<&Entry> = found.files().collect();
     // Files of the same time are sorted by path, so that the prompt does not change without a reason.

@@ -97,10 +97,10 @@ fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
 /// Returns the text of a document, or the reason why it can't be used.
 fn told(text: &str) -> Result<String, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
-    // A text that does not begin like JSON is taken for Markdown.
     if text.is_empty() {
         return Err("it is empty".to_owned());
     }
+    // A text that does not begin like JSON is taken for Markdown.
     if !text.starts_with(['{', '[']) {
         return Ok(cut(text, "the persona is longer,"));
     }
@@ -140,7 +140,6 @@ fn complete(identity: &mut Value, document: &Map<String, Value>) {
 
 /// Adds a line for each value, or one for all plain values of an object, with the path of keys that leads to it.
 fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
-    // A deeply nested document must not exhaust the stack.
     if path.len() > MAX_DEPTH {
         return;
     }

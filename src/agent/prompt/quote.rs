@@ -60,7 +60,6 @@ pub(super) fn label(name: &str) -> String {
         .filter(|c| !bounded::is_unseen(*c))
         .map(|c| if matches!(c, '"' | '<' | '>' | '`') { '_' } else { c })
         .collect();
-    // The marks are broken before the name is cut, so that the cut can't hide one.
     let mut label: String = without_marks(&seen).chars().take(MAX_LABEL).collect();
     if seen.chars().count() > MAX_LABEL {
         label.push('…');
@@ -72,7 +71,7 @@ pub(super) fn label(name: &str) -> String {
 /// marks are broken.
 fn tame(text: &str) -> String {
     let mut lines = String::with_capacity(text.len() + text.len() / 8);
-    // All line ends count, including rare ones of Unicode that a model may treat as such.
+    // All line ends count, including those of Unicode.
     for (at, line) in text.split(clean::is_line_end).enumerate() {
         if at > 0 {
             lines.push('\n');
@@ -80,7 +79,6 @@ fn tame(text: &str) -> String {
         lines.push_str(&lowered(clean::visible(line)));
     }
     let seen = Seen::of(&lines);
-    // The marks are searched in the joined lines, because one may continue on the next line.
     let marks = marks(&seen).chain(text_calls::marks(&seen)).collect();
     seen.changed(lines, marks).into_owned()
 }

@@ -68,9 +68,9 @@ pub fn exchanges(
         }
         let record = match Record::parse(line) {
             Ok(Record::Reset(reset)) if scope == Scope::Conversation && !reset.keeps_recent => break,
+            // All records before this one are imported, and the file is read backwards, so they come now.
             Ok(Record::Imported(_)) => {
                 imported = true;
-                // All records before this one are imported. The file is read backwards, so they come now.
                 continue;
             }
             Ok(record @ (Record::Message(_) | Record::Turn(_))) => record,

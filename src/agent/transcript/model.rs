@@ -272,9 +272,9 @@ impl Record {
     /// object or role.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
         let mut record = Self::parse_exactly(line).or_else(|_| loose::parse(line))?;
+        // Other programs store the provenance inside the message.
         if let Self::Message(message) = &mut record
             && message.provenance.is_none()
-        // Other programs store the provenance inside the message.
         {
             message.provenance = loose::provenance_within(line);
         }

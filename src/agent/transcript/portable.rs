@@ -220,7 +220,7 @@ fn check(record: &Record) -> Result<(), &'static str> {
     if ids_of(record).unwrap_or_default().into_iter().chain(copied).any(|id| !is_id(id)) {
         return Err("has an id that is empty, too long or no text");
     }
-    // Each call costs work at every later request, so an import may not exceed the limit for answers.
+    // An answer of a provider has at most this many calls, so an imported one may not have more.
     if messages.iter().any(|message| message.message.tool_calls().nth(MOST_BLOCKS).is_some()) {
         return Err("has more calls than one answer can have");
     }

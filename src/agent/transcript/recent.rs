@@ -119,7 +119,6 @@ fn recent_at(
 fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
     // The search matches flock's own way of writing. A message's content can't imitate it, because its quotes are
     // escaped.
-    // Most lines that get here are long results, so a search comes before the parser.
     memchr::memmem::find(line, br#""role":"user""#)?;
     match Record::parse(line) {
         Ok(Record::Message(mut message)) if message.message.role == Role::User => {

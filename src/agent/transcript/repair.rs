@@ -153,7 +153,6 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
         block["type"] == "text" && block["text"].as_str().is_some_and(|text| text.trim().is_empty())
     };
     let mut content = match value["message"]["content"].take() {
-        // The line was parsed leniently before, so its content need not be a list.
         Value::Array(content) => content,
         // A content that is not a list was already found to be empty.
         _ => Vec::new(),

@@ -39,8 +39,8 @@ impl Flaw {
 ///
 /// Returns an error if the file can't be read or is not a regular file.
 pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
-    // The file's time stands for the session's last use, which only the database knew.
     let file = regular::open(path)?;
+    // The file's time stands for the session's last use, which only the database knew.
     let updated = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
     let updated_at = i64::try_from(updated.as_millis()).unwrap_or(i64::MAX);
     let mut reader = io::BufReader::with_capacity(256 << 10, file);

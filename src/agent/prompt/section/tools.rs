@@ -75,9 +75,9 @@ const USES: &[(&str, Use)] = &[
 fn use_of_tool(name: &str) -> Use {
     match name {
         "exec" | "process" => Use::Commands,
-        // The order of the arms matters, because the later prefixes include the earlier names.
         "read" | "write" | "edit" | "apply_patch" | "image" => Use::Files,
         _ if name.starts_with("session") => Use::Sessions,
+        // The special names come before the general prefix `flock_`.
         "flock_archive_ready" | "flock_assign_members" => Use::Channels,
         _ if name.starts_with("flock_channel_") => Use::Channels,
         "flock_read_skill" => Use::Vaults,

@@ -51,7 +51,7 @@ pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, not
 /// conversation survives a change of tools.
 fn unknown_tools(entries: &[Entry], target: &Target) -> HashSet<String> {
     let Some(tools) = &target.tools else { return HashSet::new() };
-    // Tool names are compared without regard to case, because models change it.
+    // Case is ignored, so that a call in another spelling still belongs to its tool.
     let is_known = |name: &str| tools.iter().any(|tool| tool.eq_ignore_ascii_case(name.trim()));
     let calls = entries.iter().flat_map(|entry| entry.message.tool_calls());
     let mut unknown: HashSet<String> =
@@ -72,9 +72,9 @@ fn unknown_tools(entries: &[Entry], target: &Target) -> HashSet<String> {
 /// rejects it, the id has to change. The thinking is then removed, and the calls and their results stay.
 pub(super) fn unthink_edited(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
     if !policy.signs_thinking() {
-        // Collected first and changed afterwards, because the ids are borrowed from the messages.
         return;
     }
+    // Collected first and changed afterwards, because the ids are borrowed from the messages.
     let mut edited = Vec::new();
     let mut kept: HashSet<&str> = HashSet::new();
     for (at, entry) in entries.iter().enumerate() {

@@ -21,7 +21,6 @@ pub(super) fn keep_followed(entries: &mut Vec<Entry>, target: &Target, policy: &
         return;
     }
     let is_other = |entry: &Entry| entry.role() == Role::Assistant && !thinking::is_own(entry, target);
-    // Everything before the last answer of another route is too old to be accepted.
     let switched = entries.iter().rposition(is_other).unwrap_or(0);
     let mut at = 0;
     entries.retain_mut(|entry| {

@@ -67,7 +67,7 @@ pub(super) fn left(block: &Block, policy: &Policy) -> Option<String> {
 fn stand_in(entry: &mut Entry, notes: &mut Notes) {
     let is_call = |block: &Block| matches!(block, Block::ToolCall { .. });
     let Some(first) = entry.message.content.iter().position(is_call) else { return };
-    // A signature of this model stays, also on a call that is not the first.
+    // A call that already has a signature keeps it.
     if mark(&entry.message.content[first]).is_some() {
         return;
     }

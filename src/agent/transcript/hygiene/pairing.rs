@@ -58,7 +58,7 @@ struct Places {
 
 /// Pairs calls with results.
 pub(super) fn pair(entries: &mut Vec<Entry>, missing: Missing, notes: &mut Notes) {
-    // Most conversations are in order. They are checked without a copy.
+    // A conversation that is already in order is not copied.
     if is_paired(entries) {
         return;
     }

@@ -79,7 +79,7 @@ impl Pictures {
 impl Kept {
     fn keep(&mut self, key: Key, shown: Arc<Shown>) {
         self.bytes += shown.bytes();
-        // Another turn added the same picture meanwhile, so its key is in the queue already.
+        // If another turn added the same picture meanwhile, its key is in the queue already.
         if let Some(before) = self.looked_at.insert(key, shown) {
             self.bytes -= before.bytes();
             return;

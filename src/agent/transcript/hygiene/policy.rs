@@ -306,7 +306,7 @@ fn of_router(target: &Target, provider: &str, model: &str) -> Policy {
 }
 
 fn compatible(target: &Target, model: &str) -> Policy {
-    // Some models need their reasoning back in later requests. For the others it would only cost tokens.
+    // Some models need their earlier reasoning back in later requests.
     let keeps = target.reasoning == Some(true) || wants_thinking_back(model);
     Policy {
         row: Row::Compatible,
@@ -335,7 +335,7 @@ fn has_major_from_five(model: &str) -> bool {
     model.split("claude-").skip(1).any(|rest| {
         let mut parts = rest.split(['-', '.', '@', ':', '/']);
         let number = parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit()));
-        // A number of three digits or more is a date or a size, not a version.
+        // A number of three digits or more is a date, not a version.
         number.and_then(|part| part.parse::<u64>().ok()).is_some_and(|major| (5..100).contains(&major))
     })
 }

@@ -42,7 +42,6 @@ pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &Policy, n
         return;
     }
     let compactions = entries.iter().filter(|entry| entry.about.kind == Kind::Compacted);
-    // The newest compaction is found by its time, because entries may be out of order.
     let Some(newest) = compactions.map(|entry| entry.about.at).max() else { return };
     let is_signed = |block: &Block| matches!(block, Block::Thinking { signature, redacted, .. } if signature.is_some() || redacted.is_some());
     for entry in entries.iter_mut().filter(|entry| entry.role() == Role::Assistant) {
@@ -93,9 +92,9 @@ pub(super) fn drop_older(entries: &mut [Entry], policy: &Policy, notes: &mut Not
         Drop::All => entries.len(),
         Drop::Older => entries.iter().rposition(|entry| entry.role() == Role::Assistant).unwrap_or(0),
         // Thinking since the last user message belongs to the calls that are still being answered.
-        // Without a user message, or if the last turn is complete, no thinking is needed any more.
         Drop::Prior => match entries.iter().rposition(|entry| entry.role() == Role::User) {
             Some(last) if is_running(&entries[last..]) => last,
+            // Without a user message, or if the last turn is complete, no thinking is needed any more.
             _ => entries.len(),
         },
     };

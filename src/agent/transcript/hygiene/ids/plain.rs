@@ -74,7 +74,6 @@ fn nine(id: &str) -> Cow<'_, str> {
     let kept: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
     Cow::Owned(match kept.len() {
         0 => digits("sanitized", NINE),
-        // A short id is hashed, because filling it up could make two ids equal.
         1..NINE => digits(&kept, NINE),
         _ => kept[..NINE].to_owned(),
     })
