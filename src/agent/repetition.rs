@@ -5,10 +5,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::provider::Block;
 
-/// Number of repetitions in a row from which the model is warned.
+/// From this number of identical calls in a row on, the model is warned.
 const TOLD: u32 = 5;
 
-/// Number of repetitions in a row that ends the turn.
+/// This number of identical calls in a row ends the turn.
 const ENDED: u32 = 10;
 
 /// Counts how often the last call of a turn was repeated without another one between.

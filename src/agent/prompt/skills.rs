@@ -88,7 +88,7 @@ fn instruction(body: &str, is_cut: bool, room: &mut usize) -> Option<String> {
     Some(format!("{text}{cut}"))
 }
 
-/// Returns the first sentence, for a skill without a description.
+/// Returns the first line that is not a heading, as the description of a skill without one.
 fn first_sentence(body: &str) -> String {
     let mut lines = body.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.next().unwrap_or_default().to_owned()

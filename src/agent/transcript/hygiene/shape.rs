@@ -52,7 +52,6 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, 
 /// Adds an end after another session's message that a user message follows, for the API whose encoder writes both as
 /// one text.
 pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
-    // Only the encoder for Chat Completions writes both as one text.
     if target.route.api != Api::OpenAiCompletions {
         return;
     }

@@ -1,4 +1,4 @@
-//! Chat Completions at OpenAI, Mistral and routers, and on servers with a strict chat template.
+//! The judge for Chat Completions at OpenAI, Mistral and routers, and on servers with a strict chat template.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Bedrock's Converse.
+//! The judge for Bedrock's Converse API.
 
 use std::collections::HashSet;
 

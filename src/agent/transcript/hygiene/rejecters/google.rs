@@ -1,4 +1,4 @@
-//! Google's generateContent.
+//! The judge for Google's generateContent API.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! The judge for Anthropic's Messages API.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! MiniMax's Messages API: the rules beyond Anthropic's. All its rejections have code 2013.
+//! The judge for MiniMax's Messages API: the rules beyond Anthropic's. All its rejections have code 2013.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! OpenAI's Responses.
+//! The judge for OpenAI's Responses API.
 
 use std::collections::HashSet;
 
