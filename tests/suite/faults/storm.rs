@@ -43,7 +43,9 @@ fn two_agents_that_call_each_other_end_and_a_person_lets_them_go_on() {
     super::provider::is_at_rest(&home);
     let all = said(&home, "work");
     let first = by_agents(&all);
-    assert!((2..=CAP + 2).contains(&first), "{first}");
+    // Messages beyond the cap wake nobody, but whoever was woken before still answers: for each of the two a turn that
+    // runs, and under load one that waits behind it.
+    assert!((2..=CAP + 4).contains(&first), "{first}");
     assert_eq!(brakes(&all), 1, "{all:#?}");
     // What a person says elsewhere does not let go of the brake here.
     home.flock(["chat", "ada", "begin the storm"]).ok();
