@@ -149,6 +149,8 @@ impl Swarm {
         let mut written = self.written.lock().await;
         let entry = AuditEntry { detail, ..entry(by, agent, true) };
         let changed = self.store.set_frozen(agent.clone(), Some(freeze.by.clone()), entry, now).await?;
+        // Again: a thaw that held the lock first has cleared memory after the freeze above.
+        self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         written.freeze(Some(agent), freeze);
         drop(written);
         self.tell_frozen(by, agent, true, changed)?;
@@ -187,6 +189,8 @@ impl Swarm {
         let agents = self.entries(by, true);
         let who = Some(freeze.by.clone());
         let changed = self.store.set_home_frozen(who, home_entry(by, true), agents.clone(), now).await?;
+        // Again, as for one agent: a thaw may have come between.
+        self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
         written.freeze(None, freeze);
         drop(written);
         self.tell_all_frozen(by, true, agents, changed)

@@ -376,3 +376,28 @@ async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_f
     // A session that nobody started from the channel is not charged to it.
     assert!(rig.watch.reserve(&call("coder", "dm:tester")).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_freeze_holds_although_a_thaw_was_under_way() {
+    let rig = rig(json!({})).await;
+    let agent: AgentId = "coder".parse().unwrap();
+    let thaw = rig.swarm.written.lock().await;
+    let (swarm, frozen) = (rig.swarm.clone(), agent.clone());
+    let freeze = tokio::spawn(async move { swarm.freeze(&By::human("ann"), &frozen).await.unwrap() });
+    rig.swarm.any_frozen(std::slice::from_ref(&agent)).await;
+    // A thaw that was first does this while it holds the lock.
+    rig.swarm.frozen.send_modify(|frozen| frozen.thaw(Some(&agent)));
+    drop(thaw);
+    assert!(freeze.await.unwrap());
+    assert!(rig.swarm.is_frozen(&agent));
+
+    let thaw = rig.swarm.written.lock().await;
+    rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
+    let swarm = rig.swarm.clone();
+    let freeze = tokio::spawn(async move { swarm.freeze_home(&By::human("ann")).await.unwrap() });
+    rig.swarm.any_frozen(std::slice::from_ref(&agent)).await;
+    rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
+    drop(thaw);
+    freeze.await.unwrap();
+    assert!(rig.swarm.is_frozen(&agent));
+}
