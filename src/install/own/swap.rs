@@ -76,14 +76,24 @@ pub fn put_back_state(_: &Updater, home: &Home) -> Result<bool, OwnError> {
     if !kept.exists() || !store::is_newer(home) {
         return Ok(false);
     }
-    // The data that the new version wrote is kept.
+    // The data that the new version wrote is kept. A gateway that was killed has left a part of it in the write-ahead log.
     let aside = home.backups().join("flock-unproved.db");
     copy(&home.database(), &aside, 0o600)?;
-    // SQLite would apply a leftover write-ahead log to the restored file.
-    for suffix in ["-wal", "-shm"] {
-        let mut name = home.database().into_os_string();
+    let beside = |path: &Path, suffix| {
+        let mut name = path.as_os_str().to_owned();
         name.push(suffix);
-        match fs_err::remove_file(PathBuf::from(name)) {
+        PathBuf::from(name)
+    };
+    let log = beside(&home.database(), "-wal");
+    if log.exists() {
+        copy(&log, &beside(&aside, "-wal"), 0o600)?;
+    } else {
+        // SQLite would apply the log of an earlier copy to this one.
+        drop(fs_err::remove_file(beside(&aside, "-wal")));
+    }
+    // It would apply a leftover log to the restored file, too.
+    for suffix in ["-wal", "-shm"] {
+        match fs_err::remove_file(beside(&home.database(), suffix)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(io("remove", home.database())(error).into());
             }

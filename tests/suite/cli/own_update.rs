@@ -241,6 +241,7 @@ fn a_database_that_it_changed_is_taken_back_with_it() {
             if args.iter().any(|arg| *arg == "start") {{
                 for name in ["-wal", "-shm"] {{ drop(std::fs::remove_file(format!("{{}}{{name}}", {there:?}))); }}
                 std::fs::copy({newer:?}, {there:?}).unwrap();
+                std::fs::write(format!("{{}}-wal", {there:?}), "of a killed gateway").unwrap();
                 eprintln!("error: it came that far");
                 std::process::exit(1);
             }}"#
@@ -249,6 +250,9 @@ fn a_database_that_it_changed_is_taken_back_with_it() {
     let run = stage.update().fails(1);
     assert!(run.stderr.contains("it came that far"), "{run:?}");
     assert!(run.stderr.contains("the database is as it was before"), "{run:?}");
+    // What the new version wrote is kept, also what was only in its log.
+    let log = std::fs::read_to_string(stage.home.file("backups/flock-unproved.db-wal")).unwrap();
+    assert_eq!(log, "of a killed gateway");
     assert!(stage.gateway().is_some(), "the old one runs again: {run:?}");
     let listed = stage.home.flock(["channel", "list"]).ok().stdout;
     assert!(listed.contains("what was there"), "{listed}");
