@@ -1,28 +1,6 @@
 //! Detection of texts that look like secrets, so that the chat history keeps no copy of them.
 
-/// Prefixes of the keys of common services.
-const PREFIXES: [&str; 20] = [
-    "sk-",
-    "sk_",
-    "rk_",
-    "pk_live_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "hf_",
-    "gsk_",
-    "xai-",
-    "eyJ",
-];
+use super::super::key_prefixes::KEY_PREFIXES;
 
 /// Names whose value is a secret, in lower case and without separators.
 const NAMES: [&str; 8] =
@@ -50,7 +28,7 @@ fn is_key(word: &str) -> bool {
     // Words like `sk-something-readable` have a prefix of a key, but no digit.
     is_long
         && word.bytes().any(|byte| byte.is_ascii_digit())
-        && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+        && KEY_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }
 
 /// Returns `true` if a line has the form `NAME=value` or `name: value` with the name of a secret.

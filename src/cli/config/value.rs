@@ -1,10 +1,8 @@
 //! Values of the configuration: how a text is read, how secrets are stored, and how they are hidden in output.
 
-use std::io::Read as _;
-
 use serde_json::Value;
 
-use super::super::Failure;
+use super::super::{Failure, person};
 use super::path::Path;
 use crate::config::secret;
 use crate::error::Kind;
@@ -22,12 +20,7 @@ const CAP: u64 = 1 << 20;
 /// Returns an error if stdin can't be read, or if the value is empty.
 pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
     let text = if text == "-" {
-        let mut text = String::new();
-        std::io::stdin()
-            .take(CAP)
-            .read_to_string(&mut text)
-            .map_err(|error| Failure::caused(format!("failed to read {path} from stdin"), &error))?;
-        text.trim().to_owned()
+        person::stdin(CAP, "flock config set --help")?.trim().to_owned()
     } else {
         text.to_owned()
     };

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
+use super::super::super::key_prefixes::KEY_PREFIXES;
 use crate::config::{file, secret};
 use crate::env;
 use crate::home::{Home, atomic};
@@ -30,36 +31,6 @@ const NAMES: [&str; 10] = [
     "authorization",
     "privatekey",
     "private_key",
-];
-
-/// Prefixes of the keys of well-known services.
-const PREFIXES: [&str; 26] = [
-    "sk-",
-    "sk_",
-    "pk_",
-    "rk_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "xoxa-",
-    "xapp-",
-    "AIza",
-    "AKIA",
-    "ASIA",
-    "hf_",
-    "gsk_",
-    "ya29.",
-    "npm_",
-    "xai-",
-    "eyJ",
-    "AGE-SECRET-KEY-",
-    "dop_v1_",
-    "SG.",
 ];
 
 /// Removes keys from texts.
@@ -294,7 +265,7 @@ fn without_key(word: &str) -> String {
     {
         return format!("{name}={GONE}");
     }
-    for prefix in PREFIXES {
+    for prefix in KEY_PREFIXES {
         for (at, _) in word.match_indices(prefix) {
             // A prefix inside a longer word is an accident, as the "sk-" in "task-list".
             let is_begin = at == 0 || !word.as_bytes()[at - 1].is_ascii_alphanumeric();

@@ -1,0 +1,32 @@
+//! Prefixes of the keys of well-known services, for what has to recognise a key that flock does not know.
+
+/// The prefixes. Letter case matters.
+pub const KEY_PREFIXES: [&str; 27] = [
+    "AGE-SECRET-KEY-",
+    "AIza",
+    "AKIA",
+    "ASIA",
+    "dop_v1_",
+    "eyJ",
+    "gho_",
+    "ghp_",
+    "ghr_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "glpat-",
+    "gsk_",
+    "hf_",
+    "npm_",
+    "pk_",
+    "rk_",
+    "SG.",
+    "sk-",
+    "sk_",
+    "xai-",
+    "xapp-",
+    "xoxa-",
+    "xoxb-",
+    "xoxp-",
+    "ya29.",
+];
