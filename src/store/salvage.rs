@@ -211,9 +211,12 @@ fn table(new: &Connection, old: &Connection, name: &str) -> rusqlite::Result<Tak
     }
     let mut statement = new.prepare(&insert)?;
     let mut put = |values: Vec<Value>| statement.execute(rusqlite::params_from_iter(values)).map(drop);
-    let (rows, _) = copy_rows(old, &format!("SELECT {list} FROM \"{name}\""), &mut put);
+    let (rows, are_all_put) = copy_rows(old, &format!("SELECT {list} FROM \"{name}\""), &mut put);
     taken.rows = rows;
-    if !taken.is_complete {
+    let is_readable = taken.is_complete;
+    // A row that can be read and that the new table rejects is lost as well.
+    taken.is_complete &= are_all_put;
+    if !is_readable {
         let order = key(old, name).unwrap_or_else(|_| "rowid".to_owned());
         // Read backwards from the end as well, up to the damage. A row that is read twice replaces itself.
         let (more, _) = copy_rows(old, &format!("SELECT {list} FROM \"{name}\" ORDER BY {order}"), &mut put);

@@ -88,7 +88,7 @@ impl Relay {
             if let Some(trouble) = trouble.filter(|_| says_how_it_is) {
                 self.cooldowns.failed(&model, trouble, unix_ms());
             }
-            widest = resolved.context_window;
+            widest = widest.max(resolved.context_window);
             last = Some(refused);
             // An error without such a cause is the fault of the request. Another model would refuse it too.
             if trouble.is_none() {

@@ -109,6 +109,7 @@ impl Inbox for ChannelInbox {
             // well.
             let bytes = usize::try_from(room).unwrap_or(usize::MAX).min(BYTES);
             if bytes < 512 {
+                self.look();
                 return None;
             }
             match self.batch(bytes, false).await {
@@ -120,6 +121,8 @@ impl Inbox for ChannelInbox {
                 Ok(None) => None,
                 Err(error) => {
                     tracing::error!(error = chain(&error), "failed to take new messages into a turn");
+                    // They are still there, so the next step tries again.
+                    self.look();
                     None
                 }
             }

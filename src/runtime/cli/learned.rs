@@ -98,7 +98,8 @@ impl Kept {
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         old.sort();
-        for (_, path) in old.iter().rev().skip(MOST_KEPT) {
+        // One place is for the new answer.
+        for (_, path) in old.iter().rev().skip(MOST_KEPT - 1) {
             drop(fs_err::remove_file(path));
         }
         let kept = without(text, &self.state);
