@@ -58,6 +58,7 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -74,7 +75,12 @@ mod tests {
             .spawn()
             .unwrap();
         let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
-        assert!(mark.is_on(process));
+        // `spawn` returns when the child has let go of our memory, which is before the kernel has laid out its environment.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !mark.is_on(process) {
+            assert!(Instant::now() < deadline, "the child does not bear the mark");
+            std::thread::yield_now();
+        }
         assert!(!mark.is_on(ProcessId { started: process.started + 1, ..process }), "a reused pid");
         assert!(!Mark::new(&home, "gate").is_on(process));
         assert!(!mark.is_on(ProcessId::current()));
