@@ -269,11 +269,19 @@ fn missing_inodes_cost_nothing_once_there_are_some() {
     let served = serve(&home);
     home.flock(["chat", "coder", "are you there, first?"]).ok();
     for round in 0..2 {
-        disk.use_inodes_up();
-        // What needs a new file is refused in words or put off; what is there goes on.
-        let key = format!("agent:coder:flock:main:new-{round}");
+        // A temporary file that goes after the last inode was taken leaves one for the turn, which then succeeds.
+        let (key, refused) = (0..20)
+            .find_map(|attempt| {
+                disk.use_inodes_up();
+                let key = format!("agent:coder:flock:main:new-{round}-{attempt}");
+                let text = "are you there, without a file?";
+                let run = home.flock(["chat", "coder", text, "--session", &key]);
+                (run.code != 0).then_some((key, run))
+            })
+            .expect("a turn that needs a file is refused");
         let chat = |text: &str| home.flock(["chat", "coder", text, "--session", &key]);
-        let refused = chat("are you there, without a file?").fails(1);
+        // What needs a new file is refused in words or put off; what is there goes on.
+        let refused = refused.fails(1);
         assert!(!refused.stderr.contains("the gateway failed to do this"), "{refused:?}");
         let posted = home.flock(["channel", "post", "work", "@coder are you there, without inodes?"]);
         let task = ask(&home, "are you there, tester?");
