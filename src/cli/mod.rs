@@ -72,7 +72,12 @@ pub use context::{Context, Exit};
     subcommand_required = true,
     arg_required_else_help = true,
     max_term_width = 100,
-    after_help = "Start with: flock init, flock add coder, flock start, flock chat coder"
+    after_help = "\
+Get started:
+  flock init        Set up a home
+  flock add coder   Add an agent
+  flock start       Start the gateway
+  flock chat coder  Talk with the agent"
 )]
 struct Cli {
     #[command(flatten)]
@@ -84,19 +89,19 @@ struct Cli {
 /// What every verb takes.
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Use this home instead of $FLOCK_HOME or ~/.flock
+    /// Home folder to use [default: $FLOCK_HOME, else ~/.flock]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     home: Option<PathBuf>,
-    /// Print JSON for programs
+    /// Print the result as JSON
     #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
-    /// Say less: only data, warnings and errors
+    /// Print only data, warnings and errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     quiet: bool,
-    /// Say more; twice for still more
+    /// Print more details
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     verbose: u8,
-    /// Use colour
+    /// When to use colour
     #[arg(
         long,
         global = true,
@@ -106,7 +111,7 @@ struct Global {
         help_heading = "Global options"
     )]
     color: Color,
-    /// Never ask: take the default, or fail where there is none
+    /// Never prompt: skip confirmations and use defaults, or fail if there is none
     #[arg(short, long, global = true, help_heading = "Global options")]
     yes: bool,
 }

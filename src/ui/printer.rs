@@ -12,7 +12,7 @@ use crate::env;
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Color {
-    /// On a terminal that does not ask for none.
+    /// Only on a terminal, unless NO_COLOR is set or TERM is dumb.
     #[default]
     Auto,
     /// Always.
