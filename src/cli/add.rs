@@ -33,49 +33,60 @@ use crate::ui::{Line, Tone};
 
 /// Add an agent
 ///
-/// Makes its configuration, its workspace and its container, and returns once a probe inside has found the
-/// container confined. A running gateway takes the agent up at once.
+/// Creates the agent's configuration, workspace and container. Returns when a probe inside the container has found it
+/// confined. A running gateway uses the new agent at once.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock add coder --archetype code-first-developer --packages python3,ripgrep
+  flock add critic --runtime claude --effort high
+  flock add reader --egress pypi.org --egress '*.debian.org'")]
 pub struct Args {
-    /// Its id: a-z, 0-9, '-' and '_', at most 63
+    /// Id of the agent: a-z, 0-9, '-' and '_', at most 63 characters
     pub id: String,
-    /// What it is in the team
+    /// Role in the team
     #[arg(long, value_enum, default_value = "worker")]
     pub role: Role,
-    /// Its model; without one the default model
+    /// Model of the agent [default: the home's default model]
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<ModelRef>,
-    /// What it is good at: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer,
-    /// production-first-developer, project-manager, qa, security-adviser, or the name of a file in the home's
-    /// archetypes/
+    /// Archetype, which says what the agent is good at
+    ///
+    /// Built in: code-first-developer, code-reviewer, deep-researcher, ideation, product-developer,
+    /// production-first-developer, project-manager, qa, security-adviser. Your own: NAME of a file archetypes/NAME.md
+    /// in the home.
     #[arg(long, value_name = "NAME")]
     pub archetype: Option<String>,
-    /// What runs its turns: flock itself, OpenClaw where that is installed, or an installed agent program
+    /// Program that runs the agent's turns: flock itself (native), OpenClaw if it is installed, or an installed agent
+    /// program
     #[arg(long, default_value = NATIVE, value_name = "NAME", value_parser = runtimes())]
     pub runtime: String,
-    /// How much its model thinks before it answers; left to the provider where it is not said
+    /// Thinking effort of the agent's model [default: left to the provider]
     #[arg(long, value_enum)]
     pub effort: Option<Effort>,
-    /// Packages for its profile, by their names in nixpkgs
+    /// Packages to install for the agent, by their names in nixpkgs, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub packages: Vec<Attribute>,
-    /// What its container reaches: nothing, or through the gateway what it is allowed
+    /// Network of the agent's sandbox [default: none, or proxy with --egress]
     #[arg(long, value_enum)]
     pub network: Option<Network>,
-    /// A host it may reach, or "*.HOST" for all below it; ports 80 and 443 unless one is named
+    /// Host that the sandbox may reach, or "*.HOST" for all hosts below it
+    ///
+    /// Allows ports 80 and 443, unless PORT is given. Can be given more than once.
     #[arg(long, value_name = "HOST[:PORT]")]
     pub egress: Vec<EgressRule>,
-    /// The most memory of its container, as in 2g
+    /// Memory limit of the container, as in 2g [default: the home's default, else 2g]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<String>,
-    /// The most cores of its container, as in 1.5
+    /// Core limit of the container, as in 1.5 [default: the home's default, else 2]
     #[arg(long, value_name = "NUMBER")]
     pub cpus: Option<f64>,
-    /// Run its agent program on this machine itself, as you and with your rights, instead of in its container. A model
-    /// without a provider in this home is then left to the program's own login
+    /// Run the agent program on this machine itself, with your rights, instead of in the container
+    ///
+    /// A model without a provider in this home is then left to the program's own login.
     #[arg(long)]
     pub on_host: bool,
-    /// Leave out the container; it is made at the agent's first command
+    /// Do not make the container now; the agent's first command makes it
     #[arg(long)]
     pub no_container: bool,
 }

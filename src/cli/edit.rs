@@ -22,62 +22,73 @@ use crate::ui::{Line, Tone, ask as question};
 
 /// Change an agent's settings
 ///
-/// Shows what changes and asks first on a terminal. Without options it asks for each setting, with the present values as
-/// defaults. A running gateway takes the new settings up from the agent's next turn on; a container that they belong to is
-/// made anew.
+/// Shows the changes, and asks for confirmation on a terminal. Without options, it asks for each setting and offers the
+/// present value as the default. A running gateway uses the new settings from the agent's next turn on. If settings of
+/// the container change, the container is made anew.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock edit coder --model openai/gpt-5.5 --effort high
+  flock edit coder --memory 4g --cpus default
+  flock edit coder --network none --dry-run")]
 pub struct Args {
-    /// Its id
+    /// Id of the agent
     pub id: String,
-    /// Its role in the team; a sysadmin has no sandbox
+    /// Role in the team; a sysadmin has no sandbox
     #[arg(long, value_enum)]
     pub role: Option<Role>,
-    /// Its archetype, or "none". SOUL.md becomes the new one's where nobody has changed it
+    /// Archetype, which says what the agent is good at, or "none"
+    ///
+    /// Replaces the agent's SOUL.md, unless somebody has edited it.
     #[arg(long, value_name = "NAME")]
     pub archetype: Option<String>,
-    /// Runtime of its turns: flock itself, OpenClaw where that is installed, or an installed agent program
+    /// Program that runs the agent's turns: flock itself (native), OpenClaw if it is installed, or an installed agent
+    /// program
     #[arg(long, value_name = "NAME", value_parser = add::runtimes())]
     pub runtime: Option<String>,
-    /// Run its agent program on this machine itself, with your rights, instead of in its container
+    /// Run the agent program on this machine itself, with your rights, instead of in the container
     #[arg(long, conflicts_with = "no_on_host")]
     pub on_host: bool,
-    /// Run its agent program in its container again
+    /// Run the agent program in the container again
     #[arg(long)]
     pub no_on_host: bool,
-    /// Its model, or "default" for the default model
+    /// Model of the agent, or "default" for the home's default model
     #[arg(long, value_name = "PROVIDER/MODEL", value_parser = wanted::model)]
     pub model: Option<Value>,
-    /// How much its model thinks before it answers; "default" leaves that to the provider
+    /// Thinking effort of the agent's model, or "default" to leave it to the provider
     #[arg(long, value_name = "EFFORT", value_parser = efforts())]
     pub effort: Option<String>,
-    /// What it may do without asking
+    /// Autonomy of the agent: what it may do without asking
     #[arg(long, value_enum)]
     pub autonomy: Option<Autonomy>,
-    /// The most memory of its container, as in 2g, or "default"
+    /// Memory limit of the container, as in 2g, or "default"
     #[arg(long, value_name = "SIZE", value_parser = wanted::memory)]
     pub memory: Option<Value>,
-    /// The most cores of its container, as in 1.5, or "default"
+    /// Core limit of the container, as in 1.5, or "default"
     #[arg(long, value_name = "NUMBER", value_parser = wanted::cores)]
     pub cpus: Option<Value>,
-    /// The most that its workspace may hold of the disk, as in 20g, "none" for no limit, or "default"
+    /// Disk limit of the workspace, as in 20g, "none" for no limit, or "default"
     #[arg(long, value_name = "SIZE", value_parser = wanted::disk)]
     pub disk: Option<Value>,
-    /// Network of its container: none, or through the gateway what it is allowed
+    /// Network of the agent's sandbox
     #[arg(long, value_enum)]
     pub network: Option<Network>,
-    /// A host it may reach, or "*.HOST" for all below it; those given replace its hosts
+    /// Host that the sandbox may reach, or "*.HOST" for all hosts below it
+    ///
+    /// Allows ports 80 and 443, unless PORT is given. Can be given more than once. The given hosts replace the present
+    /// ones.
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with = "no_egress")]
     pub egress: Vec<EgressRule>,
-    /// Take all of its hosts away
+    /// Remove all hosts that the sandbox may reach
     #[arg(long)]
     pub no_egress: bool,
-    /// The most tokens that it may use in one day, or "default" for what holds for all agents
+    /// Tokens that the agent may use in one day, or "default" for the limit that holds for all agents
     #[arg(long, value_name = "NUMBER", value_parser = wanted::tokens)]
     pub budget_tokens: Option<Value>,
-    /// The most dollars that it may use in one day, or "default" for what holds for all agents
+    /// Dollars that the agent may use in one day, or "default" for the limit that holds for all agents
     #[arg(long, value_name = "NUMBER", value_parser = wanted::dollars)]
     pub budget_usd: Option<Value>,
-    /// Show what would change and write nothing
+    /// Show what would change, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     #[arg(long = "id", hide = true, value_name = "ID")]

@@ -16,17 +16,18 @@ use crate::supervise::loopback::{Call, Client};
 use crate::swarm::{By, freeze};
 use crate::ui::{Line, Tone};
 
-/// Hold an agent still, or all of them
+/// Freeze an agent, or all of them
 ///
-/// What runs in its sandbox stands still at once, and a running turn goes no step further. Nothing is lost: what
-/// comes meanwhile waits. It holds over restarts, until flock thaw; with --all, for agents that are added meanwhile too.
+/// Pauses everything in the agent's sandbox at once. A running turn takes no further step. Nothing is lost: new
+/// messages wait. The freeze lasts until `flock thaw`, also over restarts. With --all, it covers agents that are added
+/// meanwhile, too.
 #[derive(Debug, clap::Args)]
 pub struct Freeze {
     #[command(flatten)]
     whom: Whom,
 }
 
-/// Let a frozen agent go on, or all of them
+/// Thaw a frozen agent, or all of them
 #[derive(Debug, clap::Args)]
 pub struct Thaw {
     #[command(flatten)]
@@ -36,9 +37,9 @@ pub struct Thaw {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Whom {
-    /// The agent
+    /// Id of the agent
     agent: Option<AgentId>,
-    /// All agents, and with freeze those that are added later
+    /// Freeze or thaw all agents; a freeze then covers agents that are added later, too
     #[arg(long)]
     all: bool,
 }

@@ -18,35 +18,35 @@ use crate::home::{Home, version};
 use crate::id::ModelRef;
 use crate::ui::{Line, Tone};
 
-/// Set up a home, or complete one that is half made
+/// Set up a home, or complete an unfinished one
 ///
-/// Makes the folders, the configuration, the agents orchestrator and sysadmin, the sandbox images and the
-/// shared package store. Safe to run again: agents, unknown keys and files that are there stay.
+/// Creates the folders, the configuration, the agents orchestrator and sysadmin, the sandbox images and the shared
+/// package store. Safe to run again: existing agents, unknown keys and files stay.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The model agents use unless they have one of their own, as in anthropic/claude-opus-4-5
+    /// Default model of the agents, as in anthropic/claude-opus-4-5
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<ModelRef>,
-    /// Take the owner's token for the HTTP API from a file, or from stdin with "-"
+    /// File with the owner's token for the HTTP API, or "-" for stdin
     ///
-    /// Without it a random token is made.
+    /// Without this option, a home that has no token gets a random one.
     #[arg(long, value_name = "FILE|-")]
     pub token_file: Option<String>,
-    /// The gateway's port on 127.0.0.1; without it 3779, or the next free one
+    /// Port of the gateway on 127.0.0.1 [default: 3779, or the next free port]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Leave out the images and the package store; the first add, or another init, makes them
+    /// Do not make the images and the package store; the first `flock add` or another `flock init` makes them
     #[arg(long)]
     pub no_images: bool,
-    /// Which gateway to set up
+    /// Gateway to set up
     ///
-    /// Without it a person at a terminal is asked in a new home, and nothing changes in one that is there.
+    /// Without this option, flock asks in a new home on a terminal. Otherwise it does not add OpenClaw.
     #[arg(long, value_enum)]
     pub gateway: Option<Gateway>,
-    /// Where OpenClaw is cloned from: any URL that git takes, or a path
+    /// Repository to clone OpenClaw from: an https, ssh or file URL, user@host:path, or a path
     #[arg(long, value_name = "URL")]
     pub repo: Option<String>,
-    /// The branch, tag or commit of OpenClaw; an update follows a branch
+    /// Branch, tag or commit of OpenClaw; updates follow only a branch
     #[arg(long = "ref", value_name = "REF")]
     pub reference: Option<String>,
 }
@@ -54,9 +54,9 @@ pub struct Args {
 /// A gateway that can be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Gateway {
-    /// The one in this program; it needs nothing more
+    /// Only flock's own gateway, which is part of this program
     Native,
-    /// OpenClaw as well: cloned and built here
+    /// OpenClaw as well, which is cloned and built here
     Openclaw,
 }
 

@@ -17,13 +17,15 @@ use crate::ui::{Line, Tone, ask};
 
 /// Remove an agent
 ///
-/// Takes it out of the configuration and removes its container. Its workspace and transcripts stay, unless
-/// --purge is given. A removal that was interrupted is finished by the same command.
+/// Removes the agent from the configuration, and removes its container. The workspace and the transcripts stay, unless
+/// --purge is given. If a removal was interrupted, the same command finishes it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Its id
+    /// Id of the agent
     pub id: String,
-    /// Delete its workspace and transcripts, too, after asking; also of an agent that was removed before
+    /// Also delete the workspace and the transcripts, after a confirmation
+    ///
+    /// Can be used for an agent that was removed before.
     #[arg(long)]
     pub purge: bool,
 }

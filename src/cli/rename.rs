@@ -14,16 +14,16 @@ use crate::store::Store;
 use crate::supervise::control::{Connection, Request};
 use crate::ui::{Line, Tone};
 
-/// Give an agent another id
+/// Change an agent's id
 ///
-/// Everywhere at once: configuration, workspace, transcripts, sessions, channels, grants, packages, card and budgets; the
-/// audit keeps the old id. A gateway that runs is restarted for it. A rename that was interrupted is finished by the same
-/// command or by the next start.
+/// Changes the id everywhere: configuration, workspace, transcripts, sessions, channels, grants, packages, card and
+/// budgets. The audit keeps the old id. A running gateway is restarted. If a rename was interrupted, the same command
+/// or the next start finishes it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Its id
+    /// Present id of the agent
     pub old: String,
-    /// Its new id: a-z, 0-9, '-' and '_', at most 63
+    /// New id: a-z, 0-9, '-' and '_', at most 63 characters
     pub new: String,
 }
 

@@ -12,19 +12,19 @@ use crate::store::{Reader, Task, TaskFilter, TaskState};
 use crate::supervise::loopback::{Call, Client};
 use crate::ui::{Table, Tone};
 
-/// List the tasks: what agents were asked, and what became of it
+/// List the tasks that agents were given, with their states
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only those that this agent asked for or was asked
+    /// Show only tasks that this agent gave or was given
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
-    /// Only those in this state
+    /// Show only tasks in this state
     #[arg(long, value_name = "STATE", value_parser = states())]
     state: Option<TaskState>,
-    /// How many, the newest
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Number of tasks to show, newest first
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Stop this task, and the turn that works on it
+    /// Cancel this task, and stop the turn that works on it
     #[arg(long, value_name = "TASK", conflicts_with_all = ["agent", "state", "limit"])]
     cancel: Option<String>,
 }

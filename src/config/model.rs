@@ -17,9 +17,9 @@ pub const DEFAULT_PORT: u16 = 3779;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Stands for the owner: makes channels, assigns members.
+    /// Represents the owner: creates channels and assigns members.
     Orchestrator,
-    /// Looks after the machine; not sandboxed.
+    /// Maintains the machine and has no sandbox.
     Sysadmin,
     /// Does the work.
     Worker,
@@ -41,12 +41,12 @@ impl Role {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Autonomy {
-    /// Look, not touch.
+    /// Reads, and changes nothing.
     Readonly,
-    /// Work in its sandbox; ask before anything outside.
+    /// Works in its sandbox, and asks before anything outside.
     #[default]
     Supervised,
-    /// As supervised, without being told to ask.
+    /// Works like supervised, but is not told to ask.
     Full,
 }
 
@@ -77,13 +77,13 @@ pub enum ChannelReaders {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// Not at all, where the model can be told so.
+    /// No thinking, or the lowest level of the model.
     Off,
-    /// A little.
+    /// Little thinking.
     Low,
-    /// As usual.
+    /// The usual amount of thinking.
     Medium,
-    /// Much.
+    /// Much thinking.
     High,
 }
 
@@ -104,10 +104,10 @@ impl Effort {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// Nothing.
+    /// No network.
     #[default]
     None,
-    /// Through the gateway, the hosts that it is allowed.
+    /// Only the allowed hosts, through the gateway.
     Proxy,
 }
 
