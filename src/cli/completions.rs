@@ -8,7 +8,7 @@ use super::{Context, Exit, Failure};
                         zsh:  flock completions zsh > ~/.zfunc/_flock, with ~/.zfunc on $fpath\n\
                         fish: flock completions fish > ~/.config/fish/completions/flock.fish")]
 pub struct Args {
-    /// The shell
+    /// Shell that runs the script
     #[arg(value_enum)]
     pub shell: Shell,
 }

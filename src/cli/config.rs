@@ -18,7 +18,7 @@ use crate::sandbox::policy;
 use crate::ui::{Line, Tone};
 use path::Path;
 
-/// Read, change or check the configuration
+/// Show, change or check the configuration
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -29,28 +29,37 @@ pub struct Args {
 enum Verb {
     /// Print the configuration, or one value of it
     ///
-    /// Keys and tokens are shown only where their own path is asked for.
+    /// Keys and tokens are hidden, unless PATH names exactly that value.
+    #[command(after_long_help = "\
+Examples:
+  flock config get
+  flock config get 'agents.list[coder].model.primary'
+  flock config get gateway.auth.token")]
     Get {
-        /// As in gateway.auth.token or agents.list[coder].model.primary
+        /// Path of the value, as in gateway.auth.token [default: the whole configuration]
         path: Option<Path>,
     },
     /// Change one value
     ///
-    /// What is missing on the way is made. A literal apiKey goes to the home's secrets/, and the
-    /// configuration gets its name.
+    /// Creates missing parts of the path. Moves a literal apiKey to the home's secrets/, and writes its name to the
+    /// configuration.
+    #[command(after_long_help = "\
+Examples:
+  flock config set 'agents.list[coder].model.primary' openai/gpt-5
+  flock config set models.providers.anthropic.apiKey -")]
     Set {
-        /// As in gateway.auth.token or agents.list[coder].model.primary
+        /// Path of the value, as in gateway.auth.token or agents.list[coder].model.primary
         path: Path,
-        /// JSON, or a text; "-" reads it from stdin, which is the way for keys and tokens
+        /// JSON or text, or "-" for stdin, which is the way for keys and tokens
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Take one value out
+    /// Remove one value
     Unset {
-        /// As in agents.list[coder].sandbox.docker.memory
+        /// Path of the value, as in agents.list[coder].sandbox.docker.memory
         path: Path,
     },
-    /// Check that the configuration is usable
+    /// Check that the configuration can be used
     Validate,
 }
 

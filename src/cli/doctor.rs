@@ -27,27 +27,26 @@ use crate::sandbox::engine::Engine;
 use crate::ui::{Line, Tone};
 use check::{Check, State};
 
-/// Look for what is broken, and say what mends it
+/// Find problems, and show how to fix them
 ///
-/// Looks at the home, its configuration, granted folders, the engine, images, package store, gateway, ports,
-/// PATH, provider keys, and the other program named flock; at the database, its audit and the transcripts, and says what
-/// of them is lost. Ends with 1 if something is broken.
+/// Checks the home, its configuration, granted folders, the engine, images, the package store, the gateway, ports,
+/// PATH, provider keys, and the other program named flock. Also checks the database, its audit and the transcripts, and
+/// reports lost data. Exits with code 1 if something is broken.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read all of the database, the audit and the transcripts
+    /// Read the database, the audit and the transcripts in full
     #[arg(long)]
     deep: bool,
-    /// Mend what can be mended without losing anything, and say what was done
+    /// Fix what can be fixed without losing data, and report each fix
     #[arg(long)]
     fix: bool,
-    /// Confirm that this machine's clock is right, so that what is too old is forgotten again
+    /// Confirm that this machine's clock is right, so that flock deletes expired data again
     #[arg(long)]
     confirm_clock: bool,
-    /// Write what a report of a defect needs into FILE, a .tar.gz without keys, messages and transcripts, and say what is
-    /// in it
+    /// Write a bundle for a bug report to FILE, a .tar.gz without keys, messages and transcripts, and list its contents
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
-    /// Replace FILE if it is there
+    /// Replace FILE if it exists
     #[arg(long, requires = "bundle")]
     force: bool,
 }

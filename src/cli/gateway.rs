@@ -15,7 +15,7 @@ use crate::store::damage::{self, Depth};
 use crate::store::{self, Store};
 use crate::ui::log;
 
-/// Run the gateway in the foreground, as the supervisor does, or check whether it could
+/// Run the gateway in the foreground, as the supervisor does, or check whether it could run
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub struct Args {
 enum Action {
     /// Serve this home until SIGTERM
     Serve,
-    /// Open this home as the gateway does, and say what came of it
+    /// Open this home as the gateway does, and report the result
     Check,
 }
 

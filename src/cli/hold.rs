@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use super::{Context, Exit, Failure};
 use crate::runtime::cli::keeper;
 
-/// Run a program for an agent's turn on the host, and end what it leaves
+/// Run a program for an agent's turn on the host, and end the processes that it leaves
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The turn, as what it starts is marked with it
+    /// Id of the turn, which marks every process that the program starts
     #[arg(long)]
     turn: String,
-    /// The program and its arguments
+    /// Program to run, with its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }

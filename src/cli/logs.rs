@@ -12,13 +12,13 @@ use crate::supervise::unit::{GATEWAY, OPENCLAW};
 /// Show the log of the gateway, of OpenClaw or of the supervisor
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Whose log
-    #[arg(value_enum, default_value_t = Whose::Gateway)]
+    /// Log to show
+    #[arg(value_enum, value_name = "LOG", default_value_t = Whose::Gateway)]
     whose: Whose,
-    /// Go on with what comes, over rotations
+    /// Print new lines as they are written, also after a rotation
     #[arg(short, long)]
     follow: bool,
-    /// So many of the last lines
+    /// Number of lines to show, from the end of the log
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 100)]
     lines: usize,
 }

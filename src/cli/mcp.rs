@@ -31,7 +31,7 @@ const AT_ONCE: usize = 64;
 /// JSON-RPC error code for errors that are not an answer of the gateway's tools.
 const FAILED: i32 = -32_000;
 
-/// Carry MCP messages between a program and the gateway
+/// Pass MCP messages between a program and the gateway
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

@@ -17,8 +17,8 @@ use crate::ui::{Line, Table, Tone};
 
 /// Manage agents' packages in the shared store
 ///
-/// A package is named by its attribute in the pinned package set, as in ripgrep or python3Packages.numpy.
-/// What is installed is on the agent's PATH in its sandbox at once.
+/// A package is named by its attribute in the pinned package set, as in ripgrep or python3Packages.numpy. An installed
+/// package is on the PATH of the agent's sandbox at once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -28,46 +28,49 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Install packages for an agent
+    #[command(after_long_help = "Example:\n  flock nix install coder ripgrep python3Packages.numpy")]
     Install {
-        /// The agent
+        /// Id of the agent
         agent: AgentId,
-        /// The packages
+        /// Packages to install
         #[arg(required = true, value_name = "PACKAGE")]
         packages: Vec<Attribute>,
     },
     /// Remove packages from an agent
     Remove {
-        /// The agent
+        /// Id of the agent
         agent: AgentId,
-        /// The packages
+        /// Packages to remove
         #[arg(required = true, value_name = "PACKAGE")]
         packages: Vec<Attribute>,
     },
-    /// List what an agent has, or what all have
+    /// List the installed packages
     List {
-        /// The agent
+        /// Id of the agent [default: all agents]
         agent: Option<AgentId>,
     },
-    /// Delete what no agent needs from the store
+    /// Delete packages that no agent needs from the store
     Gc {
-        /// Give up the ways back that are older than this many days, too
+        /// Also delete generations of profiles that were replaced more than this many days ago
+        ///
+        /// `flock nix rollback` can't go back to them any more.
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u32>,
     },
-    /// Show what the package set is pinned to, or move the pin
+    /// Show the pin of the package set, or move it
     ///
-    /// Only the content that the pin's hash stands for is evaluated and built. A folder is pinned to what was in it
-    /// when it was configured.
+    /// flock evaluates and builds only content that has the hash of the pin. A folder is pinned to the content that it
+    /// had when it was configured.
     Pin {
-        /// Commit to pin the set to, as in 50ab793786d9de88ee30ec4e4c24fb4236fc2674
+        /// Commit to pin the package set to, as in 50ab793786d9de88ee30ec4e4c24fb4236fc2674
         rev: Option<String>,
-        /// Pin the set to what its flake is now
+        /// Pin the package set to the present content of its flake
         #[arg(long, conflicts_with = "rev")]
         update: bool,
     },
     /// Undo the last change of an agent's packages
     Rollback {
-        /// The agent
+        /// Id of the agent
         agent: AgentId,
     },
 }

@@ -15,8 +15,9 @@ use crate::ui::{Line, Tone};
 
 /// Restart the gateway and OpenClaw, or start them
 ///
-/// The supervisor is started anew, too, with this environment and this version of flock: what was installed since
-/// then is found. One that a service manager holds keeps both; the command that replaces it is shown.
+/// Restarts the supervisor, too, with the present environment and the present version of flock, so that it finds
+/// programs that were installed since its start. A supervisor that a service manager runs is not restarted and keeps
+/// both. The command that restarts its service is shown.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

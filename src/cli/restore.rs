@@ -16,16 +16,16 @@ use crate::store::{BackupKind, Level, Restored, Store, backups, restore};
 use crate::swarm::By;
 use crate::ui::{Line, ask, time};
 
-/// Bring back a damaged or lost database from its newest whole backup
+/// Restore a damaged or lost database from its newest intact backup
 ///
-/// Nothing of the home may run. The database of before is set aside and kept. What it holds that is newer than the backup
-/// is taken over as far as it can be read, and sessions that only their transcripts know are taken up again.
+/// Asks for confirmation. Nothing of the home may run. flock keeps the old database, and takes over its newer data as
+/// far as it can be read. It also takes over sessions that exist only in their transcripts.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Begin with this backup instead of the newest whole one
+    /// Backup to start with [default: the newest intact one]
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Only list the backups
+    /// List the backups, and restore nothing
     #[arg(long)]
     list: bool,
 }

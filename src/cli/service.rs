@@ -20,10 +20,10 @@ use crate::supervise::restart::Limits;
 use crate::supervise::service::{Scope, Service};
 use crate::ui::{Line, Tone};
 
-/// Have the machine's service manager keep the gateway running
+/// Let the machine's service manager keep the gateway running
 ///
-/// Writes a systemd unit, for the user (with linger, so that it runs from boot on) or, as root, for the
-/// system, where it runs as the home's owner. It runs `flock start --foreground`.
+/// Writes a systemd unit that runs `flock start --foreground`. The unit of a user starts at boot, because flock enables
+/// lingering for the user. As root, the unit is one of the system and runs as the owner of the home.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -32,21 +32,21 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Write the service and start it
+    /// Write the unit file of the service, and start the service
     Install(Options),
-    /// Stop the service and remove it
+    /// Stop the service, and remove its unit file
     Remove(Options),
 }
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// For the system, also when not root
+    /// Use a service of the system, even if you are not root
     #[arg(long, conflicts_with = "user")]
     system: bool,
-    /// For the user, also when root
+    /// Use a service of the user, even if you are root
     #[arg(long)]
     user: bool,
-    /// Only write or remove the file, below this folder, and start or stop nothing
+    /// Only write or remove the unit file, below this folder, and start or stop nothing
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 }

@@ -22,7 +22,7 @@ use crate::ui::{Line, Tone};
 /// Start the gateway in the background and keep it running
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Stay in the foreground, for a service manager
+    /// Run in the foreground, for a service manager
     #[arg(long)]
     foreground: bool,
 }

@@ -12,14 +12,16 @@ use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
 
-/// Show how the gateway, the agents and their sandboxes stand
+/// Show the state of the gateway, the agents and their sandboxes
 ///
-/// What is shown was measured, not configured: the gateway has proved that it is this home's, and the
-/// result of a probe comes with its age. Ends with exit code 4 when the gateway does not run,
-/// and with 1 when it runs and can't do its work, or nothing can be written in the home.
+/// The values are measured when the command runs, not read from the configuration. The gateway must prove that it
+/// belongs to this home. The result of a probe is shown with its age.
+///
+/// Exits with code 4 if the gateway does not run. Exits with code 1 if the gateway runs and can't do its work, or if
+/// files can't be written in the home.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Probe the sandboxes now, from inside
+    /// Probe every sandbox now, from inside
     #[arg(long)]
     probe: bool,
 }

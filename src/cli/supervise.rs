@@ -14,7 +14,7 @@ use crate::supervise::unit::Gateway;
 /// Keep the gateway running; `flock start` does this in the background
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Start a supervisor in a session of its own, and end
+    /// Start a supervisor in its own session, and exit
     #[arg(long)]
     detach: bool,
 }

@@ -19,21 +19,21 @@ use steps::Held;
 
 /// Remove flock from this machine, or OpenClaw from the home
 ///
-/// Stops all there is of the home, removes its service, its containers, volumes and images, OpenClaw, logs and what
-/// belongs to running processes. Workspaces, transcripts, configuration, keys and database stay, unless --purge is
-/// given. It shows what it does and asks first. Safe to run again after any interruption.
+/// Stops everything of the home. Removes its service, containers, volumes and images, OpenClaw, logs, and the files of
+/// running processes. Workspaces, transcripts, configuration, keys and database stay, unless --purge is given. Shows
+/// what it will do, and asks first. Safe to run again after any interruption.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this
-    #[arg(value_enum)]
+    /// Part to remove [default: everything]
+    #[arg(value_enum, value_name = "PART")]
     pub what: Option<What>,
-    /// Delete what people and agents made, too: workspaces, transcripts, configuration, keys, database
+    /// Also delete what people and agents made: workspaces, transcripts, configuration, keys, database
     #[arg(long)]
     pub purge: bool,
-    /// Remove OpenClaw although agents run on it
+    /// Remove OpenClaw even if agents run on it
     #[arg(long, requires = "what")]
     pub force: bool,
-    /// Only show what would be done
+    /// Show what would be removed, and remove nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -41,7 +41,7 @@ pub struct Args {
 /// A part that can be removed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
-    /// The OpenClaw gateway and its sandboxes; flock's own gateway goes on
+    /// The OpenClaw gateway and its sandboxes; flock's own gateway keeps running
     Openclaw,
 }
 

@@ -25,38 +25,45 @@ use crate::{clock, config};
 use change::{Change, Done};
 use look::{Look, Search};
 
-/// Update the OpenClaw gateway or flock itself, or go back to the version before
+/// Update OpenClaw or flock itself, or go back to the previous version
 ///
-/// Asks the repository for a commit that is newer on the branch that is followed, builds it beside the version in use, tries it on
-/// another port, and puts it in use. Whatever fails, the version in use stays, and the commit is passed over from then
-/// on. A tag or a commit is not followed. Without OpenClaw there is nothing to update.
+/// Asks the repository for a newer commit of the branch that is followed, builds it beside the version in use, tries it
+/// on another port, and puts it in use. If a step fails, the version in use stays. Later updates skip a commit that
+/// does not build, fails its trial or does not become healthy. A tag or a commit is not followed. Without OpenClaw
+/// there is nothing to update.
 ///
-/// With `--self` the same is done for flock's own program, with cargo: it is built from a repository or a folder, tried on a
-/// copy of this home's configuration and database, and put in place of the file in use. What runs is started anew with it.
+/// With `--self`, does the same for flock's own program: builds it with cargo from a repository or a folder, tries it
+/// on a copy of this home's configuration and database, and replaces the program file in use. Everything that runs is
+/// restarted with the new program.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock update --check
+  flock update --ref main
+  flock update --self --from https://example.org/flock.git")]
 pub struct Args {
-    /// Only say whether there is something new
+    /// Look for a newer version, and change nothing
     #[arg(long, conflicts_with_all = ["rollback", "retry"])]
     pub check: bool,
-    /// Take this branch, tag or commit instead; an update follows a branch
+    /// Branch, tag or commit to update to; updates follow only a branch
     #[arg(long = "ref", value_name = "REF", conflicts_with = "rollback")]
     pub reference: Option<String>,
-    /// Try a commit again that did not work here, or that was rolled back
+    /// Also try a commit that failed here or that was rolled back
     #[arg(long, conflicts_with = "rollback")]
     pub retry: bool,
-    /// Go back to the version before
+    /// Go back to the previous version
     #[arg(long)]
     pub rollback: bool,
-    /// Update flock's own program instead
+    /// Update flock's own program instead of OpenClaw
     #[arg(long = "self")]
     pub own: bool,
-    /// Repository or folder to take flock's source from; it is remembered
+    /// Repository or folder with flock's source [default: the last one given]
     #[arg(long, value_name = "URL|PATH", requires = "own", conflicts_with = "rollback")]
     pub from: Option<String>,
-    /// File to put the new program at, where it is not the one that runs
+    /// File to write the new program to [default: the running program]
     #[arg(long, value_name = "FILE", requires = "own")]
     pub program: Option<PathBuf>,
-    /// Take that address although it is not encrypted
+    /// Accept an http or git address, although it is not encrypted
     #[arg(long, requires = "own", conflicts_with = "rollback")]
     pub unencrypted: bool,
 }
