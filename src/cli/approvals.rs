@@ -23,10 +23,15 @@ use crate::swarm::triage::{Asked, DecideError, Decider, Decision, Request, decid
 use crate::ui::pages::{self, Row};
 use crate::ui::{Line, Table, Tone, ask};
 
-/// See what agents ask for, and approve or deny it
+/// Show, approve, deny and revoke the requests of agents
 ///
-/// What is RED waits here for a person. An approval is for exactly what is shown, is used once and expires.
+/// RED requests wait here for a person. An approval is valid for exactly what was shown, is used once and expires.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock approvals list
+  flock approvals show r-7k3m9qwx
+  flock approvals deny r-7k3m9qwx --reason \"use the package instead\"")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -34,35 +39,35 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List what is open
+    /// List the open requests
     List {
-        /// List what is over, too
+        /// Also list closed requests
         #[arg(long)]
         all: bool,
     },
-    /// Show one request: what exactly would be done, for whom and why
+    /// Show one request: the exact action, the agent and the reason
     Show {
-        /// Its id, as in r-7k3m9qwx
+        /// Id of the request, as in r-7k3m9qwx
         id: String,
     },
-    /// Approve a request, or give back what was taken back
+    /// Approve a request, or restore a revoked grant
     Approve {
-        /// Its id
+        /// Id of the request
         id: String,
     },
-    /// Deny a request, or take an approval back that nothing came of yet
+    /// Deny a request, or withdraw an approval that has had no effect yet
     Deny {
-        /// Its id
+        /// Id of the request
         id: String,
-        /// Why, for the agent
+        /// Reason, which the agent is told
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Take back what a request granted: a host to reach, a folder to read, a package
+    /// Revoke what a request granted: a host, a folder or a package
     ///
-    /// The same is not granted to that agent again until a person gives it back with `approve`.
+    /// The agent is not granted the same again until a person restores it with `flock approvals approve`.
     Revoke {
-        /// Its id
+        /// Id of the request
         id: String,
     },
 }

@@ -8,25 +8,30 @@ use crate::home::Home;
 use crate::store::{AuditFilter, AuditRow, Level, MAX_AUDIT_ROWS, Reader, Verified};
 use crate::ui::{Line, Table, Tone, time};
 
-/// Show what was done by whom, or check that this record is whole
+/// Show the audit, or verify that it is intact
 ///
-/// Each row's hash covers the row before it. --verify walks along all of them and names the first that was
-/// changed, taken out or put in; it ends with exit code 1 then.
+/// The audit records every decision and tool call. Each row has the hash of the row before it. --verify checks all
+/// rows. If a row was changed, removed or inserted, it names the first such row and exits with code 1.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock audit --agent coder --limit 50
+  flock audit --action channel.post
+  flock audit --verify")]
 pub struct Args {
-    /// Check the whole record instead
+    /// Verify the whole audit instead of showing rows
     #[arg(long, conflicts_with_all = ["agent", "level", "action", "limit"])]
     verify: bool,
-    /// Only what this one did: an agent's id, human:NAME or system
+    /// Show only actions of this actor: an agent's id, human:NAME or system
     #[arg(long, value_name = "WHO")]
     agent: Option<String>,
-    /// Only what matters so much: GREEN, YELLOW or RED
+    /// Show only actions of this level: GREEN, YELLOW or RED
     #[arg(long)]
     level: Option<Level>,
-    /// Only this action, as in channel.post, or all of a kind, as in channel
+    /// Show only this action, as in channel.post, or all actions of a kind, as in channel
     #[arg(long)]
     action: Option<String>,
-    /// At most so many rows, and never more than 100
+    /// Number of rows to show, newest first, at most 100
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     limit: u32,
 }

@@ -18,10 +18,10 @@ use crate::supervise::loopback::{Call, Client};
 use crate::swarm::{By, token};
 use crate::ui::{Line, Table, Tone, time};
 
-/// Make, list and revoke tokens of clients
+/// Make, list and revoke the tokens of clients
 ///
-/// The owner's token may do everything, also approve requests. Give a client a token of its own, for some agents and some
-/// rights. Its posts and its rows in the audit have the author human:token:NAME.
+/// The owner's token may do everything, including approving requests. Give a client a token of its own, for some agents
+/// and some rights. The author of its posts and of its rows in the audit is human:token:NAME.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -30,9 +30,14 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a token and print it, this once
+    /// Make a token and print it
+    ///
+    /// The token is not shown again, because flock stores only its hash.
+    #[command(
+        after_long_help = "Example:\n  flock token add ci --agents coder --rights chat,read --expires 30d"
+    )]
     Add(Add),
-    /// List the tokens with their rights, agents and ends
+    /// List the tokens with their rights, agents and expiry times
     List,
     /// Revoke a token and end the streams that it opened
     Revoke {
@@ -43,15 +48,15 @@ enum Verb {
 
 #[derive(Debug, clap::Args)]
 struct Add {
-    /// Name of the client, for posts and the audit
+    /// Name of the client, for its posts and the audit
     name: String,
-    /// Agents that it may see and ask, or "all"
+    /// Agents that the client may see and ask, separated by commas, or "all"
     #[arg(long, value_name = "IDS", value_delimiter = ',', required = true)]
     agents: Vec<String>,
-    /// Rights of the client
+    /// Rights of the client, separated by commas
     #[arg(long, value_name = "RIGHTS", value_delimiter = ',', required = true, value_parser = rights())]
     rights: Vec<Right>,
-    /// Time until it expires, as in 12h or 30d; without it the token does not expire
+    /// Time until the token expires, in m, h, d or w, as in 12h or 30d [default: never]
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires: Option<Duration>,
 }

@@ -9,22 +9,27 @@ use crate::store::{Reader, UsageBy, UsageSum};
 use crate::swarm::budget;
 use crate::ui::{Table, Tone};
 
-/// Show what models were asked and what it cost
+/// Show the usage of models and its cost
 ///
-/// Shows today, in the zone of this machine. Money is what the price table and the configuration say
-/// (models.providers.NAME.models[].cost), not a bill; of a model in neither, only the tokens are counted.
+/// Days are days in the time zone of this machine. The cost is the charge that the provider reports, else it is
+/// computed from the configuration (models.providers.NAME.models[].cost) or the price table. It is not a bill. For a
+/// model without a price, only the tokens are counted.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock usage
+  flock usage --since 2026-02-01 --by model")]
 pub struct Args {
-    /// This day, as in 2026-02-28
+    /// Day to show, as in 2026-02-28 [default: today]
     #[arg(long, conflicts_with = "since")]
     day: Option<Date>,
-    /// From this day on
+    /// First day to show; all later days are shown, too
     #[arg(long, value_name = "DAY")]
     since: Option<Date>,
-    /// Only what this agent used
+    /// Show only the usage of this agent
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
-    /// What it is summed by
+    /// Grouping of the sums
     #[arg(long, value_enum, default_value_t)]
     by: UsageBy,
 }
