@@ -17,9 +17,9 @@ use clap::Subcommand;
 use super::{Context, Exit, Failure, person};
 use crate::id::Party;
 
-/// Read and write channels, and say who takes part
+/// Read, write and manage channels
 ///
-/// Works without a gateway, too: what is written then is delivered when it is started.
+/// Works without a gateway, too: messages that are posted then are delivered when the gateway starts.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -43,7 +43,7 @@ enum Verb {
 /// As whom a person does something.
 #[derive(Debug, clap::Args)]
 struct As {
-    /// Do it under this name instead of your login's
+    /// Name to act under [default: your login]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }

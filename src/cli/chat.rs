@@ -21,22 +21,27 @@ use crate::ui::editor;
 use answer::{Answer, Question, ask};
 
 /// Talk with an agent
+///
+/// Without TEXT, reads the message from stdin. On a terminal, it reads line by line: the arrow keys recall earlier
+/// input, Tab completes commands, agents and channels, a pasted block is one message, and /help lists the commands. The
+/// history does not keep commands, lines that begin with a space, and text that looks like a secret.
+///
+/// Ctrl-C ends the running answer, and the agent stops working on it.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Without TEXT it reads all of stdin, or, on a terminal, talks line by line: arrow keys call back what was \
-                  said, Tab completes commands, agents and channels, a pasted block is one message, /help names the \
-                  rest. Commands, lines that begin with a blank and what looks like a secret are not kept.\n\
-                  Ctrl-C ends the answer that is being given; the agent stops working on it."
-)]
+#[command(after_long_help = "\
+Examples:
+  flock chat coder
+  flock chat coder \"Is the build green?\"
+  flock chat coder < task.txt")]
 pub struct Args {
-    /// The agent
+    /// Id of the agent
     agent: AgentId,
-    /// What to say
+    /// Message to send
     text: Option<String>,
-    /// Go on with this session instead of your own
+    /// Key of the session to continue [default: your own session with the agent]
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
-    /// Wait for a frozen agent's thaw instead of failing
+    /// Wait until a frozen agent is thawed, instead of failing
     #[arg(long)]
     wait: bool,
 }

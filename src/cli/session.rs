@@ -12,7 +12,7 @@ use clap::Subcommand;
 
 use super::{Context, Exit, Failure};
 
-/// Look at conversations, make room in them, begin them anew, keep and bring them
+/// Show, compact, reset, export and import the sessions of agents
 ///
 /// Works without a gateway, too.
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ enum Verb {
 /// Which session.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// The session's key, or an agent: your own session with it
+    /// Key of the session, or an agent for your own session with it
     #[arg(value_name = "KEY|AGENT")]
     session: String,
 }

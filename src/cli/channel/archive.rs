@@ -8,16 +8,17 @@ use crate::id::ChannelId;
 
 /// Archive a channel
 ///
-/// Its agents are asked to review it, to keep what they need and to say that they are ready. When all are, or
-/// after an hour, it is archived: it can be read, and nothing can be added. Again, it says how that stands.
+/// Asks the agents who are members to review the channel, to save what they need, and to say that they are ready. The
+/// channel is archived when all of them are ready, or after one hour. It can then be read, but nothing can be added.
+/// Run the command again to see which agents it waits for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
-    /// At once, whoever is ready
+    /// Archive the channel at once, even if agents are not ready
     #[arg(long)]
     force: bool,
-    /// Call it off
+    /// Cancel the archiving
     #[arg(long, conflicts_with = "force")]
     cancel: bool,
     #[command(flatten)]

@@ -8,16 +8,16 @@ use crate::id::{ChannelId, Party};
 
 /// Add members to a channel, or remove them
 ///
-/// Who is new hears of it at once and gets the last 50 messages; the others hear of it with the next message.
+/// New members are told at once and get the last 50 messages. The other members are told along with the next message.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
 pub struct Args {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
-    /// Who comes, an agent or human:NAME; may be given more than once
+    /// Member to add, an agent or human:NAME; can be given more than once
     #[arg(long, value_name = "MEMBER", group = "change")]
     add: Vec<Party>,
-    /// Who goes; may be given more than once
+    /// Member to remove, an agent or human:NAME; can be given more than once
     #[arg(long, value_name = "MEMBER", group = "change")]
     remove: Vec<Party>,
     #[command(flatten)]

@@ -7,20 +7,24 @@ use crate::gateway::channels::Create;
 use crate::id::{ChannelId, Party};
 use crate::ui::{Line, Tone};
 
-/// Make a channel
+/// Create a channel
+///
+/// The agents among its members are told at once. You become a member only if you name yourself, but you can read and
+/// write in any case.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The agents among its members are told of it at once.\n\
-                  You are no member unless you are named, and can read and write all the same.")]
+#[command(after_long_help = "\
+Example:
+  flock channel create fizzbuzz --topic \"A FizzBuzz in Python\" --member coder --member tester")]
 pub struct Args {
-    /// Its id: letters, digits and '-'
+    /// Id of the channel: letters, digits and '-', at most 64 characters
     id: ChannelId,
-    /// What it is about
+    /// Topic of the channel, at most 500 characters
     #[arg(long)]
     topic: String,
-    /// Who takes part, an agent or human:NAME; may be given more than once
+    /// Member to add, an agent or human:NAME; can be given more than once
     #[arg(long = "member", value_name = "MEMBER")]
     members: Vec<Party>,
-    /// What to say first
+    /// First message to post
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
     #[command(flatten)]

@@ -11,10 +11,10 @@ use crate::id::Party;
 /// List the channels
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only those of this member, an agent or human:NAME
+    /// Show only channels of this member, an agent or human:NAME
     #[arg(long)]
     member: Option<Party>,
-    /// Archived ones, too
+    /// Also list archived channels
     #[arg(long)]
     all: bool,
 }

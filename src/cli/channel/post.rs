@@ -11,17 +11,21 @@ use crate::id::ChannelId;
 use crate::swarm::channel::MAX_MESSAGE;
 use crate::ui::{Line, Tone};
 
-/// Post a message
+/// Post a message to a channel
 ///
-/// The agents who are members hear of it at once. @AGENT in it calls one by name, @all calls everybody.
+/// The agents who are members are notified at once. @AGENT in the message mentions one agent, and @all mentions all.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock channel post fizzbuzz \"@coder please write it\"
+  flock channel post fizzbuzz - < plan.md")]
 pub struct Args {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
-    /// What to say; "-", or nothing where stdin is no terminal, reads it from stdin
+    /// Message to post, or "-" for stdin [default: stdin, if it is not a terminal]
     #[arg(allow_hyphen_values = true)]
     text: Option<String>,
-    /// Wake nobody: it is read along with the next message that does
+    /// Wake no agent: members get the message along with the next one that wakes them
     #[arg(long)]
     no_notify: bool,
     #[command(flatten)]

@@ -8,24 +8,24 @@ use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::Reading;
 use crate::id::ChannelId;
 
-/// Read a channel's messages
+/// Show the messages of a channel
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
-    /// Those after this number
+    /// Show messages after this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["before", "search"])]
     after: Option<u64>,
-    /// Those before this number
+    /// Show messages before this number
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["search", "follow"])]
     before: Option<u64>,
-    /// At most so many, up to 200
+    /// Number of messages to show, at most 200
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
-    /// Those with all these words
+    /// Show messages that contain all these words
     #[arg(long, value_name = "WORDS", conflicts_with = "follow")]
     search: Option<String>,
-    /// Go on with what comes, until Ctrl-C
+    /// Print new messages as they arrive, until Ctrl-C
     #[arg(short, long)]
     follow: bool,
 }

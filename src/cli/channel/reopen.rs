@@ -6,10 +6,10 @@ use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::Action;
 use crate::id::ChannelId;
 
-/// Open an archived channel again
+/// Reopen an archived channel
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
     #[command(flatten)]
     by: As,

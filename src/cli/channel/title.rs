@@ -9,26 +9,26 @@ use crate::gateway::channels::Retitle;
 use crate::id::ChannelId;
 use crate::ui::{Line, Tone};
 
-/// Give a channel another shown name
+/// Change the name that people see of a channel
 ///
-/// Its id stays: that is what commands, agents and links go on using.
+/// The id stays the same. Commands, agents and links keep using it.
 #[derive(Debug, clap::Args)]
 pub struct Rename {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
-    /// Its new name, up to 80 characters
+    /// New name, at most 80 characters
     #[arg(value_name = "NAME")]
     title: String,
     #[command(flatten)]
     by: As,
 }
 
-/// Give a channel another topic
+/// Change the topic of a channel
 #[derive(Debug, clap::Args)]
 pub struct Topic {
-    /// The channel
+    /// Id of the channel
     id: ChannelId,
-    /// What it is about from now on, up to 500 characters
+    /// New topic, at most 500 characters
     topic: String,
     #[command(flatten)]
     by: As,

@@ -7,7 +7,7 @@ use clap::Subcommand;
 
 use super::{Context, Exit, Failure};
 
-/// Look at what a model is shown
+/// Show what is sent to a model
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

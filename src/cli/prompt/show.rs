@@ -24,19 +24,25 @@ use crate::ui::{Line, Table, Tone};
 
 /// Show the system prompt that an agent's model would be sent
 ///
-/// With the size of each section in tokens, estimated at four bytes each. With --request, the whole request that the model
-/// would be sent, as its provider takes it. Nothing is sent, and no gateway has to run.
+/// Shows the size of each section in tokens, estimated at four bytes each. With --request, shows the whole request in
+/// the format of the model's provider. Sends nothing, and works without a gateway.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock prompt show coder
+  flock prompt show coder --session agent:coder:flock:main:ann --request")]
 pub struct Args {
-    /// The agent
+    /// Id of the agent
     agent: AgentId,
-    /// For this session, instead of one that begins now
+    /// Key of the session to show the prompt of [default: a new session]
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
-    /// The exact body of the request, with prompt, tools and conversation; what was done to the conversation is told on stderr
+    /// Show the exact body of the request, with prompt, tools and conversation
+    ///
+    /// Changes that were made to the conversation are listed on stderr.
     #[arg(long)]
     request: bool,
-    /// As this model would be sent it, instead of the agent's own
+    /// Model that would be sent the request [default: the agent's model]
     #[arg(long, value_name = "PROVIDER/MODEL", requires = "request")]
     model: Option<ModelRef>,
 }

@@ -5,9 +5,10 @@ use serde_json::json;
 use super::{Which, desk, show};
 use crate::cli::{Context, Exit, Failure};
 
-/// Make room in a conversation now
+/// Compact a session now
 ///
-/// Its beginning, a marker and what came last are left; the transcript keeps all of it.
+/// The model is then shown the beginning of the conversation, a marker and the newest messages. The transcript keeps
+/// everything.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -9,14 +9,15 @@ use super::{Which, desk};
 use crate::agent::transcript::portable;
 use crate::cli::{Context, Exit, Failure};
 
-/// Write a session's transcript as one JSON document
+/// Export a session's transcript as one JSON document
 ///
-/// Every record as it is stored, what providers want back included; docs/transcript.md says what they are.
+/// Writes every record as it is stored, including data that providers want back. docs/transcript.md describes the
+/// records.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     which: Which,
-    /// The file; - is stdout
+    /// File to write, or "-" for stdout
     #[arg(default_value = "-")]
     file: PathBuf,
 }

@@ -17,15 +17,21 @@ use crate::home::Home;
 use crate::id::{SessionKey, SessionKind};
 use crate::store::Reader;
 
-/// Make a session of an exported one
+/// Create a session from an exported one
 ///
-/// Its agent is shown what was said there as brought from elsewhere: nothing in the document counts as said here, or
-/// by you.
+/// The agent is shown the messages of the document as brought from elsewhere. None of them counts as said here, or by
+/// you.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock session import coder.json
+  flock session import coder.json --session agent:coder:flock:main:ann")]
 pub struct Args {
-    /// The document; - is stdin
+    /// Document to read, or "-" for stdin
     file: PathBuf,
-    /// The key of the new session; without it that of the exported one, where that was one's own with an agent
+    /// Key of the new session [default: the exported key]
+    ///
+    /// Must be given if the exported session was not somebody's own session with an agent.
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
 }

@@ -9,14 +9,14 @@ use crate::store::Reader;
 use crate::tool::sessions::SessionInfo;
 use crate::ui::{Table, Tone, time};
 
-/// List the sessions, the one used last first
+/// List the sessions, last used first
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only those of this agent
+    /// Show only sessions of this agent
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
-    /// How many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Number of sessions to show
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
 

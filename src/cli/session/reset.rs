@@ -5,9 +5,9 @@ use serde_json::json;
 use super::{Which, desk};
 use crate::cli::{Context, Exit, Failure};
 
-/// Begin a conversation anew
+/// Start a session anew
 ///
-/// Nothing said before is shown to the model again; the transcript keeps it.
+/// The model is not shown earlier messages again. The transcript keeps them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -6,10 +6,14 @@ use super::{Which, desk};
 use crate::cli::{Context, Exit, Failure};
 use crate::ui::{Table, Tone, time};
 
-/// Show how full a conversation is, and what stands for what was taken out
+/// Show how full a session is, and its last compaction
 ///
 /// Tokens are estimated at four bytes each.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  flock session show coder
+  flock session show agent:coder:flock:main:ann")]
 pub struct Args {
     #[command(flatten)]
     which: Which,
