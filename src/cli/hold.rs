@@ -8,7 +8,7 @@ use crate::runtime::cli::keeper;
 /// Run a program for an agent's turn on the host, and end the processes that it leaves
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Id of the turn, which marks every process that the program starts
+    /// Mark of the turn, for the environment of the program
     #[arg(long)]
     turn: String,
     /// Program to run, with its arguments
