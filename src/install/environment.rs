@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::env;
 
-/// Variables that are passed on unchanged.
+/// Variables that are passed on unchanged, besides the locale (`LC_*`), the network and [`SETTINGS`].
 const NAMES: [&str; 16] = [
     "HOME",
     "USER",
@@ -26,8 +26,54 @@ const NAMES: [&str; 16] = [
     "COREPACK_NPM_REGISTRY",
 ];
 
-/// Prefixes of variables that are passed on unchanged.
-const PREFIXES: [&str; 3] = ["LC_", "npm_config_", "NPM_CONFIG_"];
+/// Prefix of the variables with settings of npm and pnpm, in any case.
+const NPM: &str = "npm_config_";
+
+/// Settings of npm and pnpm that are passed on, as they are spelled in `.npmrc`. All others are left out, because some
+/// are secrets: a token is in `_authToken` or `//registry.npmjs.org/:_authToken`, a private key in `key`.
+const SETTINGS: [&str; 36] = [
+    "registry",
+    "proxy",
+    "http-proxy",
+    "https-proxy",
+    "noproxy",
+    "ca",
+    "cafile",
+    "strict-ssl",
+    "local-address",
+    "userconfig",
+    "globalconfig",
+    "cache",
+    "store-dir",
+    "offline",
+    "prefer-offline",
+    "prefer-online",
+    "fetch-retries",
+    "fetch-retry-factor",
+    "fetch-retry-mintimeout",
+    "fetch-retry-maxtimeout",
+    "fetch-timeout",
+    "maxsockets",
+    "network-concurrency",
+    "child-concurrency",
+    "jobs",
+    "python",
+    "nodedir",
+    "devdir",
+    "disturl",
+    // An owner's own limits on what is installed and run.
+    "ignore-scripts",
+    "before",
+    "min-release-age",
+    "minimum-release-age",
+    "fund",
+    "audit",
+    "loglevel",
+];
+
+/// Ends of further settings that are passed on: the registry of a scope (`@acme:registry`), and the address of ready
+/// binaries of one package (`sharp-binary-host`).
+const SETTING_ENDS: [&str; 3] = [":registry", "-binary-host", "-binary-host-mirror"];
 
 /// Variables that cargo gets besides those of every build.
 const OF_CARGO: [&str; 8] = [
@@ -61,13 +107,13 @@ pub fn of_build(node: &Path) -> Vec<(OsString, OsString)> {
 /// that would change the result, such as `RUSTFLAGS`, are not passed on.
 #[must_use]
 pub fn of_cargo() -> Vec<(OsString, OsString)> {
-    let passed = |name: &OsStr| {
+    let passed = |name: &OsStr, value: &OsStr| {
         // `CARGO_HTTP_*` holds the proxy and the certificates for crates.io.
         let is_of_cargo =
             name.to_str().is_some_and(|name| OF_CARGO.contains(&name) || name.starts_with("CARGO_HTTP_"));
-        name == "PATH" || is_of_cargo || passes(name)
+        name == "PATH" || is_of_cargo || passes(name, value)
     };
-    let mut kept: Vec<_> = env::inherited().filter(|(name, _)| passed(name)).collect();
+    let mut kept: Vec<_> = env::inherited().filter(|(name, value)| passed(name, value)).collect();
     kept.extend(
         [("CI", "true"), ("CARGO_TERM_COLOR", "never")].map(|(name, value)| (name.into(), value.into())),
     );
@@ -80,7 +126,7 @@ fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec
     for (name, value) in from {
         if name == "PATH" {
             path = value;
-        } else if passes(&name) {
+        } else if passes(&name, &value) {
             kept.push((name, value));
         }
     }
@@ -90,11 +136,37 @@ fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec
     kept
 }
 
-fn passes(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| {
-        NAMES.contains(&name)
-            || env::NETWORK.contains(&name)
-            || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+fn passes(name: &OsStr, value: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    if env::NETWORK.contains(&name) {
+        return true;
+    }
+    match npm_setting(name) {
+        // The login of a proxy is passed on, because there may be no other way to the network.
+        Some(setting) => is_passed(&setting) && (setting.ends_with("proxy") || !has_login(value)),
+        None => (NAMES.contains(&name) || name.starts_with("LC_")) && !has_login(value),
+    }
+}
+
+/// Returns the setting of npm that a variable holds, as it is spelled in `.npmrc`.
+fn npm_setting(name: &str) -> Option<String> {
+    let (prefix, setting) = name.split_at_checked(NPM.len())?;
+    // npm itself reads these names in any case, with `_` for `-`.
+    prefix.eq_ignore_ascii_case(NPM).then(|| setting.replace('_', "-").to_ascii_lowercase())
+}
+
+fn is_passed(setting: &str) -> bool {
+    // A name that begins with `//` belongs to one registry and can be its token.
+    SETTINGS.contains(&setting)
+        || (!setting.starts_with("//") && SETTING_ENDS.iter().any(|end| setting.ends_with(end)))
+}
+
+/// Returns `true` if the value has an address with a user name or a password, as in `https://ann:secret@registry/`.
+fn has_login(value: &OsStr) -> bool {
+    let value = value.to_string_lossy();
+    value.split("://").skip(1).any(|rest| {
+        let host = rest.split(['/', '?', '#']).next();
+        host.is_some_and(|host| host.contains('@'))
     })
 }
 
@@ -150,5 +222,44 @@ mod tests {
         );
         let path = &seen.iter().find(|(name, _)| name == "PATH").unwrap().1;
         assert_eq!(path, "/opt/node/bin:/usr/bin:/bin");
+    }
+
+    #[test]
+    fn a_build_sees_settings_of_npm_and_no_token_of_a_registry() {
+        let planted = [
+            ("npm_config__authToken", "planted"),
+            ("npm_config__auth", "planted"),
+            ("NPM_CONFIG__PASSWORD", "planted"),
+            ("npm_config__password", "planted"),
+            ("npm_config_otp", "planted"),
+            ("npm_config_key", "planted"),
+            ("npm_config_//registry.npmjs.org/:_authToken", "planted"),
+            ("npm_config_//registry.acme.example/:registry", "planted"),
+            ("npm_config_registry", "https://ann:planted@registry.acme.example/"),
+            ("npm_config_@acme:registry", "https://planted@registry.acme.example"),
+            ("COREPACK_NPM_REGISTRY", "https://ann:planted@registry.acme.example/"),
+            ("COREPACK_NPM_TOKEN", "planted"),
+            ("pnpm_config__auth", "planted"),
+            ("YARN_NPM_AUTH_TOKEN", "planted"),
+        ];
+        let harmless = [
+            ("NPM_CONFIG_REGISTRY", "https://registry.acme.example/@acme/"),
+            ("npm_config_@other:registry", "https://registry.other.example"),
+            ("npm_config_https_proxy", "http://ann:needed@proxy:3128"),
+            ("Npm_Config_strict_ssl", "true"),
+            ("npm_config_cafile", "/etc/ssl/acme.pem"),
+            ("npm_config_sharp_binary_host", "https://mirror.acme.example"),
+        ];
+        let given = planted
+            .iter()
+            .chain(&harmless)
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let seen = allowed(given, Path::new("/opt/node/bin/node"));
+        for (name, value) in &seen {
+            assert!(!value.to_string_lossy().contains("planted"), "{name:?}");
+        }
+        for (name, _) in harmless {
+            assert!(seen.iter().any(|(seen, _)| seen == name), "{name}");
+        }
     }
 }

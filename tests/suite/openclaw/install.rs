@@ -179,6 +179,8 @@ fn a_build_sees_its_own_environment_and_no_secret() {
         .env("ANTHROPIC_API_KEY", "sk-secret")
         .env("AWS_SECRET_ACCESS_KEY", "secret")
         .env("GITHUB_TOKEN", "secret")
+        .env("npm_config__authToken", "secret")
+        .env("npm_config_//registry.npmjs.org/:_authToken", "secret")
         .env("npm_config_fund", "false");
     finish(&mut command).ok();
     let noted = std::fs::read(current(&home).join("dist/build.json")).unwrap();
@@ -188,7 +190,12 @@ fn a_build_sees_its_own_environment_and_no_secret() {
     assert!(names.contains(&"CI") && names.contains(&"npm_config_fund"), "{names:?}");
     let leaked: Vec<&&str> = names
         .iter()
-        .filter(|name| name.starts_with("FLOCK") || name.contains("KEY") || name.contains("TOKEN"))
+        .filter(|name| {
+            name.starts_with("FLOCK")
+                || name.contains("KEY")
+                || name.contains("TOKEN")
+                || name.contains("_auth")
+        })
         .collect();
     assert!(leaked.is_empty(), "{leaked:?}");
 }
