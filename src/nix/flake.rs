@@ -40,7 +40,10 @@ impl Flake {
             return Err(bad("it is not a reference of a flake"));
         }
         if let Some(folder) = flake.strip_prefix("path:") {
-            let folder = folder.split('?').next().unwrap_or_default();
+            // Nothing would read a query, so the packages would not be those that `?dir=` asks for.
+            if folder.contains('?') {
+                return Err(bad("a folder has no query: name the folder that has the flake.nix"));
+            }
             return if folder.starts_with('/') {
                 Ok(Self::Folder(folder.into()))
             } else {
@@ -49,6 +52,11 @@ impl Flake {
         }
         if !flake.contains(':') {
             return Err(bad("write it as in github:NixOS/nixpkgs/24.11, or path:/a/folder"));
+        }
+        // The pinned content is evaluated as a path of the store, and not every Nix from 2.4 on takes `dir` for a path.
+        let query = flake.split_once('?').map_or("", |(_, query)| query);
+        if query.split('&').any(|pair| pair.starts_with("dir=")) {
+            return Err(bad("its flake.nix must be at the top of the repository, so there can be no dir="));
         }
         Ok(Self::Remote(flake.to_owned()))
     }
@@ -161,6 +169,19 @@ mod tests {
         {
             assert!(Flake::configured(Some(bad)).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_flake_in_a_subfolder_is_refused_and_not_taken_for_the_one_above_it() {
+        for bad in [
+            "path:/srv/flake?dir=sub",
+            "path:/srv/flake?",
+            "github:a/b?dir=sub",
+            "git+https://a.example/b?ref=main&dir=sub",
+        ] {
+            assert!(matches!(Flake::configured(Some(bad)), Err(NixError::Flake { .. })), "{bad}");
+        }
+        assert!(Flake::configured(Some("git+https://a.example/b?ref=dir=sub")).is_ok());
     }
 
     #[test]
