@@ -209,18 +209,19 @@ impl Realisation<'_> {
     pub async fn lock(&self, flake: &str, reference: &str) -> Result<Pin, NixError> {
         let what = format!("look up {reference}");
         (self.watch)(&what);
+        let mark = mark();
         // With `max-jobs = 0` Nix builds nothing.
         let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
         let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         let script = format!(
             "set -e; nix-store --load-db < registration
-             found=$(nix flake metadata --json --no-write-lock-file '{reference}'); echo; echo \"{MARK} locked $found\""
+             found=$(nix flake metadata --json --no-write-lock-file '{reference}'); echo; echo \"{mark} locked $found\""
         );
         let said = self.work(&container, &folder, &what, script).await;
         // The container is removed even if the script failed.
         container.remove().await?;
         let said = said?;
-        let found = said.lines().rev().find_map(|line| line.strip_prefix(&format!("{MARK} locked ")));
+        let found = said.lines().rev().find_map(|line| line.strip_prefix(&format!("{mark} locked ")));
         let found: Option<serde_json::Value> = found.and_then(|line| serde_json::from_str(line).ok());
         let text = |path: &str| Some(found.as_ref()?.pointer(path)?.as_str()?.to_owned());
         match (text("/url"), text("/locked/narHash")) {
@@ -244,6 +245,7 @@ impl Realisation<'_> {
             if query.is_empty() { place.to_owned() } else { format!("{place}?{}", query.join("&")) };
         let what = format!("fetch {fetched}");
         (self.watch)(&what);
+        let mark = mark();
         let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
         let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
         // `nix flake prefetch` of Nix 2.8 cannot be used: it requests an empty address for a tarball.
@@ -251,11 +253,11 @@ impl Realisation<'_> {
             "set -e; nix-store --load-db < registration; nix flake metadata --no-write-lock-file '{fetched}' > /dev/null
              if nix-store --check-validity '{source}' 2>/dev/null
              then nix copy --to 'file:///nix/store/{FILES}/cache?compression=none' '{source}'
-             else echo; echo '{MARK} changed'; fi"
+             else echo; echo '{mark} changed'; fi"
         );
         let said = self.work(&container, &folder, &what, script).await;
         container.remove().await?;
-        if said?.lines().any(|line| line == format!("{MARK} changed")) {
+        if said?.lines().any(|line| line == format!("{mark} changed")) {
             return Err(NixError::Changed { flake: reference.to_owned() });
         }
         let root = self.root("source");
@@ -287,21 +289,15 @@ impl Realisation<'_> {
         (self.watch)(&what);
         let settings = format!("max-jobs = 0\n{}", self.store.cache.settings());
         let (container, folder) = Box::pin(self.open(true, settings, None)).await?;
-        let script = evaluate_script(flake, &names);
+        let mark = mark();
+        let script = evaluate_script(flake, &names, &mark);
         let said = self.work(&container, &folder, &what, script).await;
         container.remove().await?;
         let said = said?;
         let mut evaluated = Vec::new();
         let mut derivations = Vec::new();
         for package in packages {
-            let line = said.lines().rev().find_map(|line| {
-                line.strip_prefix(&format!("{MARK} package "))?
-                    .strip_prefix(package.as_str())?
-                    .strip_prefix(' ')
-            });
-            let paths: Option<Vec<StorePath>> =
-                line.and_then(|line| line.split(' ').map(|path| path.parse().ok()).collect());
-            match paths.as_deref() {
+            match package_paths(&said, &mark, package.as_str()).as_deref() {
                 Some([derivation, outputs @ ..]) if derivation.is_derivation() && !outputs.is_empty() => {
                     derivations.push(derivation.clone());
                     evaluated.push(Realised { package: package.clone(), outputs: outputs.to_vec() });
@@ -309,11 +305,7 @@ impl Realisation<'_> {
                 _ => return Err(NixError::NotAPackage { package: package.to_string() }),
             }
         }
-        let fetched: Vec<StorePath> = said
-            .lines()
-            .filter_map(|line| line.strip_prefix(&format!("{MARK} fetched "))?.parse().ok())
-            .collect();
-        let missing = self.take_evaluated(&folder, &derivations, &fetched).await?;
+        let missing = self.take_evaluated(&folder, &derivations, &fetched_paths(&said, &mark)).await?;
         Ok(Evaluated { packages: evaluated, missing })
     }
 
@@ -626,13 +618,13 @@ impl EgressPolicy for PublicNames {
 
 /// Returns the script of an evaluation. Neither the attribute names nor the reference contain a character that ends a
 /// quoted word.
-fn evaluate_script(flake: &str, packages: &[&str]) -> String {
+fn evaluate_script(flake: &str, packages: &[&str], mark: &str) -> String {
     let mut script = format!("set -e; cd /nix/store/{FILES}; nix-store --load-db < registration\n");
     for package in packages {
         let _ = write!(
             script,
             "paths=$(nix eval --raw --no-update-lock-file '{flake}#{package}' --apply '{PATHS}')\n\
-             printf '%s\\n' \"$paths\" >> paths; echo; echo \"{MARK} package {package} $paths\"\n"
+             printf '%s\\n' \"$paths\" >> paths; echo; echo \"{mark} package {package} $paths\"\n"
         );
     }
     let _ = write!(
@@ -644,9 +636,28 @@ fn evaluate_script(flake: &str, packages: &[&str]) -> String {
          xargs -r nix-store --realise < fetch > fetched
          nix copy --derivation --to \"$to\" $derivations
          xargs -r nix copy --to \"$to\" < fetched
-         sed 's/^/{MARK} fetched /' fetched\n"
+         sed 's/^/{mark} fetched /' fetched\n"
     );
     script
+}
+
+/// Returns a prefix for the output lines of one script that are meant for flock. It is random, because a flake prints
+/// lines of its own (`builtins.trace`) while it is evaluated, and must not be able to print one with this prefix.
+fn mark() -> String {
+    format!("flock-{:016x}:", rand::random::<u64>())
+}
+
+/// Parses the derivation and the outputs of a package from the output of an evaluation.
+fn package_paths(said: &str, mark: &str, package: &str) -> Option<Vec<StorePath>> {
+    let prefix = format!("{mark} package {package} ");
+    let line = said.lines().rev().find_map(|line| line.strip_prefix(&prefix))?;
+    line.split(' ').map(|path| path.parse().ok()).collect()
+}
+
+/// Parses the paths that an evaluation has fetched from caches.
+fn fetched_paths(said: &str, mark: &str) -> Vec<StorePath> {
+    let prefix = format!("{mark} fetched ");
+    said.lines().filter_map(|line| line.strip_prefix(&prefix)?.parse().ok()).collect()
 }
 
 /// Parses the derivations that Nix says it would build. Its order puts each after those that it needs.
@@ -688,7 +699,7 @@ fn is_request(id: &str) -> bool {
 
 // The magic number `NIXE` of the export format.
 const EXPORT: u64 = 0x4558_494e;
-/// Prefix of the output lines that are meant for flock.
+/// Prefix of the output lines that are meant for flock, where nothing else in the output can have it.
 const MARK: &str = "flock:";
 /// Nix function that returns a package's derivation and the paths of the outputs to install.
 const PATHS: &str = "p: if (p.type or null) == \"derivation\" then builtins.concatStringsSep \" \" ([ p.drvPath ] ++ \
@@ -717,6 +728,26 @@ mod tests {
         assert_eq!(built, [LIB.to_owned(), format!("{LIB}2.drv")]);
         assert_eq!(to_build("this derivation will be built:\n  ../x\n"), []);
         assert_eq!(to_build(""), []);
+    }
+
+    #[test]
+    fn a_line_that_a_flake_prints_is_not_taken_for_one_of_the_script() {
+        const OUT: &str = "/nix/store/bbc3xm1flkzr35z08qmzsf98g37yk7pl-lib";
+        const OTHER: &str = "/nix/store/cbc3xm1flkzr35z08qmzsf98g37yk7pl-other";
+        let mark = mark();
+        // `builtins.trace` prints a text of several lines as it is, before and after the line of the script.
+        let guess = super::mark();
+        let traced = [MARK, guess.as_str()]
+            .map(|mark| format!("trace: a text\n{mark} package lib {LIB} {OTHER}\n{mark} fetched {OTHER}\n"));
+        let traced = traced.concat();
+        let said =
+            format!("{traced}{mark} package lib {LIB} {OUT}\n{mark} package library {LIB} {OTHER}\n{traced}");
+        let paths: Vec<String> =
+            package_paths(&said, &mark, "lib").unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(paths, [LIB, OUT]);
+        assert_eq!(fetched_paths(&said, &mark), []);
+        assert_eq!(package_paths(&traced, &mark, "lib"), None);
+        assert_eq!(fetched_paths(&format!("{mark} fetched {OUT}\n"), &mark).len(), 1);
     }
 
     #[test]
