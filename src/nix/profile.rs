@@ -2,6 +2,7 @@
 //! makes a new generation, and earlier ones remain until garbage is collected.
 
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -277,9 +278,9 @@ impl Store {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
         self.sweep(&container).await?;
-        let last = std::sync::Mutex::new(String::new());
+        let last = Mutex::new(String::new());
         let note = |line: &str| {
-            *last.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = line.to_owned();
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = line.to_owned();
             watch(line);
         };
         if let Some(days) = keep_days {
@@ -298,7 +299,7 @@ impl Store {
              for origin in {ORIGINS}/*/*; do [ -e \"/nix/store/${{origin##*/}}\" ] || rm -f \"$origin\"; done; exit $ended"
         );
         self.run(&container, "collect garbage", shell(&script), cancel, &note).await?;
-        let last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let last = last.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(last.clone())
     }
 
@@ -356,9 +357,12 @@ impl Store {
 
     async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<Installed>, NixError> {
         let profile = profile(agent)?;
+        // Not `echo` for the origins: that of dash replaces the backslashes of JSON.
         let script = format!(
             "if [ -e {profile}/manifest.json ]; then cat {profile}/manifest.json; fi; echo
-             for origin in {ORIGINS}/{agent}/*; do [ ! -e \"$origin\" ] || echo \"${{origin##*/}} $(cat \"$origin\")\"; done"
+             for origin in {ORIGINS}/{agent}/*; do
+               [ ! -e \"$origin\" ] || printf '%s %s\\n' \"${{origin##*/}}\" \"$(cat \"$origin\")\"
+             done"
         );
         let exec = Exec { command: shell(&script), timeout: SHORT, keep: MAX_PROFILE, ..Exec::default() };
         let never = CancellationToken::new();
@@ -387,14 +391,43 @@ impl Store {
         cancel: &CancellationToken,
         watch: Watch<'_>,
     ) -> Result<(), NixError> {
+        let lines = Mutex::new(Lines::default());
         let pieces = |bytes: &[u8]| {
-            for line in String::from_utf8_lossy(bytes).lines().map(str::trim).filter(|line| !line.is_empty())
-            {
-                watch(line);
-            }
+            lines.lock().unwrap_or_else(PoisonError::into_inner).add(bytes, watch);
         };
         let exec = Exec { command, timeout: LONG, ..Exec::default() };
-        self.command(container, what, exec, cancel, &pieces).await.map(drop)
+        let done = self.command(container, what, exec, cancel, &pieces).await.map(drop);
+        lines.lock().unwrap_or_else(PoisonError::into_inner).end(watch);
+        done
+    }
+}
+
+/// Splits output into lines as it arrives. A chunk may end anywhere, also within a character.
+#[derive(Default)]
+struct Lines {
+    /// The beginning of the present line.
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes a chunk, and reports each line that is complete with it.
+    fn add(&mut self, chunk: &[u8], watch: Watch<'_>) {
+        for part in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.rest.extend_from_slice(part);
+            if part.ends_with(b"\n") || self.rest.len() > MAX_LINE {
+                self.end(watch);
+            }
+        }
+    }
+
+    /// Reports the present line as it is, unless it is blank.
+    fn end(&mut self, watch: Watch<'_>) {
+        let line = std::mem::take(&mut self.rest);
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim();
+        if !line.is_empty() {
+            watch(line);
+        }
     }
 }
 
@@ -421,6 +454,8 @@ fn profile(agent: &AgentId) -> Result<String, NixError> {
 
 /// Folder with the origins of installed paths, with one subfolder per agent.
 const ORIGINS: &str = "/nix/var/flock";
+/// Length in bytes at which a line is reported although its end is not there.
+const MAX_LINE: usize = 16 << 10;
 /// Limit on a manifest together with its origins, in bytes.
 const MAX_PROFILE: usize = 4 << 20;
 // Time limit of reading a profile.
@@ -437,6 +472,22 @@ mod tests {
     use super::*;
     use crate::home::Home;
     use crate::sandbox::engine::Engine;
+
+    #[test]
+    fn a_line_is_reported_whole_however_it_arrives() {
+        let text = "deleting unused links…\n\n 12 store paths deleted, 1.5 MiB freed";
+        for size in 1..=text.len() {
+            let told = Mutex::new(Vec::new());
+            let watch = |line: &str| told.lock().unwrap().push(line.to_owned());
+            let mut lines = Lines::default();
+            for chunk in text.as_bytes().chunks(size) {
+                lines.add(chunk, &watch);
+            }
+            lines.end(&watch);
+            let told = told.into_inner().unwrap();
+            assert_eq!(told, ["deleting unused links…", "12 store paths deleted, 1.5 MiB freed"], "{size}");
+        }
+    }
 
     #[tokio::test]
     async fn who_waits_for_the_store_can_give_up() {
