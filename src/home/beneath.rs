@@ -320,15 +320,16 @@ impl Root {
             .map_err(|errno| failed("remove", path, errno, "a file"))
     }
 
-    /// Renames a file or folder within its folder. Returns `false` if the new name is in use.
+    /// Renames or moves a file or folder. The folder above the new path must exist. Returns `false` if the new path is in
+    /// use.
     ///
     /// # Errors
     ///
     /// Returns a [`BeneathError`] if nothing is there or it can't be renamed.
     pub fn rename(&self, path: &Path, other: &Path) -> Result<bool, BeneathError> {
         let (folder, name) = self.parent(path)?;
-        let (_, other) = self.parent(other)?;
-        match renameat2(&folder, name, &folder, other, RenameFlags::RENAME_NOREPLACE) {
+        let (other_folder, other_name) = self.parent(other)?;
+        match renameat2(&folder, name, &other_folder, other_name, RenameFlags::RENAME_NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EEXIST) => Ok(false),
             Err(errno) => Err(failed("rename", path, errno, "anything")),

@@ -31,6 +31,22 @@ fn files_are_written_and_read_back() {
 }
 
 #[test]
+fn a_rename_moves_between_folders_and_replaces_nothing() {
+    let (dir, root) = workspace();
+    root.create_dir_all(p("a"), None).unwrap();
+    root.create_dir_all(p("b"), None).unwrap();
+    root.write(p("a/one"), b"one", None, None).unwrap();
+    assert!(root.rename(p("a/one"), p("b/two")).unwrap());
+    assert_eq!(root.read(p("b/two"), 10).unwrap(), b"one");
+    root.write(p("a/one"), b"other", None, None).unwrap();
+    assert!(!root.rename(p("a/one"), p("b/two")).unwrap(), "the name is in use");
+    assert_eq!(root.read(p("b/two"), 10).unwrap(), b"one");
+    symlink("..", dir.path().join("ws/up")).unwrap();
+    assert!(root.rename(p("a/one"), p("up/stolen")).is_err());
+    assert!(!dir.path().join("stolen").exists());
+}
+
+#[test]
 fn a_rewritten_file_keeps_its_mode() {
     use std::os::unix::fs::PermissionsExt as _;
     let (dir, root) = workspace();
