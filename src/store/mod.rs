@@ -182,11 +182,14 @@ impl Store {
         &self.syncer
     }
 
-    /// Syncs everything that was committed and moves the write-ahead log into the database file.
+    /// Syncs everything that was committed and moves the write-ahead log into the database file, as far as no reader of
+    /// another process uses the log.
     pub async fn settle(&self) -> Result<(), StoreError> {
         let what = "fold the log into the database";
         let (answer, answered) = tokio::sync::oneshot::channel();
         self.writer.submit(Job::Alone(Box::new(move |connection| {
+            // The row says whether a reader kept a part of the log in use. That is no failure: the part stays in the log,
+            // which is synced below, and the next checkpoint moves it.
             let folded = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
             drop(answer.send(folded));
         })))?;
