@@ -17,7 +17,7 @@ use super::line::{Told, asked, room, told};
 use super::past;
 use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
 use super::recent::{self, Before};
-use super::session::Compacted;
+use super::session::{Compacted, Report};
 use super::transcript::hygiene::{Applied, sanitise};
 use super::transcript::{self, Recent};
 use super::turn::TurnError;
@@ -27,7 +27,7 @@ use crate::home::Home;
 use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
 use crate::provider::{Catalog, Request, Resolved, Route, ToolSpec};
 use crate::runtime::cli::{self, Program};
-use crate::runtime::{Order, RuntimeError, openclaw};
+use crate::runtime::{NATIVE, Order, RuntimeError, openclaw};
 use crate::sandbox::policy;
 use crate::store::{Reader, Session};
 
@@ -77,7 +77,7 @@ impl Preview<'_> {
         model: &ModelRef,
         session: Option<&Session>,
     ) -> Result<Previewed, TurnError> {
-        if agent.runtime != "native" {
+        if agent.runtime != NATIVE {
             return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
         }
         if let Some(session) = session
@@ -92,7 +92,7 @@ impl Preview<'_> {
         let key = session.and_then(|session| cache_key::of(self.home, &session.key));
         let prompt = self.prompt(agent, &told, began)?;
         let mut asked = asked(&mut resolved, agent, &told, prompt, key);
-        let mut context = self.context(&resolved, &asked, session)?;
+        let (mut context, _) = self.context(&resolved, &asked, session)?;
         let compaction = match session {
             Some(session) => self.compact(agent, &told, session, &mut context, &mut asked)?,
             None => None,
@@ -112,6 +112,27 @@ impl Preview<'_> {
             wants_summary: compaction.is_some() && self.config.compaction.summary,
             compaction,
         })
+    }
+
+    /// Reports the size of the session's next request, as [`Engine::report`](super::Engine::report) does for a gateway.
+    ///
+    /// # Errors
+    ///
+    /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
+    /// - [`TurnError::NoModel`] if the agent has no model, and [`TurnError::Provider`] if its provider is not known. A
+    ///   missing API key is no error.
+    /// - An error of the parts that are read: the transcript, the prompt's files.
+    pub fn report(&self, agent: &Agent, session: &Session) -> Result<Report, TurnError> {
+        if agent.runtime != NATIVE {
+            return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
+        }
+        let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+        let mut resolved = Catalog::new(self.home.clone()).resolve_keyless(model, self.config)?;
+        let told = told(self.home, self.config, agent, &resolved, self.tools);
+        let prompt = self.prompt(agent, &told, session.began_at)?;
+        let asked = asked(&mut resolved, agent, &told, prompt, None);
+        let (context, transcript_bytes) = self.context(&resolved, &asked, Some(session))?;
+        Ok(Report::new(session, &resolved, &asked, &context, transcript_bytes))
     }
 
     /// Returns the start of the program that runs this agent's turns, for the session now or for a new session if there
@@ -235,22 +256,23 @@ impl Preview<'_> {
         Ok(SystemPromptBuilder::for_team().build(&context)?)
     }
 
+    /// Returns the conversation of a session, and the size of its transcript in bytes.
     fn context(
         &self,
         resolved: &Resolved,
         asked: &Request,
         session: Option<&Session>,
-    ) -> Result<Context, TurnError> {
+    ) -> Result<(Context, u64), TurnError> {
         let (room, images) = (room(resolved, asked), Images::of(resolved));
-        let found = match session {
+        let (found, bytes) = match session {
             // The transcript is only read here. Damage in it is repaired by the next turn.
             Some(session) => {
                 let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
-                past::look(&path, room, images)?.0
+                past::look(&path, room, images)?
             }
-            None => Recent::default(),
+            None => (Recent::default(), 0),
         };
-        Ok(Context::new(room, images, &self.zone, found))
+        Ok((Context::new(room, images, &self.zone, found), bytes))
     }
 
     /// Makes room as a turn does before it asks, but only in memory.

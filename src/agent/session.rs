@@ -53,6 +53,32 @@ pub struct Report {
     pub transcript_bytes: u64,
 }
 
+impl Report {
+    /// Creates the report of a session from its next request and its conversation.
+    pub(super) fn new(
+        session: &Session,
+        resolved: &Resolved,
+        asked: &Request,
+        context: &Context,
+        transcript_bytes: u64,
+    ) -> Self {
+        Self {
+            key: session.key.clone(),
+            model: resolved.route.model.to_string(),
+            window: resolved.context_window,
+            answer: u64::from(asked.max_tokens),
+            prompt: estimate::text_cost(&asked.system),
+            tools: estimate::tools_cost(&asked.tools),
+            conversation: context.cost(),
+            room: context.room(),
+            messages: context.len(),
+            began_at: session.began_at,
+            compaction: context.last().map(Compacted::from),
+            transcript_bytes,
+        }
+    }
+}
+
 /// A finished compaction, for people and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -116,20 +142,7 @@ impl Engine {
         let Sized { session, resolved, asked, room, images, .. } = &sized;
         let (found, transcript_bytes) = past::look(&self.transcript_path(session), *room, *images)?;
         let context = sized.context(found);
-        Ok(Some(Report {
-            key: key.clone(),
-            model: resolved.route.model.to_string(),
-            window: resolved.context_window,
-            answer: u64::from(asked.max_tokens),
-            prompt: estimate::text_cost(&asked.system),
-            tools: estimate::tools_cost(&asked.tools),
-            conversation: context.cost(),
-            room: context.room(),
-            messages: context.len(),
-            began_at: session.began_at,
-            compaction: context.last().map(Compacted::from),
-            transcript_bytes,
-        }))
+        Ok(Some(Report::new(session, resolved, asked, &context, transcript_bytes)))
     }
 
     /// Compacts the session now, or returns `None` if nothing can be taken out. `may_ask` allows a model call for the

@@ -81,7 +81,11 @@ enum Verb {
 ///
 /// Returns an error if the engine or the store does not answer, or if Nix fails.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    // To list packages, the container of the store is started or made anew, so that is a change as well.
+    let home = match &args.verb {
+        Verb::Pin { rev: None, update: false } => context.home()?,
+        _ => context.home_to_change()?,
+    };
     let config = config::read(&home)?;
     // Showing the pin needs no engine, so it comes before the connection to one.
     if let Verb::Pin { rev, update } = &args.verb {

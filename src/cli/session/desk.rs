@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use crate::agent::preview::Preview;
 use crate::agent::session::Compacted;
 use crate::agent::{Engine, Limits, Parts, TurnError, Unwatched};
 use crate::cli::reconnect::{Repeat, Waiting};
@@ -55,8 +57,13 @@ impl<'a> Desk<'a> {
             // A report changes nothing, so it may be asked again.
             return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, LIMIT).await).await;
         }
-        let report = self.engine()?.report(key)?.ok_or_else(|| TurnError::NoSession(key.clone()))?;
-        Ok(json!(report))
+        // Nothing is opened for writing, so the home of a newer flock can be looked at, too.
+        let session = find(&self.home, key)?;
+        let config = self.live.current();
+        let agent = config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?;
+        let tools = tools::specs(&self.live)?;
+        let preview = Preview { home: &self.home, config: &config, tools: &tools, zone: TimeZone::system() };
+        Ok(json!(preview.report(agent, &session)?))
     }
 
     /// Compacts the conversation and returns the compaction, or `null` if there is nothing to remove. Without a gateway
@@ -121,7 +128,7 @@ impl<'a> Desk<'a> {
         self.waiting.ask(&self.home, self.context, gateway, repeat, call).await
     }
 
-    /// Returns an engine for reading and compacting. It runs no turns, and its tools can't be called.
+    /// Returns an engine for compacting and resetting. It runs no turns, and its tools can't be called.
     fn engine(&self) -> Result<Engine, Failure> {
         team::require_none(&self.home)?;
         Ok(Engine::new(Parts {

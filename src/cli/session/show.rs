@@ -25,7 +25,7 @@ pub struct Args {
 ///
 /// Returns an error if there is no such session, or if it can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.home()?;
     let key = desk::key(&args.which.session, &home)?;
     let report = context.block_on(async { desk::Desk::open(home, context).await?.report(&key).await })?;
     if context.printer.json_wanted() {

@@ -47,9 +47,16 @@ fn a_newer_home_is_read_and_not_written() {
     let before = home.config_text();
     home.flock(["list"]).ok();
     home.flock(["config", "get"]).ok();
-    for line in
-        [&["add", "coder", "--no-container"][..], &["remove", "sysadmin"], &["config", "set", "a.b", "1"]]
-    {
+    home.flock(["nix", "pin"]).ok();
+    let shown = home.flock(["session", "show", "agent:sysadmin:flock:main:x"]).fails(1);
+    assert!(shown.stderr.contains("there is no session"), "{shown:?}");
+    for line in [
+        &["add", "coder", "--no-container"][..],
+        &["remove", "sysadmin"],
+        &["config", "set", "a.b", "1"],
+        &["nix", "pin", "--update"],
+        &["session", "reset", "agent:sysadmin:flock:main:x"],
+    ] {
         home.flock(line).fails(7);
     }
     assert_eq!(home.config_text(), before);

@@ -62,6 +62,12 @@ fn a_conversation_is_looked_at_compacted_and_begun_anew_with_a_gateway_and_witho
     );
     drop(served);
 
+    let version = std::fs::read(home.file("version")).unwrap();
+    std::fs::write(home.file("version"), "99\n").unwrap();
+    let shown = home.flock(["session", "show", KEY, "--json"]).ok().json();
+    assert_eq!(shown["messages"], 2, "a home of a newer flock can be looked at: {shown}");
+    home.flock(["session", "compact", KEY]).fails(7);
+    std::fs::write(home.file("version"), version).unwrap();
     home.flock(["session", "compact", KEY]).ok();
     home.flock(["session", "reset", KEY]).ok();
     let shown = home.flock(["session", "show", KEY, "--json"]).ok().json();
