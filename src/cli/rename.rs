@@ -70,33 +70,33 @@ async fn rename(
             .hint("flock stop"));
     }
     team::require_none(home)?;
-    let restart = {
+    let planned = {
         let _lock = pending::lock(home)?;
-        let pending = planned(home, config, old, new, runs)?;
-        // An interrupted rename may have stopped a gateway, which has to run again.
-        let restart = runs || matches!(pending.operation, Operation::Rename { restart: true, .. });
-        pending::write(home, &pending)?;
-        unfinished::Operator::here(home)?.finish(pending, context).await?;
-        restart
+        let planned = planned(home, old, new, runs);
+        if let Ok(pending) = &planned {
+            pending::write(home, pending)?;
+            unfinished::Operator::here(home)?.finish(pending.clone(), context).await?;
+        }
+        planned
     };
     // The lock must be released before the start below.
     drop(halted);
+    // An interrupted rename may have stopped a gateway, which has to run again. The gateway that was stopped above runs
+    // again even if the rename was refused after that.
+    let restart = runs
+        || planned
+            .as_ref()
+            .is_ok_and(|pending| matches!(pending.operation, Operation::Rename { restart: true, .. }));
     if restart {
         let config = config::read(home)?;
         let status = start::up(home, &config, Request::Start).await?;
         start::without_openclaw(&status).map_or(Ok(()), Err)?;
     }
-    Ok(restart)
+    planned.map(|_| restart)
 }
 
-/// Returns the rename to carry out: the interrupted one, or a new one.
-fn planned(
-    home: &Home,
-    config: &Config,
-    old: &AgentId,
-    new: &AgentId,
-    restart: bool,
-) -> Result<Pending, Failure> {
+/// Returns the rename to carry out: the interrupted one, or a new one. The caller must hold [`pending::lock`].
+fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<Pending, Failure> {
     if let Some(begun) = pending::read(home, old)? {
         let same = matches!(&begun.operation, Operation::Rename { to, .. } if to == new);
         return if same {
@@ -106,6 +106,9 @@ fn planned(
             Err(Failure::new(Kind::Conflict, text).hint(begun.command()))
         };
     }
+    // Another process may have taken the new id, or removed the agent, while this one waited for the lock.
+    let config = config::read(home)?;
+    check(home, &config, old, new)?;
     let agent = config.agent(old).ok_or_else(|| ConfigError::Unknown(old.clone()))?;
     Ok(Pending {
         agent: old.clone(),
@@ -165,3 +168,31 @@ async fn is_supervised(home: &Home) -> Result<bool, Failure> {
 
 /// Length in bytes of the longest key that a session can have.
 const LONGEST_KEY: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_process_did_before_the_lock_was_free_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        let configured = |ids: &[&str]| {
+            let list: Vec<_> = ids
+                .iter()
+                .map(|id| json!({"id": id, "workspace": home.workspace(&id.parse().unwrap())}))
+                .collect();
+            let document = json!({"gateway": {"auth": {"token": "t"}}, "agents": {"list": list}});
+            std::fs::write(home.config(), document.to_string()).unwrap();
+        };
+        let (ada, bob, eve): (AgentId, AgentId, AgentId) =
+            ("ada".parse().unwrap(), "bob".parse().unwrap(), "eve".parse().unwrap());
+        configured(&["ada", "bob"]);
+        let pending = planned(&home, &ada, &eve, false).unwrap();
+        assert_eq!(pending.agent, ada);
+        // Another process renamed bob first.
+        configured(&["ada", "eve"]);
+        assert_eq!(planned(&home, &ada, &eve, false).unwrap_err().kind, Kind::Conflict);
+        assert!(planned(&home, &bob, &eve, false).is_err(), "there is no bob any more");
+    }
+}
