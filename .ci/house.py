@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 
-OPENERS = re.compile(r"(What|Who|Whose|Whom|Whether|Which|So|As|Where|When|How|That)\b")
+OPENERS = re.compile(r"(What|Who|Whose|Whom|Whether|Which|So|As|Of|Where|When|How|That)\b")
 SHORT = 18
 
 
@@ -143,7 +143,7 @@ def files(roots):
 
 
 def is_test(path):
-    return path.endswith("tests.rs") or os.path.basename(path) == "tests.rs"
+    return path.endswith("tests.rs")
 
 
 def share(part, whole):

@@ -32,7 +32,7 @@ pub(super) struct Running {
     pub(super) usage: Usage,
     /// The program that runs the turn, or `None` for flock's own loop.
     pub(super) runtime: Option<&'static str>,
-    /// That program's log, for people.
+    /// The program's log, for people.
     pub(super) trace: Trace,
     /// Calls whose result is not committed yet, as id and name.
     open: Vec<(String, String)>,

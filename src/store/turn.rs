@@ -98,7 +98,7 @@ pub struct Begin {
     /// Created if it does not exist.
     pub session: NewSession,
     pub turn: TurnId,
-    /// As `provider/model`.
+    /// The model as `provider/model`.
     pub model: String,
     pub prompt: StoredPrompt,
     /// The current time in Unix milliseconds.

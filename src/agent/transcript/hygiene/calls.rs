@@ -68,7 +68,7 @@ fn unknown_tools(entries: &[Entry], target: &Target) -> HashSet<String> {
 
 /// Removes thinking beside calls that have to be edited.
 ///
-/// Where thinking is signed, the calls beside it must go back byte for byte. If an id is used twice or the route
+/// If thinking is signed, the calls beside it must go back byte for byte. If an id is used twice or the route
 /// rejects it, the id has to change. The thinking is then removed, and the calls and their results stay.
 pub(super) fn unthink_edited(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
     if !policy.signs_thinking() {
