@@ -101,15 +101,14 @@ pub fn provenance(batch: &Batch) -> Provenance {
 impl Inbox for ChannelInbox {
     fn take(&self, room: u64) -> BoxFuture<'_, Option<Delivery>> {
         Box::pin(async move {
-            // The flag keeps a turn without new messages away from the database.
-            if !self.may_have_more.swap(false, Ordering::AcqRel) {
-                return None;
-            }
             // In what people write a token has at least two bytes, and the frame around the messages takes some as
-            // well.
+            // well. The flag stays as it is, so the messages are taken when there is more room.
             let bytes = usize::try_from(room).unwrap_or(usize::MAX).min(BYTES);
             if bytes < 512 {
-                self.look();
+                return None;
+            }
+            // The flag keeps a turn without new messages away from the database.
+            if !self.may_have_more.swap(false, Ordering::AcqRel) {
                 return None;
             }
             match self.batch(bytes, false).await {
