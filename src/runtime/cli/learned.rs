@@ -92,19 +92,21 @@ impl Kept {
     /// Returns the path and the reason.
     pub fn write(&self, text: &str) -> Result<(), String> {
         fs_err::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
-        let mut old: Vec<_> = fs_err::read_dir(&self.folder)
+        let place = self.folder.join(&self.name);
+        let kept = without(text, &self.state);
+        atomic::write(&place, kept.as_bytes(), 0o600).map_err(|error| crate::error::chain(&error))?;
+        let mut others: Vec<_> = fs_err::read_dir(&self.folder)
             .map_err(|error| error.to_string())?
             .flatten()
+            // The new answer always stays, even if the clock was set back and others look newer.
+            .filter(|entry| entry.path() != place)
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
-        old.sort();
-        // One place is for the new answer.
-        for (_, path) in old.iter().rev().skip(MOST_KEPT - 1) {
+        others.sort();
+        for (_, path) in others.iter().rev().skip(MOST_KEPT - 1) {
             drop(fs_err::remove_file(path));
         }
-        let kept = without(text, &self.state);
-        atomic::write(&self.folder.join(&self.name), kept.as_bytes(), 0o600)
-            .map_err(|error| crate::error::chain(&error))
+        Ok(())
     }
 }
 
@@ -183,5 +185,21 @@ mod tests {
         assert_eq!(read("/state/a", "/workspace", "x").as_deref(), Some("put it into /state/a/tmp"));
         assert_eq!(read("/state/a", "/elsewhere", "x"), None);
         assert_eq!(read("/state/a", "/workspace", "y"), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_written_again_takes_the_place_of_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let of =
+            |n: usize| Kept { folder: folder.path().to_owned(), name: n.to_string(), state: String::new() };
+        let kept = || (0..=MOST_KEPT).filter(|n| of(*n).read().is_some()).count();
+        (0..MOST_KEPT).for_each(|n| of(n).write("first").unwrap());
+        assert_eq!(kept(), MOST_KEPT);
+        of(3).write("again").unwrap();
+        assert_eq!(kept(), MOST_KEPT);
+        assert_eq!(of(3).read().as_deref(), Some("again"));
+        of(MOST_KEPT).write("one more").unwrap();
+        assert_eq!(kept(), MOST_KEPT);
+        assert_eq!(of(MOST_KEPT).read().as_deref(), Some("one more"));
     }
 }
