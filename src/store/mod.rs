@@ -346,13 +346,13 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
 }
 
 /// The suffixes of the files that SQLite opens beside a database.
-const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+pub const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// Refuses anything that is not a regular file in place of the database and the files beside it.
 ///
 /// SQLite would wait for the other end of a FIFO, which never comes.
 fn require_files(path: &Path) -> Result<(), StoreError> {
-    for path in std::iter::once(path.to_owned()).chain(BESIDE.map(|suffix| beside(path, suffix))) {
+    for path in files_of(path) {
         // If a path can't be examined, SQLite's own error says why.
         if std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(StoreError::NoFile { path });
@@ -387,10 +387,17 @@ fn wal_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// Returns the path of a file that SQLite opens beside a database. The suffix is one of [`BESIDE`].
+#[must_use]
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// Returns the paths of a database and of the files that SQLite opens beside it.
+fn files_of(path: &Path) -> impl Iterator<Item = PathBuf> {
+    std::iter::once(path.to_owned()).chain(BESIDE.map(|suffix| beside(path, suffix)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use serde::Serialize;
 
 use super::chain::{self, GivenUp, Head};
 use super::damage::{self, Depth};
-use super::{Store, StoreError, backup, connect, create_private, doubt, require_files, schema, wal_of};
+use super::{
+    Store, StoreError, backup, connect, create_private, doubt, files_of, require_files, schema, wal_of,
+};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::home::{Home, regular};
@@ -204,22 +206,22 @@ fn table(new: &Connection, old: &Connection, name: &str) -> rusqlite::Result<Tak
     let list = shared.iter().map(|column| format!("\"{column}\"")).collect::<Vec<_>>().join(", ");
     let places = vec!["?"; shared.len()].join(", ");
     let insert = format!("INSERT OR REPLACE INTO \"{name}\" ({list}) VALUES ({places})");
-    taken.is_complete = copy_rows(old, &format!("SELECT {list} FROM \"{name}\""), |_| Ok(())).1;
-    if taken.is_complete {
+    let select = format!("SELECT {list} FROM \"{name}\"");
+    let (_, is_readable) = copy_rows(old, &select, |_| Ok(()));
+    if is_readable {
         // A row that is in the backup only was deleted after the backup was made.
         new.execute(&format!("DELETE FROM \"{name}\""), ())?;
     }
     let mut statement = new.prepare(&insert)?;
     let mut put = |values: Vec<Value>| statement.execute(rusqlite::params_from_iter(values)).map(drop);
-    let (rows, are_all_put) = copy_rows(old, &format!("SELECT {list} FROM \"{name}\""), &mut put);
+    let (rows, are_all_put) = copy_rows(old, &select, &mut put);
     taken.rows = rows;
-    let is_readable = taken.is_complete;
     // A row that can be read and that the new table rejects is lost as well.
-    taken.is_complete &= are_all_put;
+    taken.is_complete = is_readable && are_all_put;
     if !is_readable {
         let order = key(old, name).unwrap_or_else(|_| "rowid".to_owned());
         // Read backwards from the end as well, up to the damage. A row that is read twice replaces itself.
-        let (more, _) = copy_rows(old, &format!("SELECT {list} FROM \"{name}\" ORDER BY {order}"), &mut put);
+        let (more, _) = copy_rows(old, &format!("{select} ORDER BY {order}"), &mut put);
         taken.rows += more;
     }
     Ok(taken)
@@ -328,10 +330,7 @@ fn set_aside(home: &Home) -> std::io::Result<Option<PathBuf>> {
     let database = home.database();
     let folder = home.data().join(format!("damaged-{}", unix_ms()));
     let mut moved = false;
-    for suffix in ["", "-wal", "-shm"] {
-        let mut path = database.as_os_str().to_owned();
-        path.push(suffix);
-        let path = PathBuf::from(path);
+    for path in files_of(&database) {
         let Some(name) = path.file_name().filter(|_| path.symlink_metadata().is_ok()) else { continue };
         if !moved {
             std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
@@ -343,11 +342,9 @@ fn set_aside(home: &Home) -> std::io::Result<Option<PathBuf>> {
 }
 
 fn remove_all_of(path: &Path) {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
+    for path in files_of(path) {
         // Most of these files do not exist.
-        drop(fs_err::remove_file(PathBuf::from(name)));
+        drop(fs_err::remove_file(path));
     }
 }
 

@@ -79,21 +79,16 @@ pub fn put_back_state(_: &Updater, home: &Home) -> Result<bool, OwnError> {
     // The data that the new version wrote is kept. A gateway that was killed has left a part of it in the write-ahead log.
     let aside = home.backups().join("flock-unproved.db");
     copy(&home.database(), &aside, 0o600)?;
-    let beside = |path: &Path, suffix| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let log = beside(&home.database(), "-wal");
+    let log = store::beside(&home.database(), "-wal");
     if log.exists() {
-        copy(&log, &beside(&aside, "-wal"), 0o600)?;
+        copy(&log, &store::beside(&aside, "-wal"), 0o600)?;
     } else {
         // SQLite would apply the log of an earlier copy to this one.
-        drop(fs_err::remove_file(beside(&aside, "-wal")));
+        drop(fs_err::remove_file(store::beside(&aside, "-wal")));
     }
-    // It would apply a leftover log to the restored file, too.
-    for suffix in ["-wal", "-shm"] {
-        match fs_err::remove_file(beside(&home.database(), suffix)) {
+    // It would apply a leftover log or journal to the restored file, too.
+    for suffix in store::BESIDE {
+        match fs_err::remove_file(store::beside(&home.database(), suffix)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(io("remove", home.database())(error).into());
             }
