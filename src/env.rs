@@ -23,46 +23,53 @@ macro_rules! vars {
 }
 
 vars! {
-    HOME_DIR = "FLOCK_HOME", "The home to use instead of ~/.flock; --home wins over it";
-    LOG = "FLOCK_LOG", "What the gateway and the supervisor log, as in info or flock=debug";
-    DEBUG = "FLOCK_DEBUG", "1 logs raw events of providers and agent programs as well";
-    ANY_DEBUG = "DEBUG", "1 does what FLOCK_DEBUG=1 does";
-    NO_PROGRESS = "FLOCK_NO_PROGRESS", "1 turns progress bars into plain lines";
+    // flock's own settings.
+    HOME_DIR = "FLOCK_HOME", "The home to use instead of `~/.flock`. `--home` takes precedence";
+    LOG = "FLOCK_LOG", "Log filter of the gateway, as in `debug` or `flock=debug,hyper=info`. Default: `info` for flock itself, `warn` for everything else";
+    DEBUG = "FLOCK_DEBUG", "Switch: the gateway also logs raw events of providers and agent programs";
+    ANY_DEBUG = "DEBUG", "Switch: the same as `FLOCK_DEBUG`";
+    BACKTRACE = "RUST_BACKTRACE", "Switch: adds a backtrace to the message of an internal error";
+    NO_PROGRESS = "FLOCK_NO_PROGRESS", "Switch: prints plain lines instead of progress bars";
     NO_COLOR = "NO_COLOR", "Any value turns colour off";
-    TERM = "TERM", "dumb turns colour and progress bars off";
-    BACKTRACE = "RUST_BACKTRACE", "1 adds a backtrace to the message of an internal error";
-    HANDED_OVER = "FLOCK_HANDED_OVER", "Set by flock itself: the copies of it that a call of util-linux flock has passed through";
-    PATH = "PATH", "Where programs are looked for";
-    USER = "USER", "The login a person's chat session is named after, and their name in channels";
-    NODE = "FLOCK_NODE", "The Node that builds and runs OpenClaw, instead of the first on PATH that fits it";
-    OPENCLAW_START_LIMIT = "FLOCK_OPENCLAW_START_LIMIT", "How many seconds OpenClaw may take from its start to its first answer when it is updated, instead of 180";
-    DOCKER_HOST = "DOCKER_HOST", "The Docker engine to use, as in unix:///run/user/1000/docker.sock";
-    RUNTIME_DIR = "XDG_RUNTIME_DIR", "Where the control socket goes when the home's path is too long for one";
-    ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY", "Key of the provider anthropic";
-    OPENAI_API_KEY = "OPENAI_API_KEY", "Key of the provider openai";
-    OPENROUTER_API_KEY = "OPENROUTER_API_KEY", "Key of the provider openrouter";
-    MISTRAL_API_KEY = "MISTRAL_API_KEY", "Key of the provider mistral";
-    GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider google";
-    GOOGLE_API_KEY = "GOOGLE_API_KEY", "Key of the provider google where GEMINI_API_KEY is not set";
-    MINIMAX_API_KEY = "MINIMAX_API_KEY", "Key of the provider minimax";
-    AWS_BEARER_TOKEN_BEDROCK = "AWS_BEARER_TOKEN_BEDROCK", "Key of the provider amazon-bedrock; goes before a pair of AWS keys";
-    AWS_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID", "The id of the pair of AWS keys that requests to amazon-bedrock are signed with";
-    AWS_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY", "The secret of that pair";
-    AWS_SESSION_TOKEN = "AWS_SESSION_TOKEN", "The token of that pair's session, if it is of one";
-    AWS_REGION = "AWS_REGION", "The region of amazon-bedrock where neither its base URL nor models.bedrockDiscovery.region says it";
-    AWS_DEFAULT_REGION = "AWS_DEFAULT_REGION", "As AWS_REGION, where that is not set";
-    GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider groq";
-    DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider deepseek";
-    SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for what it runs: its name and its home";
-    XAI_API_KEY = "XAI_API_KEY", "Key of the provider xai";
-    HTTPS_PROXY = "HTTPS_PROXY", "The proxy to model APIs on other machines; read by the HTTP client, as HTTP_PROXY and ALL_PROXY are";
-    NO_PROXY = "NO_PROXY", "Hosts to reach without that proxy; 127.0.0.1 always is";
-    SSL_CERT_FILE = "SSL_CERT_FILE", "Certificates to trust for https instead of the system's";
-    MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "The most staged files that the marker of a compacted conversation names; wins over the configuration";
-    MCP_URL = "FLOCK_MCP_URL", "Set by flock for the programs that run agents' turns: where flock mcp finds flock's tools";
-    MCP_TOKEN = "FLOCK_MCP_TOKEN", "Set by flock for the same programs: what opens flock's tools in that one turn";
-    TURN = "FLOCK_TURN", "Set by flock for programs that run agents' turns on the host, and what these start: which home's turn it is";
-    OLLAMA_HOST = "OLLAMA_HOST", "Where init looks for an Ollama server";
+    TERM = "TERM", "`dumb` turns off colour and progress bars; `dumb`, `cons25`, `emacs` and no value turn off the line editor of `flock chat`";
+    PATH = "PATH", "The folders in which flock looks for programs";
+    USER = "USER", "The name under which a person posts in channels, decides requests and has a chat session. Default: the login name of the process's user";
+    NODE = "FLOCK_NODE", "Path of the Node.js that builds and runs OpenClaw. Default: `…openclaw.node` in the configuration, else the first one on `PATH` that fits OpenClaw";
+    OPENCLAW_START_LIMIT = "FLOCK_OPENCLAW_START_LIMIT", "Number of seconds that a new version of OpenClaw may take from its start to its first answer during an update. Default: 180";
+    MAX_STAGED_FILES = "FLOCK_CONTEXT_COMPRESSION_MAX_STAGED_FILES", "Largest number of staged files that the marker of a compacted conversation names. Takes precedence over the configuration";
+    DOCKER_HOST = "DOCKER_HOST", "Address of the Docker engine, as in `unix:///run/user/1000/docker.sock`";
+    RUNTIME_DIR = "XDG_RUNTIME_DIR", "The folder for the control socket if the home's path is too long for one, and for the socket of a rootless Docker engine if the system has no engine";
+    OLLAMA_HOST = "OLLAMA_HOST", "The port on which `flock init` looks for an Ollama server on this machine, as in `127.0.0.1:11434`";
+
+    // Keys of providers.
+    ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY", "Key of the provider `anthropic`";
+    OPENAI_API_KEY = "OPENAI_API_KEY", "Key of the provider `openai`";
+    OPENROUTER_API_KEY = "OPENROUTER_API_KEY", "Key of the provider `openrouter`";
+    MISTRAL_API_KEY = "MISTRAL_API_KEY", "Key of the provider `mistral`";
+    GEMINI_API_KEY = "GEMINI_API_KEY", "Key of the provider `google`";
+    GOOGLE_API_KEY = "GOOGLE_API_KEY", "Key of the provider `google` if `GEMINI_API_KEY` is not set";
+    MINIMAX_API_KEY = "MINIMAX_API_KEY", "Key of the provider `minimax`";
+    GROQ_API_KEY = "GROQ_API_KEY", "Key of the provider `groq`";
+    DEEPSEEK_API_KEY = "DEEPSEEK_API_KEY", "Key of the provider `deepseek`";
+    XAI_API_KEY = "XAI_API_KEY", "Key of the provider `xai`";
+    AWS_BEARER_TOKEN_BEDROCK = "AWS_BEARER_TOKEN_BEDROCK", "Key of the provider `amazon-bedrock`. Takes precedence over a pair of AWS keys";
+    AWS_ACCESS_KEY_ID = "AWS_ACCESS_KEY_ID", "Id of the pair of AWS keys that signs requests to `amazon-bedrock`";
+    AWS_SECRET_ACCESS_KEY = "AWS_SECRET_ACCESS_KEY", "Secret of that pair";
+    AWS_SESSION_TOKEN = "AWS_SESSION_TOKEN", "Session token of that pair, if the pair is temporary";
+    AWS_REGION = "AWS_REGION", "Region of `amazon-bedrock` if neither its base URL nor `models.bedrockDiscovery.region` names one";
+    AWS_DEFAULT_REGION = "AWS_DEFAULT_REGION", "The same, if `AWS_REGION` is not set";
+
+    // The network.
+    HTTPS_PROXY = "HTTPS_PROXY", "Proxy for requests to model APIs on other machines. The HTTP client reads it, and `HTTP_PROXY` and `ALL_PROXY` as well";
+    NO_PROXY = "NO_PROXY", "Hosts that are reached without that proxy. `127.0.0.1` always is";
+    SSL_CERT_FILE = "SSL_CERT_FILE", "Certificates to trust for HTTPS instead of the system's";
+
+    // Set by flock itself, for processes that it starts.
+    SUPERVISED = "FLOCK_SUPERVISED", "Set by the supervisor for the processes that it runs: the process's name and the home";
+    TURN = "FLOCK_TURN", "Set by flock for agent programs on the host and the processes that they start: an id of the home and of the turn";
+    MCP_URL = "FLOCK_MCP_URL", "Set by flock for agent programs: the address at which `flock mcp` finds flock's tools";
+    MCP_TOKEN = "FLOCK_MCP_TOKEN", "Set by flock for agent programs: the token for flock's tools, valid for one turn";
+    HANDED_OVER = "FLOCK_HANDED_OVER", "Set by flock when it hands a call over to util-linux's `flock`: the copies of flock that the call has passed through";
 }
 
 /// Returns the value of a variable that the configuration names, as in `env:NAME`. `None` if it is unset, empty or not

@@ -67,7 +67,10 @@ fn manual_pages(command: &clap::Command, name: &str, pages: &mut Vec<(String, St
 #[test]
 fn environment_variables_are_documented() {
     let mut text = String::from(
-        "# Environment variables\n\nAll that flock reads. Generated from the program.\n\n| variable | what it does |\n|---|---|\n",
+        "# Environment variables\n\nflock reads these variables, and those that the configuration names as the \
+         source of a key (`env:NAME`). An empty variable counts as unset. A switch is on with any value except \
+         `0` and `false`.\n\nGenerated from the program; `FLOCK_UPDATE=1 cargo test --test suite reference` \
+         rewrites it.\n\n| variable | what it does |\n|---|---|\n",
     );
     for var in flock::env::ALL {
         writeln!(text, "| `{}` | {} |", var.name, var.doc).unwrap();
