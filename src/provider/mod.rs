@@ -48,6 +48,7 @@ pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
 pub use parameters::Parameters;
 pub use prefix::BodyPrefix;
 pub use route::Route;
+pub(crate) use stream::RAW_TARGET;
 
 /// A boxed future that borrows for `'a`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -7,6 +7,8 @@ use super::http::sse::Events;
 use super::http::{Body, Endpoint, Http};
 use super::{ProviderError, Usage};
 
+/// The log target of raw answers. It is open only if a person asks for raw output, see `ui::log`.
+pub const RAW_TARGET: &str = module_path!();
 /// Maximum bytes of an event in the log.
 const LOGGED: usize = 4096;
 /// Maximum bytes of an event in an error text.
@@ -185,7 +187,7 @@ pub(super) fn take<D: Decoder + ?Sized>(
         return Ok(());
     }
     // `quoted` removes the key, which a server may repeat.
-    tracing::trace!(event = %endpoint.quoted(data, LOGGED), "provider event");
+    tracing::trace!(target: RAW_TARGET, event = %endpoint.quoted(data, LOGGED), "provider event");
     // After the model has stopped, neither a broken event nor a late one may undo that.
     let stopped = *progress == Some(Progress::Stopped);
     let next = match decoder.event(data) {
@@ -390,6 +392,8 @@ mod tests {
         });
         let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         assert!(log.matches("provider event").count() == 2 && log.contains("key [key]"), "{log}");
+        // `ui::log` closes this target. Under another one a conversation would be logged.
+        assert_eq!(log.matches(RAW_TARGET).count(), 2, "{log}");
         assert!(!log.contains("sk-pl"), "{log}");
     }
 

@@ -14,6 +14,8 @@ use crate::runtime::trace::Trace;
 use crate::runtime::{Event, Tell};
 use crate::sandbox::Piece;
 
+/// The log target of a program's raw output. It is open only if a person asks for raw output, see `ui::log`.
+pub const RAW_TARGET: &str = module_path!();
 /// Bytes of standard error that are kept, from its end.
 const MOST_ERRORS: usize = 8 * 1024;
 
@@ -127,11 +129,19 @@ impl<'t> Ear<'t> {
         let event = match line {
             Line::Event(event) => event,
             Line::Noise(text) => {
-                tracing::trace!(text = %crate::clean::inline(text), "a program said something that is no event");
+                tracing::trace!(
+                    target: RAW_TARGET,
+                    text = %crate::clean::inline(text),
+                    "a program said something that is no event"
+                );
                 return;
             }
         };
-        tracing::trace!(event = %crate::clean::inline(&event.to_string()), "a program's event");
+        tracing::trace!(
+            target: RAW_TARGET,
+            event = %crate::clean::inline(&event.to_string()),
+            "a program's event"
+        );
         let mut said = Vec::new();
         self.parser.line(&event, &mut said);
         if !self.parser.is_over() {
@@ -219,4 +229,40 @@ fn micros(dollars: f64) -> Option<u64> {
     let micros = (dollars * 1e6 - 1e-6).ceil().max(0.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is looked at first")]
     (0.0..=MOST).contains(&dollars).then_some(micros as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+
+    use super::*;
+    use crate::runtime::cli::PROGRAMS;
+    use crate::runtime::cli::program::Conversation;
+
+    /// A log that keeps the target of each event.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<String>>>);
+
+    impl<S: tracing::Subscriber> Layer<S> for Log {
+        fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+            self.0.lock().unwrap().push(event.metadata().target().to_owned());
+        }
+    }
+
+    #[test]
+    fn what_a_program_says_is_logged_under_the_target_that_the_log_closes() {
+        let log = Log::default();
+        let subscriber = tracing_subscriber::registry().with(log.clone());
+        tracing::subscriber::with_default(subscriber, || {
+            let parser = PROGRAMS[0].parser(Conversation::Resumed("x"));
+            let mut tell = |_: Event| {};
+            let mut ear = Ear::new(parser, "coder", &mut tell, Box::new(|_| {}));
+            ear.hear(Piece::Out(b"{\"type\": \"system\"}\nno event\n"));
+            drop(ear.end(Some(0)));
+        });
+        let targets = log.0.lock().unwrap().clone();
+        assert_eq!(targets, [RAW_TARGET; 2]);
+    }
 }

@@ -41,6 +41,7 @@ mod reading_tests;
 #[cfg(test)]
 mod recorded_tests;
 
+pub(crate) use ear::RAW_TARGET;
 pub use gate::{Calls, Gate, Pass, Relayed};
 pub use locate::Found;
 pub use program::{
