@@ -39,43 +39,76 @@ pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
 ///
 /// # Errors
 ///
-/// Returns an error if a secret can't be written, or if the provider's name can't be the name of a secret.
+/// Returns an error if a key has no provider's name above it that can be the name of a secret, as in a list. Then no
+/// secret is written. Also fails if a secret can't be written.
 pub fn store_keys(home: &Home, path: &Path, value: &mut Value) -> Result<Vec<String>, Failure> {
-    let mut stored = Vec::new();
+    let mut taken = Vec::new();
     let way: Vec<String> = path.keys().into_iter().map(str::to_owned).collect();
-    store_below(home, &way, value, &mut stored)?;
-    Ok(stored)
+    take_below(&way, value, &mut taken)?;
+    // Keys are stored after all of them were judged: a refused command must not replace the key of a provider.
+    for (name, key) in &taken {
+        secret::set(home, name, key)?;
+    }
+    Ok(taken.into_iter().map(|(name, _)| name).collect())
 }
 
-fn store_below(
-    home: &Home,
-    way: &[String],
-    value: &mut Value,
-    stored: &mut Vec<String>,
-) -> Result<(), Failure> {
+/// Replaces literal `apiKey` values by references and collects the names of their secrets with the keys.
+///
+/// An entry of a list stands as an empty text in `way`, like an index in [`Path::keys`].
+fn take_below(way: &[String], value: &mut Value, taken: &mut Vec<(String, String)>) -> Result<(), Failure> {
+    let below = |key: &str| -> Vec<String> { way.iter().cloned().chain([key.to_owned()]).collect() };
     match value {
-        Value::String(text) if way.last().is_some_and(|key| key == "apiKey") && !is_reference(text) => {
-            // In `models.providers.<name>.apiKey` the secret is named after the provider.
-            let name = way.len().checked_sub(2).map_or("", |at| way[at].as_str());
-            if !secret::is_name(name) {
-                let text = format!("no secret can have the name {name:?}, so the key has no place");
-                return Err(Failure::new(Kind::Usage, text)
-                    .hint("use a provider name of letters, digits, '-' and '_'"));
-            }
-            secret::set(home, name, text)?;
-            *text = format!("secret:{name}");
-            stored.push(name.to_owned());
+        Value::String(text) if is_key(way) && !is_reference(text) => {
+            let name = secret_name(way)?;
+            let key = std::mem::replace(text, format!("secret:{name}"));
+            taken.push((name.to_owned(), key));
         }
         Value::Object(object) => {
             for (key, value) in object {
-                let way: Vec<String> = way.iter().cloned().chain([key.clone()]).collect();
-                store_below(home, &way, value, stored)?;
+                take_below(&below(key), value, taken)?;
+            }
+        }
+        Value::Array(list) => {
+            for value in list {
+                take_below(&below(""), value, taken)?;
             }
         }
         _ => {}
     }
     Ok(())
 }
+
+/// Returns `true` for an `apiKey`, also for a list of keys in its place.
+fn is_key(way: &[String]) -> bool {
+    way.iter().rfind(|key| !key.is_empty()).is_some_and(|key| key == KEY)
+}
+
+/// Returns the name of the secret for `models.providers.<name>.apiKey`, which is the provider's name.
+fn secret_name(way: &[String]) -> Result<&str, Failure> {
+    let name = match way {
+        [.., name, key] if key == KEY => name.as_str(),
+        _ => "",
+    };
+    if secret::is_name(name) {
+        return Ok(name);
+    }
+    // In the configuration itself the key would be readable in every backup and bundle.
+    let (text, hint) = if name.is_empty() {
+        (
+            format!("an {KEY} is not below a provider's name, so the key has no place"),
+            format!("flock config set models.providers.NAME.{KEY} -"),
+        )
+    } else {
+        (
+            format!("no secret can have the name {name:?}, so the key has no place"),
+            "use a provider name of letters, digits, '-' and '_'".to_owned(),
+        )
+    };
+    Err(Failure::new(Kind::Usage, text).hint(hint))
+}
+
+/// The key of the configuration that holds a provider's key.
+const KEY: &str = "apiKey";
 
 /// Replaces keys and tokens by a placeholder text.
 pub fn hide_secrets(value: &mut Value) {
@@ -138,6 +171,34 @@ mod tests {
         let mut value = json!("sk-2");
         store_keys(&home, &"models.providers.p.apiKey".parse().unwrap(), &mut value).unwrap();
         assert_eq!(value, "secret:p");
+    }
+
+    #[test]
+    fn a_key_in_a_list_is_refused_and_nothing_is_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        for (path, mut value) in [
+            (
+                "models",
+                json!({"providers": {"mine": {"apiKey": "sk-1"}, "z": {"models": [{"apiKey": "sk-2"}]}}}),
+            ),
+            ("models.providers", json!([{"id": "mine", "apiKey": "sk-1"}])),
+            ("models.providers", json!({"mine": {"apiKey": ["sk-1", "sk-2"]}})),
+            ("models.providers", json!({"mine": {"apiKey": "sk-1"}, "a b": {"apiKey": "sk-2"}})),
+            ("models.providers.mine.apiKey[0]", json!("sk-1")),
+            ("models.providers[0]", json!({"apiKey": "sk-1"})),
+            ("apiKey", json!("sk-1")),
+        ] {
+            let failure = store_keys(&home, &path.parse().unwrap(), &mut value).unwrap_err();
+            assert_eq!(failure.kind, Kind::Usage, "{path} {value}");
+            assert!(!failure.message.contains("sk-"), "{failure:?}");
+            assert_eq!(secret::get(&home, "mine").unwrap(), None, "{path} {value}");
+        }
+        // A key that is not in a list itself has a name, and a reference needs none.
+        let mut value = json!([{"search": {"apiKey": "sk-3"}}, {"apiKey": "env:X"}]);
+        assert_eq!(store_keys(&home, &"tools.list".parse().unwrap(), &mut value).unwrap(), ["search"]);
+        assert_eq!(value, json!([{"search": {"apiKey": "secret:search"}}, {"apiKey": "env:X"}]));
     }
 
     #[test]
