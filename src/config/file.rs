@@ -50,7 +50,7 @@ fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
     serde_json::from_slice(bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         // A comment is a likely mistake, so it gets its own message.
-        let message = if has_comment(bytes, line) {
+        let message = if is_comment(bytes, line, column) {
             "comments are not JSON; flock would lose them, so it does not take them".to_owned()
         } else {
             let text = error.to_string();
@@ -60,10 +60,13 @@ fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
     })
 }
 
-fn has_comment(bytes: &[u8], line: usize) -> bool {
+/// Returns `true` if a comment begins where the parser stopped. Elsewhere in the line `//` may be a part of a text, as
+/// in `https://`.
+fn is_comment(bytes: &[u8], line: usize, column: usize) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').nth(line.saturating_sub(1)).unwrap_or_default();
-    let text = String::from_utf8_lossy(line);
-    text.contains("//") || text.contains("/*") || text.trim_start().starts_with('#')
+    // serde_json counts columns from 1. Column 0 is the end of the line before.
+    let rest = column.checked_sub(1).and_then(|at| line.get(at..)).unwrap_or_default();
+    [&b"//"[..], b"/*", b"#"].iter().any(|begin| rest.starts_with(begin))
 }
 
 pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
@@ -105,4 +108,40 @@ pub fn backups(home: &Home) -> Vec<PathBuf> {
     // The names hold the time with a fixed number of digits, so they sort by age.
     found.sort();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_comment_is_called_a_comment() {
+        let found = |text: &str| document(text.as_bytes()).unwrap_err();
+        for text in [
+            "// mine\n{}",
+            "{\n  // mine\n}",
+            "{\"a\": 1, // mine\n\"b\": 2}",
+            "{\"a\": \"é\" // mine\n}",
+            "{\"a\": [1, /* mine */ 2]}",
+            "{\n# mine\n}",
+            "{\"a\": 1 # mine\n}",
+            "{}\n// mine\n",
+            "\u{feff}{// mine\n}",
+        ] {
+            assert!(found(text).2.starts_with("comments are not JSON"), "{text}: {:?}", found(text));
+        }
+        for (text, place, message) in [
+            ("{\n  \"baseUrl\": \"https://x/v1\" \"api\": 1\n}", (2, 29), "expected `,` or `}`"),
+            ("{\"baseUrl\": https://x/v1}", (1, 13), "expected value"),
+            ("{\"a\": \"https://x\",}", (1, 19), "trailing comma"),
+            ("{\"a\": \"/* # //\" 1}", (1, 17), "expected `,` or `}`"),
+            ("# heading", (1, 1), "comments are not JSON; flock would lose them, so it does not take them"),
+            ("", (1, 0), "EOF while parsing a value"),
+        ] {
+            let (line, column, said) = found(text);
+            assert_eq!(((line, column), said.as_str()), (place, message), "{text}");
+        }
+        // A text that is broken by a line end ends before the next line.
+        assert!(!found("{\"a\": \"x\n// y\"}").2.contains("comments"));
+    }
 }
