@@ -1,5 +1,7 @@
 //! A long text on a terminal, shown page by page, because a reader misses what has scrolled away.
 
+use console::measure_text_width;
+
 use super::{Failure, Line, Printer, Tone, ask};
 
 /// A line with a name before it.
@@ -46,27 +48,39 @@ fn print(printer: &Printer, row: &Row) {
 fn paged(rows: &[Row], height: usize, width: usize) -> Vec<Vec<Row>> {
     let mut pages: Vec<Vec<Row>> = vec![Vec::new()];
     for row in rows {
-        let room = width.saturating_sub(row.name.chars().count()).max(1);
-        // The rows are cut here and not by the terminal, because the count of lines on a page must be exact.
-        let letters: Vec<char> = row.text.chars().collect();
-        let mut pieces = letters.chunks(room).map(|piece| piece.iter().collect::<String>());
+        let indent = measure_text_width(&row.name);
         let mut name = row.name.clone();
-        let mut piece = pieces.next().unwrap_or_default();
-        loop {
+        for piece in pieces(&row.text, width.saturating_sub(indent)) {
             if pages.last().is_none_or(|page| page.len() == height) {
                 pages.push(Vec::new());
             }
-            let blank = " ".repeat(row.name.chars().count());
             if let Some(page) = pages.last_mut() {
-                page.push(Row { name: std::mem::replace(&mut name, blank), text: piece });
-            }
-            match pieces.next() {
-                Some(next) => piece = next,
-                None => break,
+                let name = std::mem::replace(&mut name, " ".repeat(indent));
+                page.push(Row { name, text: piece.to_owned() });
             }
         }
     }
     pages
+}
+
+/// Cuts a text into pieces of at most `room` columns, without losing anything. A character that is wider than that is a
+/// piece of its own.
+///
+/// The terminal would cut it too, but then nobody knows how many lines a page has, and its beginning may scroll away.
+fn pieces(text: &str, room: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let (mut start, mut used) = (0, 0);
+    for (at, c) in text.char_indices() {
+        // Letters of East Asia take two columns, and a combining mark takes none.
+        let columns = measure_text_width(c.encode_utf8(&mut [0; 4]));
+        if used + columns > room && at > start {
+            pieces.push(&text[start..at]);
+            (start, used) = (at, 0);
+        }
+        used += columns;
+    }
+    pieces.push(&text[start..]);
+    pieces
 }
 
 #[cfg(test)]
@@ -87,5 +101,23 @@ mod tests {
         assert_eq!(all(&mut pages.iter().flatten()), all(&mut rows.iter()));
         assert_eq!(pages[0][0], rows[0]);
         assert_eq!(paged(&rows[..2], 10, 40).len(), 1);
+    }
+
+    #[test]
+    fn a_page_counts_the_columns_of_a_terminal_and_not_letters() {
+        let row = |text: &str| Row { name: "reason    ".to_owned(), text: text.to_owned() };
+        let long = "승인해 주세요".repeat(30);
+        let marked = "e\u{301}".repeat(60);
+        for text in [long.as_str(), marked.as_str(), "a한b"] {
+            let pages = paged(&[row(text)], 4, 31);
+            let lines: Vec<&Row> = pages.iter().flatten().collect();
+            assert!(lines.iter().all(|line| measure_text_width(&line.text) <= 21), "{lines:?}");
+            assert_eq!(lines.iter().map(|line| line.text.as_str()).collect::<String>(), text);
+        }
+        // Marks take no room and stay with their letter.
+        assert_eq!(pieces(&marked, 20), [&marked[..60]; 3]);
+        assert_eq!(pieces("한글", 1), ["한", "글"]);
+        assert_eq!(pieces("a한", 2), ["a", "한"]);
+        assert_eq!(pieces("", 5), [""]);
     }
 }
