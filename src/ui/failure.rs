@@ -56,7 +56,8 @@ impl Failure {
     #[must_use]
     pub fn with_mend(&self) -> String {
         match &self.hint {
-            Some(hint) => format!("{}; run `{hint}`", self.text()),
+            Some(hint) if is_command(hint) => format!("{}; run `{hint}`", self.text()),
+            Some(hint) => format!("{}; {hint}", self.text()),
             None => self.text(),
         }
     }
@@ -89,9 +90,36 @@ impl<E: Explain> From<E> for Failure {
     }
 }
 
+/// Returns `true` if a hint is a command to run, and `false` if it is a sentence.
+pub(super) fn is_command(hint: &str) -> bool {
+    const PROGRAMS: [&str; 9] = ["flock", "ls", "df", "cp", "echo", "sudo", "apt-get", "docker", "systemctl"];
+    // A sentence may begin with a command, as in `flock restart; coder is finished by itself then`.
+    let is_sentence = hint.contains('`') || hint.contains("; ") || hint.contains(", ");
+    !is_sentence && hint.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_command_is_shown_as_one_to_run() {
+        for hint in ["flock doctor", "sudo -v && flock init", "cp /a,b /c"] {
+            assert!(is_command(hint), "{hint}");
+        }
+        for hint in [
+            "flock restart; coder is finished by itself then",
+            "flock thaw coder, or wait for that: flock chat coder --wait",
+            "`flock update --retry` tries this commit again",
+            "install crun",
+        ] {
+            assert!(!is_command(hint), "{hint}");
+            let failure = Failure::new(Kind::Failed, "it broke").hint(hint);
+            assert_eq!(failure.with_mend(), format!("it broke; {hint}"));
+        }
+        let failure = Failure::new(Kind::Failed, "it broke").hint("flock doctor");
+        assert_eq!(failure.with_mend(), "it broke; run `flock doctor`");
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("failed to read /x")]

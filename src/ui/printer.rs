@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::MultiProgress;
 use serde::Serialize;
 
+use super::failure::is_command;
 use super::{Failure, Line, Progress, Table, Tone};
 use crate::env;
 
@@ -277,12 +278,6 @@ fn seen(json: String) -> String {
         }
     }
     text
-}
-
-/// Returns `true` if a hint is a command to run, and `false` if it is a sentence.
-fn is_command(hint: &str) -> bool {
-    const PROGRAMS: [&str; 9] = ["flock", "ls", "df", "cp", "echo", "sudo", "apt-get", "docker", "systemctl"];
-    !hint.contains('`') && hint.split(' ').next().is_some_and(|word| PROGRAMS.contains(&word))
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ pub fn in_own_words(error: InstallError) -> Failure {
     if is_repository {
         failure.kind = Kind::Failed;
         failure.hint =
-            Some("flock init --gateway openclaw --repo URL --ref REF takes another repository".to_owned());
+            Some("`flock init --gateway openclaw --repo URL --ref REF` takes another repository".to_owned());
     } else {
         // The general error names the command of an installation, which would be the wrong one here.
         failure.hint = failure.hint.map(|hint| hint.replace("flock init --gateway openclaw", "flock update"));
@@ -168,7 +168,7 @@ pub fn in_own_words(error: InstallError) -> Failure {
 }
 
 const AGAIN: &str = "it may have been the machine's fault: the next flock update tries this commit again";
-const RETRY: &str = "flock update --retry tries this commit again, else it is passed over";
+const RETRY: &str = "`flock update --retry` tries this commit again, else it is passed over";
 
 /// Returns the error for a version that was not put in use.
 pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) -> Failure {
@@ -250,7 +250,7 @@ pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Fail
 
 /// Returns the error for an earlier version whose files have changed since its build.
 pub fn altered(before: &Version, error: InstallError) -> Failure {
-    Failure::from(error).hint(format!("flock update --ref {} builds it anew", before.commit))
+    Failure::from(error).hint(format!("`flock update --ref {}` builds it anew", before.commit))
 }
 
 /// Returns the reason for which there is nothing to do.

@@ -87,7 +87,7 @@ impl Explain for OwnError {
         Some(match self {
             Self::Home(error) => return error.hint(),
             Self::Install(error @ InstallError::Repository { .. }) => {
-                return error.hint().map(|_| "flock update --self --from https://… or a path".to_owned());
+                return error.hint().map(|_| "flock update --self --from URL".to_owned());
             }
             // The hints of the shared installer name the command that installs OpenClaw.
             Self::Install(error) => {
@@ -98,10 +98,10 @@ impl Explain for OwnError {
             Self::Store(error) => return error.hint(),
             Self::Busy => "wait for it to end, then flock update --self".to_owned(),
             Self::NoSource => {
-                "flock update --self --from URL or a path of its repository; it is remembered".to_owned()
+                "flock update --self --from URL, or a path of its repository; it is remembered".to_owned()
             }
             Self::Unencrypted { .. } => "take an https or ssh address, or say --unencrypted".to_owned(),
-            Self::Replaced { .. } => "flock update --self again".to_owned(),
+            Self::Replaced { .. } => "flock update --self".to_owned(),
             // A private copy can always be updated, whatever the system does with its own.
             Self::Owned { path, .. } | Self::Unwritable { path } => format!(
                 "install -D -m 755 {} ~/.local/bin/flock, put ~/.local/bin first on PATH, and run flock update --self \
@@ -114,7 +114,7 @@ impl Explain for OwnError {
             Self::Untried { log, .. } => {
                 format!("less {}; flock update --self --retry tries this commit again", log.display())
             }
-            Self::NoPrevious => "flock update --self --ref COMMIT builds the one you want".to_owned(),
+            Self::NoPrevious => "`flock update --self --ref COMMIT` builds the one you want".to_owned(),
         })
     }
 }

@@ -333,5 +333,5 @@ async fn run_start(program: &Path, home: &Home) -> Result<String, String> {
     drop(build::log(home).append(format!("$ flock start\n{text}\n").as_bytes()));
     let error = text.lines().find(|line| line.starts_with("error: ")).or_else(|| text.lines().last());
     let said = error.unwrap_or_default().trim_start_matches("error: ");
-    Ok(if said.is_empty() { format!("flock start ended with {}", output.status) } else { said.to_owned() })
+    Ok(if said.is_empty() { format!("`flock start` ended with {}", output.status) } else { said.to_owned() })
 }
