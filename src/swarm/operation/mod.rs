@@ -89,7 +89,7 @@ impl Explain for OperationError {
             Self::Config(error) => error.hint(),
             Self::Swarm(error) => error.hint(),
             Self::Delete { path, .. } => Some(format!("ls -ld {}", path.display())),
-            Self::Packages { .. } => Some("flock nix status".to_owned()),
+            Self::Packages { .. } => Some("flock doctor".to_owned()),
             Self::OpenClaw(agent) => Some(format!("flock restart; {agent} is finished by itself then")),
         }
     }

@@ -2,6 +2,7 @@
 
 mod compose;
 mod dependencies;
+mod hints;
 mod layers;
 mod package;
 mod places;
@@ -20,6 +21,11 @@ struct Source {
 
 /// Every file of the library, except those that hold unit tests alone.
 fn sources() -> Vec<Source> {
+    texts().into_iter().map(|(path, text)| Source { path, code: code_of(&text) }).collect()
+}
+
+/// The path and the text of each of these files, up to the unit tests at its end.
+fn texts() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&root, &mut files);
@@ -33,8 +39,11 @@ fn sources() -> Vec<Source> {
                 && !path.components().any(|c| c.as_os_str() == "tests")
         })
         .map(|path| {
-            let text = std::fs::read_to_string(&path).unwrap();
-            Source { path: path.strip_prefix(&root).unwrap().to_owned(), code: code_of(&text) }
+            let mut text = std::fs::read_to_string(&path).unwrap();
+            // `mod tests;` may stand anywhere, and what follows it counts.
+            let end = text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+            text.truncate(end);
+            (path.strip_prefix(&root).unwrap().to_owned(), text)
         })
         .collect()
 }
@@ -50,11 +59,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file: line comments are cut, and the unit tests at its end.
+/// The code of a file: line comments are cut.
 fn code_of(text: &str) -> String {
-    let end = text.find("\n#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    text[..end]
-        .lines()
+    text.lines()
         .map(|line| {
             let trimmed = line.trim_start();
             if trimmed.starts_with("//") { "" } else { line.split(" // ").next().unwrap_or_default() }
