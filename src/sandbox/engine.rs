@@ -215,6 +215,13 @@ impl Engine {
         Ok(info.kernel_version.unwrap_or_default())
     }
 
+    /// Returns `false` if the engine says that its kernel cannot limit swap.
+    pub async fn limits_swap(&self) -> Result<bool, SandboxError> {
+        let client = self.client()?;
+        let info = self.call("describe itself", QUICK, client.info()).await?;
+        Ok(info.swap_limit != Some(false))
+    }
+
     /// Returns the registered OCI runtimes by name, each with the path of its program if the engine reports one.
     pub async fn runtimes(&self) -> Result<BTreeMap<String, Option<String>>, SandboxError> {
         let client = self.client()?;

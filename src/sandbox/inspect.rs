@@ -9,9 +9,9 @@ use crate::sandbox::names;
 use crate::sandbox::spec::{ContainerSpec, HELPER_TARGET, MountSpec, Source};
 
 /// Returns the differences between a container and its specification. An empty list means that the container is as
-/// confined as the specification demands.
+/// confined as the specification demands. `limits_swap` is `false` if the engine's kernel cannot limit swap.
 #[must_use]
-pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<String> {
+pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse, limits_swap: bool) -> Vec<String> {
     let mut findings = Findings::default();
     let config = found.config.clone().unwrap_or_default();
     let labels = config.labels.unwrap_or_default();
@@ -27,7 +27,13 @@ pub fn findings(spec: &ContainerSpec, found: &ContainerInspectResponse) -> Vec<S
     // A second attach does not get an answer if the engine closes standard input after the first one.
     findings.check("standard input", config.open_stdin == Some(true) && config.stdin_once != Some(true));
     match &found.host_config {
-        Some(host) => host_config(spec, host, &mut findings),
+        Some(host) => {
+            host_config(spec, host, &mut findings);
+            // Without a limit on swap in the kernel, the engine replaces the value that was asked for.
+            if limits_swap {
+                findings.equal("memory and swap", &host.memory_swap, &Some(spec.memory));
+            }
+        }
         None => findings.check("host configuration", false),
     }
     mounts(spec, found.mounts.as_deref().unwrap_or_default(), &mut findings);
@@ -138,4 +144,44 @@ impl Findings {
 pub fn spec_hash<'a>(owner: &str, labels: &'a std::collections::HashMap<String, String>) -> Option<&'a str> {
     let of_this_home = labels.get(names::LABEL_HOME).is_some_and(|home| home == owner);
     of_this_home.then(|| labels.get(names::LABEL_SPEC).map_or("", String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+    use crate::sandbox::mount::Mounts;
+    use crate::sandbox::spec::{Host, User};
+    use crate::sandbox::testing;
+
+    #[test]
+    fn a_limit_on_swap_that_was_raised_or_taken_away_is_found_where_there_can_be_one() {
+        let home = Home::new("/srv/flock".into(), None);
+        let host = Host {
+            image: "sha256:abc".to_owned(),
+            user: User { uid: 1000, gid: 1000 },
+            helper: "/srv/flock/run/helper/1/flock-helper".into(),
+            workspace: "/srv/flock/workspaces/coder".into(),
+            identity: Vec::new(),
+            cores: 8,
+            engine_socket: None,
+            mounts: Mounts::default(),
+            fittings: Vec::new(),
+        };
+        let agent = testing::agent("coder", "/srv/flock/workspaces/coder".into());
+        let spec = ContainerSpec::build(&home, &agent, &host).unwrap();
+        let about_swap = |memory_swap: Option<i64>, limits_swap: bool| {
+            let host_config = HostConfig { memory_swap, ..spec.body().host_config.unwrap() };
+            let found = ContainerInspectResponse {
+                host_config: Some(host_config),
+                ..ContainerInspectResponse::default()
+            };
+            findings(&spec, &found, limits_swap).iter().filter(|finding| finding.contains("swap")).count()
+        };
+        assert_eq!(about_swap(Some(spec.memory), true), 0);
+        for raised in [Some(-1), Some(2 * spec.memory), Some(0), None] {
+            assert_eq!(about_swap(raised, true), 1, "{raised:?}");
+        }
+        assert_eq!(about_swap(Some(-1), false), 0);
+    }
 }

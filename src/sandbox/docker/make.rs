@@ -220,7 +220,11 @@ impl DockerSandbox {
             Ok::<_, SandboxError>((live, probed))
         };
         let (inspected, probed) = tokio::join!(inspected, probed);
-        let findings = inspect::findings(spec, &inspected?);
+        let inspected = inspected?;
+        let swap = inspected.host_config.as_ref().and_then(|host| host.memory_swap);
+        // The engine is asked only if it matters: every container has another value where swap cannot be limited.
+        let limits_swap = swap == Some(spec.memory) || self.engine.limits_swap().await?;
+        let findings = inspect::findings(spec, &inspected, limits_swap);
         if let Some(finding) = findings.into_iter().next() {
             // Somebody has changed the container since its creation. Remove it, so that the next call makes a new one.
             owned::remove(&self.engine, &id).await?;
