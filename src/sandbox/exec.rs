@@ -279,9 +279,17 @@ async fn kill_once(
     if let StartExecResults::Attached { mut output, .. } = started {
         let drain = async { while output.next().await.is_some() {} };
         // The script ends by itself after at most 50 rounds.
-        let _ = tokio::time::timeout(engine::QUICK, drain).await;
+        if tokio::time::timeout(engine::QUICK, drain).await.is_err() {
+            return Err(engine.silent(&what, engine::QUICK));
+        }
     }
-    Ok(())
+    match exit_code(engine, &what, &id).await? {
+        0 => Ok(()),
+        code => {
+            let source = format!("not all of its processes could be killed (code {code})").into();
+            Err(SandboxError::Engine { what, source })
+        }
+    }
 }
 
 /// Interval between two looks at a frozen container in which something is to be killed.
@@ -289,7 +297,7 @@ const THAW: Duration = Duration::from_secs(1);
 
 /// Shell script that kills every process with the mark. It needs several rounds, because a process that forks without
 /// end creates new ones while the old ones are killed. SIGSTOP comes first so that a process cannot fork between the
-/// two signals.
+/// two signals. The script fails if processes are left after the last round.
 const KILL: &str = r#"
 round=0
 while [ $round -lt 50 ]; do
@@ -346,6 +354,29 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::testing;
+
+    #[tokio::test]
+    async fn an_ending_that_leaves_processes_is_reported() {
+        for (ended, is_done) in
+            [(r#"{"Running":false,"ExitCode":0}"#, true), (r#"{"Running":false,"ExitCode":1}"#, false)]
+        {
+            let (engine, _folder) = testing::engine(move |request| {
+                if request.contains("/containers/box/exec") {
+                    (201, r#"{"Id":"1"}"#)
+                } else if request.contains("/exec/1/start") {
+                    (101, "")
+                } else {
+                    (200, ended)
+                }
+            });
+            let killed = kill_once(&engine, "box", None, "FLOCK_EXEC=0").await;
+            assert_eq!(killed.is_ok(), is_done, "{ended}: {killed:?}");
+            if let Err(error) = killed {
+                assert!(crate::error::chain(&error).contains("not all of its processes"), "{error:?}");
+            }
+        }
+    }
 
     #[test]
     fn of_a_long_output_the_ends_are_kept() {

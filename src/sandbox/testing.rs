@@ -2,7 +2,12 @@
 
 use std::path::PathBuf;
 
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+
 use crate::config::{Agent, CommandPolicy, DockerSettings, Role, SandboxMode, SkillsMode};
+use crate::sandbox::engine::Engine;
 
 /// Returns the configuration of a worker agent with this id.
 pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
@@ -30,4 +35,52 @@ pub(crate) fn agent(id: &str, workspace: PathBuf) -> Agent {
         skills: SkillsMode::Compact,
         language: None,
     }
+}
+
+/// Starts an engine that gives fixed answers, and returns it with the folder of its socket. `answer` gets the first
+/// line of a request and returns the status and the JSON text of the answer. With status 101 the streams of an exec
+/// begin and end at once.
+///
+/// Must be called inside a runtime, and serves as long as that lives.
+pub(crate) fn engine(
+    answer: impl Fn(&str) -> (u16, &'static str) + Clone + Send + 'static,
+) -> (Engine, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("engine.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, answer.clone()));
+        }
+    });
+    (Engine::at(format!("unix://{}", socket.display())), folder)
+}
+
+/// Answers one request and closes the connection.
+async fn serve(stream: UnixStream, answer: impl Fn(&str) -> (u16, &'static str) + Send) {
+    let mut stream = BufReader::new(stream);
+    let (mut request, mut length) = (String::new(), 0_usize);
+    stream.read_line(&mut request).await.unwrap();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.unwrap();
+        let line = line.trim_end().to_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    // The body is read although nobody looks at it: closing a socket with unread bytes would break off the answer.
+    stream.read_exact(&mut vec![0; length]).await.unwrap();
+    let (status, text) = answer(request.trim_end());
+    let head = if status == 101 {
+        "connection: upgrade\r\nupgrade: tcp".to_owned()
+    } else {
+        format!("connection: close\r\ncontent-type: application/json\r\ncontent-length: {}", text.len())
+    };
+    let whole = format!("HTTP/1.1 {status} Answer\r\n{head}\r\n\r\n{text}");
+    stream.write_all(whole.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
 }
