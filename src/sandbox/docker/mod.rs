@@ -52,6 +52,7 @@ pub struct DockerSandbox {
     home: Home,
     config: ConfigSource,
     engine: Arc<Engine>,
+    /// An agent's slot is never replaced by another one, because its locks guard the agent's container.
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
     /// The wanted freeze state of each agent. It is also applied to sandboxes that are created later.
     standing: Mutex<Standing>,
@@ -323,8 +324,9 @@ impl Sandbox for DockerSandbox {
             let _making = slot.making.lock().await;
             slot.forget();
             self.remove_container(agent).await?;
-            // Only after the removal, so that a call in the meantime waits for the same lock.
-            self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(agent);
+            // The slot itself stays. A call that waits for its lock would otherwise not share one with later calls.
+            slot.clear();
+            slot.set_frozen(self.standing()(agent));
             Ok(())
         })
     }
@@ -370,3 +372,52 @@ const FOR_JOBS: &str = "background jobs need them";
 
 /// Time limit of a command run by the engine's exec if the caller sets none.
 const EXEC_LIMIT: Duration = Duration::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use serde_json::json;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::sandbox::testing;
+
+    /// The sandboxes of a home with the agent `coder`, in an engine without containers. The sender replaces the
+    /// configuration.
+    fn sandboxes() -> (DockerSandbox, tokio::sync::watch::Sender<Arc<Config>>, [TempDir; 2]) {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        let (engine, socket) = testing::engine(|_| (404, r#"{"message":"there is none"}"#));
+        let document = json!({
+            "gateway": {"auth": {"token": "t"}},
+            "plugins": {"entries": {"flock": {"config": {"gatewayAgents": [{"id": "coder", "role": "worker"}]}}}},
+        });
+        let config = Arc::new(crate::config::parse::config(&document, &home).unwrap());
+        let (sender, receiver) = tokio::sync::watch::channel(config);
+        let source: ConfigSource = Arc::new(move || Arc::clone(&receiver.borrow()));
+        (DockerSandbox::new(home, source, Arc::new(engine)), sender, [folder, socket])
+    }
+
+    #[tokio::test]
+    async fn calls_before_and_after_a_removal_share_their_locks() {
+        let (sandbox, _config, _folders) = sandboxes();
+        let coder: AgentId = "coder".parse().unwrap();
+        let waiting = sandbox.slot(&coder);
+        sandbox.remove(&coder).await.unwrap();
+        assert!(Arc::ptr_eq(&waiting, &sandbox.slot(&coder)));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waited_for_a_removal_makes_no_container_for_an_agent_that_is_gone() {
+        let (sandbox, config, _folders) = sandboxes();
+        let coder: AgentId = "coder".parse().unwrap();
+        let slot = sandbox.slot(&coder);
+        let removing = slot.making.lock().await;
+        let mut ensured = sandbox.ensure(&coder);
+        assert!((&mut ensured).now_or_never().is_none(), "it waits for the lock");
+        config.send_modify(|config| Arc::make_mut(config).agents.clear());
+        drop(removing);
+        let error = ensured.await.unwrap_err();
+        assert!(matches!(error, SandboxError::Unknown(_)), "{error:?}");
+    }
+}

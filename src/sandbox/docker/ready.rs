@@ -59,7 +59,8 @@ impl DockerSandbox {
                 _ => false,
             };
             if is_as_found {
-                break (plan, making);
+                // The configuration may have changed during the wait: an agent that is gone gets no container.
+                break (self.plan(agent)?, making);
             }
         };
         // The old container is not used any more, even if making the new one fails.

@@ -49,6 +49,13 @@ impl Slot {
         *locked(&self.live) = None;
     }
 
+    /// Drops everything that is known of a container that was removed.
+    pub fn clear(&self) {
+        self.forget();
+        *locked(&self.probed) = None;
+        locked(&self.lost).clear();
+    }
+
     pub fn probed(&self) -> Option<Probed> {
         locked(&self.probed).clone()
     }
