@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::execution::Execution;
 use super::request::TIMEOUT;
+use crate::install::step;
 use crate::sandbox::exec::Kept;
 use crate::tool::bounded;
 
@@ -21,8 +22,8 @@ const KEEP: usize = 30 * 1024;
 const LATE: Duration = Duration::from_secs(2);
 
 /// Runs `sh -c command` in the folder and with the environment of its execution. The process group is killed when the
-/// command ends, when its time is over, when it is cancelled, and when the future is dropped. Returns exit code and
-/// output as one text.
+/// command ends, when its time is over, when it is cancelled, when the future is dropped, and when flock ends. Returns
+/// exit code and output as one text.
 ///
 /// # Errors
 ///
@@ -35,18 +36,21 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<String, String> {
     let limit = Duration::from_secs(timeout.unwrap_or(TIMEOUT).into());
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
+    let (shell, args) = step::watched("/bin/sh".into(), vec!["-c".into(), command.into()]);
+    let mut child = Command::new(shell)
+        .args(args)
         .current_dir(&execution.cwd)
         .env_clear()
         .envs(&execution.env)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| format!("the command could not be started: {error}"))?;
+    // The watcher in the group reads the other end and kills the group when this end closes.
+    let _tether = child.stdin.take();
     let group = Group(child.id().and_then(|pid| i32::try_from(pid).ok()));
     let kept = Arc::new(Mutex::new(Kept::new(KEEP)));
     let readers = [
@@ -76,7 +80,8 @@ pub async fn run(
     }
 }
 
-/// A process group that is killed on drop.
+/// A process group that is killed on drop. The watcher stays in the group until then. Without it, the group's number
+/// could belong to another group as soon as the command has ended and was waited for.
 struct Group(Option<i32>);
 
 impl Drop for Group {
@@ -117,6 +122,20 @@ mod tests {
             assert!(execution.env.contains_key(name) || shells_own.contains(&name), "{name}");
         }
         assert!(said.contains(&*folder.path().canonicalize().unwrap().to_string_lossy()), "{said}");
+    }
+
+    #[tokio::test]
+    async fn its_group_has_another_member_until_it_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let never = CancellationToken::new();
+        // Builtins only, because a program that the shell starts is a member of the group, too.
+        let script = "for stat in /proc/[0-9]*/stat; do
+            read -r pid name state parent group rest < $stat || continue
+            [ \"$group\" = $$ ] && [ \"$pid\" != $$ ] && echo watched
+        done 2> /dev/null
+        read -r line || echo no input";
+        let said = run(script, &execution(folder.path()), None, &never).await.unwrap();
+        assert_eq!(said, "exit code 0\nwatched\nno input\n");
     }
 
     #[tokio::test]
