@@ -54,12 +54,16 @@ pub fn label(text: &str, most: usize) -> String {
 /// that something was cut off.
 #[must_use]
 pub fn summary(text: &str, most: usize) -> String {
-    // Only the beginning is read, because the text may have megabytes. 16 bytes a character leave room for characters
+    // Only the beginning is copied, because the text may have megabytes. 16 bytes a character leave room for characters
     // that are dropped.
+    let (beginning, rest) = text.split_at(text.floor_char_boundary(most.saturating_mul(16)));
     // One character more than allowed, to notice that something is cut off.
-    let mut line = label(&text[..text.floor_char_boundary(most.saturating_mul(16))], most.saturating_add(1));
-    if line.chars().count() > most {
-        line.truncate(line.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at));
+    let mut line = label(beginning, most.saturating_add(1));
+    // Characters that are dropped may fill the whole beginning, and then a short line is not the whole text either.
+    let is_cut = line.chars().count() > most || rest.chars().any(|c| !c.is_whitespace() && !is_unseen(c));
+    if is_cut && most > 0 {
+        let end = line.char_indices().nth(most - 1).map_or(line.len(), |(at, _)| at);
+        line.truncate(end);
         line.push('…');
     }
     line
@@ -247,5 +251,12 @@ mod tests {
         assert_eq!(summary("fix\n the\u{202e} build", 12), "fix the bui…");
         assert_eq!(summary(&"äöü ".repeat(1 << 20), 6), "äöü ä…");
         assert_eq!(summary(" \u{200b}\n", 10), "");
+        // What follows a long blank is cut off as well.
+        let blank = " \u{200b}".repeat(1 << 10);
+        assert_eq!(summary(&format!("fix{blank}the build"), 12), "fix…");
+        assert_eq!(summary(&format!("{blank}fix"), 12), "…");
+        assert_eq!(summary(&format!("fix{blank}"), 12), "fix");
+        assert_eq!(summary(&format!("fix{}the", " ".repeat(189)), 12), "fix…");
+        assert_eq!(summary("x", 0), "");
     }
 }
