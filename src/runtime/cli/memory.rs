@@ -85,11 +85,39 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Returns the error of the last write.
+    /// Returns the error of the last write, and [`StoreError::Stopped`] if that write broke off.
     pub async fn settled(self) -> Result<(), StoreError> {
         match self.writing {
-            Some(writing) => writing.await.unwrap_or(Ok(())),
+            // A write of which nobody knows the end must not count as done: the next turn relies on it.
+            Some(writing) => writing.await.unwrap_or(Err(StoreError::Stopped)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::home::Home;
+
+    #[tokio::test]
+    async fn a_write_that_broke_off_does_not_count_as_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let writing = tokio::spawn(std::future::pending());
+        writing.abort();
+        let memory = Memory {
+            store: Arc::new(Store::open(&home).unwrap()),
+            session: "agent:coder:flock:main:ann".parse().unwrap(),
+            program: "scripted",
+            turn: TurnId::new(),
+            begun: Begun { conversation: String::new(), place: String::new(), prompt: String::new() },
+            name: None,
+            has_turn: false,
+            replaced: None,
+            writing: Some(writing),
+        };
+        assert!(matches!(memory.settled().await, Err(StoreError::Stopped)));
     }
 }
