@@ -103,7 +103,7 @@ async fn carry_out(
             // use to them.
             Some(done) if key.channel().is_some() => told_briefly(&done),
             Some(done) => told(&done),
-            None => "There is nothing to take out: the conversation is short.".to_owned(),
+            None => "There is nothing to compact: the conversation is short.".to_owned(),
         }),
         // The transcript keeps the old messages: a reset only hides them from the model.
         Command::New => engine.reset(key, false).await.map(|()| {

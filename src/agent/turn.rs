@@ -158,7 +158,7 @@ pub enum TurnError {
     #[error("there is no agent {0}")]
     UnknownAgent(AgentId),
     /// The session belongs to another agent.
-    #[error("session {session} is not one of agent {agent}")]
+    #[error("session {session} does not belong to agent {agent}")]
     WrongAgent {
         /// The agent of the request.
         agent: AgentId,

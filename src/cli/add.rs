@@ -162,7 +162,7 @@ async fn add(
     identity::write(&home.identity(id), &home.workspace(id), &who)?;
     if let (Some(kept), Some(archetype)) = (kept, &agent.archetype) {
         context.printer.warn(&format!(
-            "{} is from an earlier {id} and was edited: it stays. For that of {archetype}: rm {}",
+            "{} is from an earlier agent {id} and was edited, so it stays; to get the text of {archetype}: rm {}",
             kept.display(),
             kept.display()
         ));
@@ -242,9 +242,7 @@ fn report(
 ) -> Result<Exit, Failure> {
     let Some(agent) = config.agent(id) else { return Err(ConfigError::Unknown(id.clone()).into()) };
     if agent.on_host {
-        context
-            .printer
-            .warn("it runs on this machine itself, with your rights; flock status keeps showing it");
+        context.printer.warn(&on_host_text(id));
     } else {
         models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
     }
@@ -264,6 +262,11 @@ fn report(
     Ok(Exit::Done)
 }
 
+/// Returns the warning for an agent that runs on this machine itself.
+pub(super) fn on_host_text(id: &AgentId) -> String {
+    format!("agent {id} runs on this machine itself, with your rights; flock status keeps showing this")
+}
+
 /// Returns the names of all runtimes that this build knows, as the values of an option.
 pub(super) fn runtimes() -> PossibleValuesParser {
     [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect::<Vec<_>>().into()
@@ -276,14 +279,15 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
     let is_program = cli::named(&args.runtime).is_some();
     if args.runtime == RUNTIME && (args.network == Some(Network::Proxy) || !args.egress.is_empty()) {
         return usage(
-            "what OpenClaw runs has no network: --network proxy and --egress are for native agents".into(),
+            "agents on OpenClaw have no network, so --network proxy and --egress do not work with --runtime openclaw"
+                .into(),
         );
     }
     if args.network == Some(Network::None) && !args.egress.is_empty() {
         return usage("--egress needs --network proxy".into());
     }
     if args.role == Role::Sysadmin && (args.network.is_some() || !args.egress.is_empty()) {
-        return usage("a sysadmin has no sandbox that --network or --egress could be for".into());
+        return usage("a sysadmin has no sandbox, so --network and --egress have no effect".into());
     }
     if args.on_host && !is_program {
         let [one, ..] = cli::PROGRAMS;
@@ -293,7 +297,8 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
         && (args.network.is_some() || !args.egress.is_empty() || args.memory.is_some() || args.cpus.is_some())
     {
         return usage(
-            "--network, --egress, --memory and --cpus are for a container, which --on-host has not".into(),
+            "--network, --egress, --memory and --cpus are for a container, and an agent with --on-host has none"
+                .into(),
         );
     }
     if let Err(text) = args.memory.as_deref().map_or(Ok(()), check_size) {
@@ -337,7 +342,7 @@ pub(super) fn check_cores(cpus: f64) -> Result<(), String> {
 // Rewords an error that came after the configuration was written: the agent exists, so adding it again would fail.
 fn half_done(id: &AgentId, mut failure: Failure) -> Failure {
     failure.causes.insert(0, failure.message);
-    failure.message = format!("agent {id} is added, but not everything of it could be made");
+    failure.message = format!("agent {id} was added, but its setup could not be completed");
     failure.hint.get_or_insert_with(|| "flock doctor".to_owned());
     failure
 }

@@ -173,7 +173,7 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
     fields.all("because", row.why.iter().map(|why| view::words(why)));
     fields.add("state", row.state.as_str());
     fields.add("until", &until(row));
-    fields.add("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent is there" });
+    fields.add("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent exists" });
     if let Some(by) = &row.decided_by {
         fields.add("by", by);
     }
@@ -212,9 +212,13 @@ fn report(row: &RequestRow, how: &str, context: &Context) {
     let line = Line::new().with(Tone::Good, how).plain(" ").accent(row.id.clone());
     context.printer.line(line.plain(format!(": {}", view::brief_row(row))));
     match row.state {
-        RequestState::Approved => context.printer.say("it begins when the gateway is started: flock start"),
+        RequestState::Approved => {
+            context.printer.say("the request begins when the gateway starts: flock start");
+        }
         RequestState::Running => {
-            context.printer.say(format!("it runs; flock approvals show {} says what came of it", row.id));
+            context
+                .printer
+                .say(format!("the request is running; to see its result: flock approvals show {}", row.id));
         }
         RequestState::Done | RequestState::Failed => {
             if let Some(result) = &row.result {

@@ -59,7 +59,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"rows": rows}));
     } else if rows.is_empty() {
-        context.printer.say("there is nothing in the audit");
+        context.printer.say("the audit has no matching rows");
     } else {
         context.printer.table(&table(&rows));
     }

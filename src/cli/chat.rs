@@ -63,12 +63,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         None if std::io::stdin().is_terminal() => None,
         None => Some(person::stdin(
             MOST,
-            "put it into a file of the agent's workspace and tell the agent to read it",
+            "put the text into a file in the agent's workspace and tell the agent to read that file",
         )?),
     };
     // The check also covers an empty stdin, for example after a failed command in a pipe.
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
-        return Err(Failure::new(Kind::Usage, "there is nothing to say").hint("flock chat AGENT TEXT"));
+        return Err(Failure::new(Kind::Usage, "the message is empty").hint("flock chat AGENT TEXT"));
     }
     context.block_on(async {
         let Some(gateway) = Waiting::default().gateway(&home, context).await? else {
@@ -79,7 +79,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             && let Some(freeze) = team::frozen(&home).of(&agent.id)
         {
             let text = team::frozen_text(freeze);
-            context.printer.warn(&format!("{} is {text}; waiting for: flock thaw {}", agent.id, agent.id));
+            context.printer.warn(&format!(
+                "{} is {text}; waiting until it is thawed: flock thaw {}",
+                agent.id, agent.id
+            ));
         }
         let question = Question { gateway, session, waits: args.wait };
         let talk = Talk { agent: agent.clone(), question, context };
@@ -177,7 +180,7 @@ fn session(args: &Args) -> Result<SessionKey, Failure> {
         // A session of another agent would be answered by that other agent.
         Some(key) if *key.agent() == args.agent => Ok(key.clone()),
         Some(key) => {
-            Err(Failure::new(Kind::Usage, format!("session {key} is not one of agent {}", args.agent)))
+            Err(Failure::new(Kind::Usage, format!("session {key} does not belong to agent {}", args.agent)))
         }
         None => Ok(own_session(&args.agent)),
     }

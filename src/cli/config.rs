@@ -120,8 +120,8 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
     })?;
     for id in taken {
         context.printer.warn(&format!(
-            "agent {id} no longer runs on this machine itself: that was chosen for another program; to choose it \
-             again: flock config set plugins.entries.flock.config.gatewayAgents[{id}].onHost true"
+            "agent {id} no longer runs on this machine itself, because this was chosen for another program; to \
+             choose it again: flock config set plugins.entries.flock.config.gatewayAgents[{id}].onHost true"
         ));
     }
     for name in stored {
@@ -155,12 +155,12 @@ fn pin(home: &Home, context: &Context) -> Result<(), Failure> {
     };
     match pinned {
         Ok(Some(pin)) => {
-            context
-                .printer
-                .say(format!("packages come from {} with the content {}", pin.locked, pin.nar_hash));
+            context.printer.say(format!("packages come from {} (content hash {})", pin.locked, pin.nar_hash));
         }
         Ok(None) => {
-            context.printer.warn("agents get packages of it when it is pinned: flock nix pin --update");
+            context
+                .printer
+                .warn("agents get packages from this flake only after it is pinned: flock nix pin --update");
         }
         Err(error) => {
             context.printer.warn(&format!("{}; then: flock nix pin --update", crate::error::chain(&error)));
@@ -177,7 +177,7 @@ fn unset(path: &Path, context: &Context) -> Result<Exit, Failure> {
             Failure::new(Kind::Failed, format!("the configuration has no {path}")).hint("flock config get")
         );
     }
-    done(&format!("{path} is taken out"), context);
+    done(&format!("{path} is removed"), context);
     Ok(Exit::Done)
 }
 

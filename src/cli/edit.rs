@@ -112,7 +112,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let config = config::read(&home)?;
     let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
     if let Some(pending) = pending::read(&home, &id)? {
-        let text = format!("{} was interrupted and comes first", pending.title());
+        let text = format!("{} was interrupted and has to be finished first", pending.title());
         return Err(Failure::new(Kind::Conflict, text).hint(pending.command()));
     }
     // The document of this moment is what the person is shown. Writing refuses if it has changed since.
@@ -122,7 +122,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if asks {
         wanted = ask::settings(&home, &before, agent)?;
     } else if wanted.is_empty() {
-        let text = format!("nothing was said that is to change of {id}");
+        let text = format!("no change to {id} was given");
         return Err(Failure::new(Kind::Usage, text).hint("flock edit --help"));
     }
     let plan = Plan::new(&home, &before, agent, wanted, context)?;
@@ -135,7 +135,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     // `--yes` and programs are not asked. The changes were printed above either way.
-    if context.may_ask() && !question::confirm(&format!("Change this of {id}?"), true)? {
+    if context.may_ask() && !question::confirm(&format!("Change these settings of {id}?"), true)? {
         return Err(Failure::new(Kind::Failed, format!("agent {id} was not changed")));
     }
     let config = plan.write(&home)?;
@@ -280,9 +280,7 @@ impl Plan {
     /// Warns of everything that stops the changed agent from working.
     fn warn(&self, home: &Home, config: &Config, context: &Context) {
         if self.now.on_host {
-            context
-                .printer
-                .warn("it runs on this machine itself, with your rights; flock status keeps showing it");
+            context.printer.warn(&add::on_host_text(&self.now.id));
         }
         if self.has(&[Setting::Model, Setting::Runtime, Setting::OnHost]) {
             let own = Config { agents: vec![self.now.clone()], ..config.clone() };
@@ -302,7 +300,9 @@ fn unchanged(plan: &Plan, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         plan.report(&plan.now, &Value::Null, context);
     } else {
-        context.printer.line(format!("nothing to change: {} has these settings", plan.old.id).as_str());
+        context
+            .printer
+            .line(format!("nothing to change: {} already has these settings", plan.old.id).as_str());
     }
     Ok(Exit::Done)
 }

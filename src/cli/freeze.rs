@@ -102,7 +102,8 @@ fn run(whom: &Whom, frozen: bool, context: &Context) -> Result<Exit, Failure> {
             context.printer.line(Line::new().with(Tone::Accent, one.id.as_str()).plain(format!(" {word}")));
             // The agent is frozen in the database all the same, so no new turn begins.
             if let Some(problem) = &one.problem {
-                context.printer.warn(&format!("its sandbox did not follow: {problem}"));
+                let wanted = if one.frozen { "frozen" } else { "thawed" };
+                context.printer.warn(&format!("the sandbox of {} was not {wanted}: {problem}", one.id));
             }
         }
     }

@@ -75,7 +75,7 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
     // An idle gateway frees no memory, and jemalloc returns pages only during its calls. This thread does it in
     // between.
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::warn!(%error, "memory that is free will be kept");
+        tracing::warn!(%error, "failed to start the thread that returns free memory, so free memory is kept");
     }
     let served = runtime.block_on(serve(home));
     // A blocking thread that hangs in a system call must not keep the process alive.

@@ -23,7 +23,9 @@ pub struct Args {
 /// Returns an error if this command was not started by flock itself.
 pub fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
     let held = keeper::hold(&args.turn, &args.command);
-    let failed =
-        |error| Failure::caused("failed to hold a program", &error).hint("only flock itself runs this");
+    let failed = |error| {
+        Failure::caused("failed to run and watch a program", &error)
+            .hint("this command is only for flock itself")
+    };
     Ok(Exit::Code(held.map_err(failed)?))
 }

@@ -50,12 +50,12 @@ const fn name(recipe: Recipe) -> &'static str {
 
 const fn doing(step: Step) -> &'static str {
     match step {
-        Step::Waiting => "waiting for another flock that makes it",
+        Step::Waiting => "waiting for another flock process that makes it",
         Step::Pulling => "pulling",
-        Step::Building => "building from the public base",
+        Step::Building => "building from the public base image",
         Step::Bootstrapping => "making a system from this host's package sources",
         Step::Installing => "installing packages",
-        Step::Importing => "handing it to the engine",
+        Step::Importing => "importing it into the engine",
         Step::Ready => "ready",
     }
 }

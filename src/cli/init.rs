@@ -140,9 +140,7 @@ fn name(programs: &[Installed], context: &Context) {
     let Some(first) = programs.first() else { return };
     let labels: Vec<String> = programs.iter().map(Installed::label).collect();
     let (labels, runtime) = (labels.join(", "), first.program.name());
-    context
-        .printer
-        .say(format!("found {labels}; an agent runs on one with flock add ID --runtime {runtime}"));
+    context.printer.say(format!("found {labels}; to run an agent on one: flock add ID --runtime {runtime}"));
 }
 
 fn described(installed: &Installed) -> Value {

@@ -101,8 +101,8 @@ fn words(program: &str, phase: &Phase<'_>) -> (String, String) {
             "the earlier clone is complete".to_owned(),
         ),
         Phase::Anew { commit } => (
-            format!("the installed {} is not what was built any more", short(commit)),
-            "it is made anew".to_owned(),
+            format!("the installed {} has changed since it was built", short(commit)),
+            "it is built again".to_owned(),
         ),
         Phase::CheckingOut => ("writing its files".to_owned(), "its files are written".to_owned()),
         Phase::Running(title) => (format!("running {title}"), format!("{title} done")),

@@ -102,8 +102,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                     context,
                     &json!({"agent": agent, "installed": names}),
                     &match names.len() {
-                        0 => format!("{agent} has all of that already"),
-                        _ => format!("{agent} has {} now", names.join(", ")),
+                        0 => format!("{agent} already has these packages"),
+                        _ => format!("installed for {agent}: {}", names.join(", ")),
                     },
                 );
             }
@@ -113,12 +113,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 // The package is removed first. If that fails, the agent keeps the right to it as well.
                 take_back(&home, agent, packages).await?;
                 let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
-                let text = format!("{agent} has {} no more", names.join(", "));
+                let text = format!("removed from {agent}: {}", names.join(", "));
                 said(context, &json!({"agent": agent, "removed": names}), &text);
             }
             Verb::List { agent } => list(&store, &home, &config, agent.as_ref(), context).await?,
             Verb::Gc { keep_days } => {
-                let progress = context.printer.progress("collecting what no agent needs");
+                let progress = context.printer.progress("removing packages that no agent needs");
                 let freed =
                     store.gc(*keep_days, &CancellationToken::new(), &|line| progress.detail(line)).await?;
                 progress.done("collected");
@@ -129,7 +129,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Verb::Rollback { agent } => {
                 known(&config, agent)?;
                 store.rollback(agent).await?;
-                said(context, &json!({"agent": agent}), &format!("{agent} has what it had before"));
+                said(context, &json!({"agent": agent}), &format!("{agent} has its previous packages again"));
             }
         }
         Ok(Exit::Done)
@@ -189,10 +189,11 @@ fn pin(
     // The pin may have moved even if the reference is the same, so the document says so.
     let value = json!({"flake": pin.flake, "locked": pin.locked, "narHash": pin.nar_hash, "changed": is_changed,
         "moved": before.as_ref() != Some(&pin)});
-    said(context, &value, &format!("packages come from {} with the content {}", pin.locked, pin.nar_hash));
+    said(context, &value, &format!("packages come from {} (content hash {})", pin.locked, pin.nar_hash));
     if is_changed {
         context.printer.warn(&format!(
-            "{} has another content now, so that nothing is installed from it; to take that content: flock nix pin --update",
+            "the content of {} has changed, so nothing is installed from it; to pin the new content: flock nix pin \
+             --update",
             pin.flake
         ));
     }

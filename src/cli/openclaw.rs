@@ -56,9 +56,9 @@ pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<
 ///
 /// Returns an error if it can't be prepared. The configuration from before then stays.
 pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
-    let progress = context.printer.progress("asking OpenClaw whether it takes its configuration");
+    let progress = context.printer.progress("checking the configuration with OpenClaw");
     let ready = prepare(home).await?;
-    progress.done("OpenClaw takes its configuration");
+    progress.done("OpenClaw accepts its configuration");
     // A running supervisor restarts OpenClaw with the new configuration. That it fails to start is only a warning here.
     if let Some(trouble) = started(home, context).await {
         context.printer.warn(&trouble.with_mend());
@@ -238,9 +238,10 @@ pub struct Trouble {
 pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
     let mut found = Vec::new();
     let interrupted = match underway::interrupted(home) {
-        Some(Reached::Swapped { to, .. }) => {
-            Some(format!("a change to OpenClaw {} was interrupted before it had proved itself", to.name()))
-        }
+        Some(Reached::Swapped { to, .. }) => Some(format!(
+            "a change to OpenClaw {} was interrupted before that version was healthy",
+            to.name()
+        )),
         Some(Reached::Back { from }) => {
             Some(format!("going back to OpenClaw {} was interrupted before it served again", from.name()))
         }
@@ -261,7 +262,7 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
     if Path::new(IN_CONTAINER).exists() {
         found.push(Trouble {
             text: format!(
-                "{IN_CONTAINER} makes OpenClaw believe that it runs in a container: its sandboxes fail"
+                "{IN_CONTAINER} makes OpenClaw believe that it runs in a container, so its sandboxes fail"
             ),
             mend: "run flock outside of containers, or remove that file".to_owned(),
             breaks: false,
@@ -286,7 +287,11 @@ async fn looked_at(home: &Home, config: &Config) -> Result<Vec<Trouble>, Failure
     let first = derived.dropped.iter().find(|place| !place.contains([' ', ':']));
     let mend = first.map(|place| format!("flock config unset {}", quoted(place)));
     Ok(vec![Trouble {
-        text: format!("OpenClaw {} is not given {}", program.version, derived.dropped.join(", ")),
+        text: format!(
+            "OpenClaw {} does not get these settings: {}",
+            program.version,
+            derived.dropped.join(", ")
+        ),
         mend: mend.unwrap_or_else(|| "flock config get plugins.entries.flock.config.policy".to_owned()),
         breaks: false,
     }])

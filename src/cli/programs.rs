@@ -62,7 +62,7 @@ pub fn check(
     }
     if installed.is_old() {
         context.printer.warn(&format!(
-            "{} is older than {}, the oldest that flock knows; {}",
+            "{} is older than {}, the oldest version that flock knows; {}",
             installed.label(),
             program.oldest(),
             renewal_hint(program)
@@ -105,7 +105,7 @@ fn asks(
             {
                 let api = wire.api.as_str();
                 say.warn(&format!(
-                    "{title} may not know {model}, which is asked as {api}; --model chooses another one"
+                    "{title} may not support {model}, whose API is {api}; choose another model with --model"
                 ));
             }
             Ok(())
@@ -115,7 +115,7 @@ fn asks(
             if agent.on_host {
                 let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
                 context.printer.warn(&format!(
-                    "{error}; {title} asks with its own login only where {provider} is not configured{hint}"
+                    "{error}; {title} uses its own login only if {provider} is not configured{hint}"
                 ));
             }
             Ok(())

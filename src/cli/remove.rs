@@ -79,7 +79,7 @@ fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
     if let Some(rename) = &begun
         && matches!(rename.operation, Operation::Rename { .. })
     {
-        let text = format!("{} was interrupted and comes first", rename.title());
+        let text = format!("{} was interrupted and has to be finished first", rename.title());
         return Err(Failure::new(Kind::Conflict, text).hint(rename.command()));
     }
     // With `--purge` the leftovers of an agent that was removed earlier can be deleted too.
@@ -124,7 +124,7 @@ fn workspace_of(pending: &Pending) -> PathBuf {
 fn agree(home: &Home, pending: &Pending, context: &Context) -> Result<(), Failure> {
     let id = &pending.agent;
     if !context.may_ask() {
-        let text = format!("deleting the workspace and transcripts of {id} needs a yes");
+        let text = format!("deleting the workspace and transcripts of {id} must be confirmed");
         return Err(Failure::new(Kind::Usage, text).hint(format!("flock remove {id} --purge --yes")));
     }
     let workspace = workspace_of(pending);

@@ -102,7 +102,7 @@ fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<P
         return if same {
             Ok(begun)
         } else {
-            let text = format!("{} was interrupted and comes first", begun.title());
+            let text = format!("{} was interrupted and has to be finished first", begun.title());
             Err(Failure::new(Kind::Conflict, text).hint(begun.command()))
         };
     }
@@ -128,12 +128,12 @@ fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(
         return Err(ConfigError::Exists(new.clone()).into());
     }
     if let Some(unfinished) = pending::read(home, new)? {
-        let text = format!("{} was interrupted and comes first", unfinished.title());
+        let text = format!("{} was interrupted and has to be finished first", unfinished.title());
         return Err(Failure::new(Kind::Conflict, text).hint(unfinished.command()));
     }
     let store = Store::open(home)?;
     if home.agent(new).exists() || home.workspace(new).exists() || store.knows_agent(new)? {
-        let text = format!("an agent {new} that was removed left files or sessions");
+        let text = format!("files or sessions of a removed agent {new} still exist");
         return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {new} --purge")));
     }
     // The id is part of the keys of the agent's sessions, so a longer id makes them longer.
@@ -159,7 +159,7 @@ async fn is_supervised(home: &Home) -> Result<bool, Failure> {
     match status.and_then(|reply| reply.status) {
         Some(status) if status.foreground => {
             let text =
-                "flock runs in the foreground, as under a service manager: it has to be stopped there first";
+                "flock runs in the foreground, for example under a service manager; stop it there first";
             Err(Failure::new(Kind::Conflict, text).hint("systemctl --user stop flock"))
         }
         _ => Ok(true),

@@ -57,7 +57,8 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     if is_held {
         let mend = service::restart_command(&home).unwrap_or_else(|| "restart its service".to_owned());
         context.printer.warn(&format!(
-            "a service manager holds the supervisor, which keeps its environment and its version of flock; for new ones: {mend}"
+            "a service manager runs the supervisor, which keeps its environment and its version of flock; to renew \
+             them: {mend}"
         ));
     }
     start::without_openclaw(&status).map_or(Ok(Exit::Done), Err)

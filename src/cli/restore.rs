@@ -58,10 +58,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 fn agree(context: &Context) -> Result<(), Failure> {
     if !context.may_ask() {
-        let text = "replacing the database needs a yes";
+        let text = "replacing the database must be confirmed";
         return Err(Failure::new(Kind::Usage, text).hint("flock restore --yes"));
     }
-    if ask::confirm("Replace the database by its newest whole backup and what can be read of it?", false)? {
+    if ask::confirm(
+        "Replace the database by its newest intact backup and the rows that can still be read?",
+        false,
+    )? {
         return Ok(());
     }
     Err(Failure::new(Kind::Failed, "nothing was changed"))
@@ -106,7 +109,7 @@ impl Done {
                 format!("restored the backup of {}: {}", time::local(at), path.display())
             }
             (Some(path), None) => format!("restored {}", path.display()),
-            (None, _) => "there was no whole backup: made a new database".to_owned(),
+            (None, _) => "there was no intact backup: made a new database".to_owned(),
         });
         let lost: Vec<&str> = restored
             .tables
@@ -116,21 +119,24 @@ impl Done {
             .collect();
         let rows: u64 = restored.tables.iter().map(|table| table.rows).sum();
         if restored.tables.is_empty() && restored.set_aside.is_some() {
-            lines.push("nothing could be read of the database of before".to_owned());
+            lines.push("nothing could be read from the old database".to_owned());
         } else if lost.is_empty() && rows > 0 {
-            lines.push(format!("took over {rows} rows of the database of before: all of them"));
+            lines.push(format!("took over all {rows} rows of the old database"));
         } else if rows > 0 {
             lines.push(format!(
-                "took over {rows} rows of the database of before; of {} some could not be read, and what they held since \
-                 the backup is lost",
+                "took over {rows} rows of the old database; some rows of {} could not be read, and their content \
+                 since the backup is lost",
                 lost.join(", ")
             ));
         }
         if self.sessions > 0 {
-            lines.push(format!("took up {} sessions that only their transcripts knew", self.sessions));
+            lines.push(format!(
+                "restored {} sessions from their transcripts, because the database did not have them",
+                self.sessions
+            ));
         }
         if let Some(folder) = &restored.set_aside {
-            lines.push(format!("the database of before is kept in {}", folder.display()));
+            lines.push(format!("the old database is kept in {}", folder.display()));
         }
         lines
     }

@@ -68,8 +68,10 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
     let owner = owner(home)?;
     // A gateway of another user could not read the home, or would leave files that the owner can't change.
     if service.scope == Scope::User && owner != Uid::effective() {
-        let text =
-            format!("the home belongs to {}, and a service of this user would run as another", service.user);
+        let text = format!(
+            "the home belongs to {}, and a service of this user would run as another user",
+            service.user
+        );
         let mend = format!("sudo flock --home {} service install --system", home.root().display());
         return Err(Failure::new(Kind::Usage, text).hint(mend));
     }
@@ -93,7 +95,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
         // A supervisor in the background would hold the home's lock, and the service would end at once.
         context.block_on(async {
             if Connection::open(home).await.is_ok() {
-                context.printer.say("stopping the one that runs in the background");
+                context.printer.say("stopping the flock that runs in the background");
                 halt(home, &Limits::default()).await?;
             }
             Ok(())
@@ -107,9 +109,11 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
     for Lack { variable, mend } in &lacking {
         let mend = match mend {
             Some(command) => format!("run `{command}`"),
-            None => format!("give it there with `{}`", service.edit()),
+            None => format!("set it in the service with `{}`", service.edit()),
         };
-        context.printer.warn(&format!("{variable} is set here only and the service won't have it; {mend}"));
+        context.printer.warn(&format!(
+            "{variable} is set only in this environment, so the service does not get it; {mend}"
+        ));
     }
     Ok(Exit::Done)
 }
@@ -272,7 +276,7 @@ fn owner(home: &Home) -> Result<Uid, Failure> {
     match fs_err::metadata(home.root()) {
         Ok(found) => Ok(Uid::from_raw(found.uid())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Uid::effective()),
-        Err(error) => Err(Failure::caused("failed to see whose the home is", &error)),
+        Err(error) => Err(Failure::caused("failed to find the owner of the home", &error)),
     }
 }
 

@@ -22,7 +22,7 @@ pub fn unread(home: &Home) -> Vec<Unread> {
 /// Warns of each setting that flock does not read.
 pub fn warn_of_unread(home: &Home, context: &Context) {
     for unread in unread(home) {
-        context.printer.warn(&format!("{}; flock goes on without it", unread.text()));
+        context.printer.warn(&format!("{}; flock ignores it", unread.text()));
     }
 }
 
@@ -68,7 +68,7 @@ pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Fa
 /// Warns of sandboxes that can't be made as configured.
 pub fn warn_of_refused(home: &Home, config: &Config, context: &Context) {
     for error in refused(home, config) {
-        context.printer.warn(&format!("{error}: it can run no command"));
+        context.printer.warn(&format!("{error}: the agent can run no command"));
     }
 }
 

@@ -54,7 +54,8 @@ pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
     match instance::settle(home)? {
         instance::Found::Own => {}
         instance::Found::Copy => context.printer.say(
-            "this home is a copy: it has an identity of its own from now on, and what belongs to the other stays as it is",
+            "this home is a copy: it now has an identity of its own, and flock leaves alone what belongs to the \
+             other home",
         ),
         instance::Found::Nothing => context.printer.warn(&format!(
             "{} was missing or empty: the home has a new identity",
@@ -141,7 +142,7 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
 pub fn failed(status: &Status) -> Failure {
     match status.units.iter().find(|unit| unit.state != Standing::Healthy) {
         Some(unit) => failure(status, unit),
-        None => Failure::new(Kind::Failed, "nothing is supervised"),
+        None => Failure::new(Kind::Failed, "the supervisor runs no process"),
     }
 }
 

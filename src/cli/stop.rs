@@ -68,11 +68,11 @@ async fn end_telling(home: &Home, tell: &dyn Fn(Notice)) -> Result<Halted, HomeE
 pub(super) fn notice_text(notice: Notice) -> String {
     match notice {
         Notice::StandsStill(supervisor) => format!(
-            "the supervisor (pid {}) stands still, stopped by a signal or a debugger: it is killed",
+            "the supervisor (pid {}) is stopped by a signal or a debugger; flock kills it",
             supervisor.pid
         ),
         Notice::Silent(supervisor, left) => format!(
-            "the supervisor (pid {}) does not answer; it is killed if it still does not after {} seconds",
+            "the supervisor (pid {}) does not answer; if it still does not answer in {} seconds, flock kills it",
             supervisor.pid,
             left.as_secs()
         ),
@@ -110,7 +110,7 @@ fn report(
     // Without the lock a supervisor may still be alive, even if no process of it was found.
     if !left.is_empty() || halted.lock.is_none() {
         let names = if left.is_empty() { "the supervisor".to_owned() } else { left.join(", ") };
-        return Err(Failure::new(Kind::Failed, format!("still there: {names}")).hint("flock status"));
+        return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock status"));
     }
     let stopped = halted.was_running || !containers.is_empty();
     if context.printer.json_wanted() {
@@ -140,7 +140,7 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
     }
     let trouble = |error: &SandboxError| {
         let text = chain(error);
-        context.printer.warn(&format!("whether containers still run could not be seen: {text}"));
+        context.printer.warn(&format!("failed to check if containers still run: {text}"));
     };
     let mut ended = match sandboxes::remove_all(&engine, home).await {
         Ok(names) => names,

@@ -114,8 +114,7 @@ pub async fn served_port(home: &Home) -> Option<u16> {
 #[must_use]
 pub fn port_note(served: u16, configured: u16) -> String {
     format!(
-        "the gateway goes on at port {served}; port {configured}, which is configured, counts after \
-         `flock restart`"
+        "the gateway listens on port {served}; the configured port {configured} takes effect after `flock restart`"
     )
 }
 
@@ -229,7 +228,7 @@ pub fn held_text(
     }
     if let Some(paused) = paused {
         let until = paused["until"].as_i64().map(|at| format!(" until {}", time::local(at)));
-        return Some((Tone::Warn, format!("no budget{}", until.unwrap_or_default())));
+        return Some((Tone::Warn, format!("budget used up{}", until.unwrap_or_default())));
     }
     asleep.map(|asleep| (Tone::Dim, format!("asleep since {}", time::local(asleep.since))))
 }
@@ -241,7 +240,10 @@ pub fn frozen_text(freeze: &Freeze) -> String {
 
 /// Formats a freeze of the whole home, with the command that ends it.
 pub fn home_frozen_text(freeze: &Freeze) -> String {
-    format!("the whole home is {}, agents that are added too; flock thaw --all", frozen_text(freeze))
+    format!(
+        "the whole home is {}, including agents that are added later; to thaw it: flock thaw --all",
+        frozen_text(freeze)
+    )
 }
 
 /// Returns a configuration source that never changes. A verb ends before it could follow a change.

@@ -71,7 +71,7 @@ fn rights() -> impl clap::builder::TypedValueParser<Value = Right> {
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn lifetime(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time is a number and m, h, d or w, as in 12h or 30d".to_owned();
+    let wrong = || "write a time as a number and m, h, d or w, as in 12h or 30d".to_owned();
     let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(at);
     let seconds = match unit {
@@ -83,7 +83,9 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let seconds = number.checked_mul(seconds).filter(|seconds| (1..=100 * 366 * 86_400).contains(seconds));
-    seconds.map(Duration::from_secs).ok_or_else(|| "the time is a minute to a hundred years".to_owned())
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| "the time must be from a minute to a hundred years".to_owned())
 }
 
 /// Runs the verb below `token`.

@@ -96,7 +96,7 @@ pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), 
         && operator.gateway.is_some()
     {
         // A running gateway would continue with the old id. It completes the rename at its next start.
-        let text = format!("{} was interrupted and comes first", pending.title());
+        let text = format!("{} was interrupted and has to be finished first", pending.title());
         return Err(Failure::new(Kind::Conflict, text).hint("flock restart"));
     }
     context.printer.say(format!("finishing {}, which was interrupted", pending.title()));
@@ -124,7 +124,7 @@ impl Hands for AtHand<'_> {
             };
             let name = names::sandbox(home, agent);
             // A container that remains is only a warning for the operation, which continues.
-            removed.map_err(|failure| format!("the container {name} may be left: {}", failure.text()))
+            removed.map_err(|failure| format!("the container {name} may still exist: {}", failure.text()))
         })
     }
 

@@ -77,7 +77,7 @@ fn agree(args: &Args, report: &show::Report<'_>, context: &Context) -> Result<()
         let mut line = "flock uninstall".to_owned();
         line.push_str(if args.what.is_some() { " openclaw" } else { "" });
         line.push_str(if args.purge { " --purge" } else { "" });
-        let text = format!("removing needs a yes; `{line} --dry-run` shows what would be removed");
+        let text = format!("removing must be confirmed; `{line} --dry-run` shows what would be removed");
         return Err(Failure::new(Kind::Usage, text).hint(format!("{line} --yes")));
     }
     report.asked(context);

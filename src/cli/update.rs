@@ -260,7 +260,7 @@ fn warn_of_another(home: &Home, version: &Version, context: &Context) {
     if let Some(other) = runs.filter(|build| *build != version.name()) {
         context
             .printer
-            .warn(&format!("OpenClaw still runs as {other}; flock restart has it run as what is installed"));
+            .warn(&format!("OpenClaw still runs as {other}; to run the installed version: flock restart"));
     }
 }
 
@@ -281,7 +281,9 @@ pub fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option
         Ok(prune(installer, home, &kept)?)
     });
     if let Err(failure) = removed {
-        context.printer.warn(&format!("versions that are no longer needed stay for now: {}", failure.text()));
+        context
+            .printer
+            .warn(&format!("failed to remove the versions that are no longer needed: {}", failure.text()));
     }
 }
 

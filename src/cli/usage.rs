@@ -58,7 +58,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if sum.unpriced > 0 {
         let calls =
             if sum.unpriced == 1 { "1 call was".to_owned() } else { format!("{} calls were", sum.unpriced) };
-        let text = format!("{calls} of models whose price is not known: their money is not counted");
+        let text = format!("{calls} of models whose price is not known: their cost is not counted");
         context.printer.warn(&text);
     }
     Ok(Exit::Done)

@@ -51,7 +51,8 @@ fn document(bytes: &[u8]) -> Result<Value, (usize, usize, String)> {
         let (line, column) = (error.line(), error.column());
         // A comment is a likely mistake, so it gets its own message.
         let message = if is_comment(bytes, line, column) {
-            "comments are not JSON; flock would lose them, so it does not take them".to_owned()
+            "comments are not allowed: they are not JSON, and flock would lose them when it writes the file"
+                .to_owned()
         } else {
             let text = error.to_string();
             text.split(" at line ").next().unwrap_or_default().to_owned()

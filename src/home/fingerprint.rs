@@ -39,7 +39,7 @@ pub enum Fingerprint {
 #[derive(Debug, thiserror::Error)]
 pub enum FingerprintError {
     /// The path contains more than the limits allow.
-    #[error("there is more in it than {MAX_ENTRIES} files or {} MiB", MAX_BYTES >> 20)]
+    #[error("it holds more than {MAX_ENTRIES} files or {} MiB", MAX_BYTES >> 20)]
     TooMuch,
     /// The path contains something whose content can't be compared.
     #[error("{path:?} is neither a file nor a folder nor a link")]

@@ -38,7 +38,7 @@ pub enum InstallError {
     #[error("{}", moved_text(repository, moved))]
     Moved { repository: String, moved: Moved },
     /// The repository sent another commit than the one that was requested.
-    #[error("{repository} gave commit {given} for {reference}, which is commit {wanted}")]
+    #[error("{repository} sent commit {given} for {reference}, but {reference} is commit {wanted}")]
     Another {
         repository: String,
         reference: String,
@@ -48,7 +48,7 @@ pub enum InstallError {
         given: String,
     },
     /// A checkout differs from its commit.
-    #[error("{} is not what commit {commit} has: {file} is another one; nothing of it is run", path.display())]
+    #[error("{} differs from commit {commit}: {file} was changed, so nothing of it is run", path.display())]
     Altered {
         path: PathBuf,
         commit: String,
@@ -65,7 +65,7 @@ pub enum InstallError {
         source: std::io::Error,
     },
     /// The cloned files are not an OpenClaw.
-    #[error("what was cloned from {repository} is no OpenClaw: {reason}")]
+    #[error("the clone of {repository} is not OpenClaw: {reason}")]
     Shape {
         repository: String,
         /// The part that is missing or wrong.
@@ -125,13 +125,13 @@ fn moved_text(repository: &str, moved: &Moved) -> String {
     let Moved { tag, was, now, is_branch } = moved;
     let kind = if *is_branch { "is a branch now, at commit" } else { "is at commit" };
     format!(
-        "{tag} of {repository} was a tag at commit {was} when it was first seen here, and {kind} {now}: \
-         whoever moved it may have put something else in its place, so nothing is taken"
+        "{tag} of {repository} was a tag at commit {was} when it was first seen here, and {kind} {now}: whoever \
+         moved it may have put other code in its place, so flock does not take it"
     )
 }
 
 fn step_text(command: &str, how: &str, tail: &[String], log: &std::path::Path) -> String {
-    let mut text = format!("{command} {how}; all it wrote is in {}", log.display());
+    let mut text = format!("{command} {how}; its whole output is in {}", log.display());
     if !tail.is_empty() {
         text.push_str("; its last lines:");
         for line in tail {
@@ -160,14 +160,17 @@ impl Explain for InstallError {
             Self::Repository { .. } => format!("{AGAIN} --repo https://github.com/openclaw/openclaw.git"),
             // An interrupted fetch or build is continued, so the same command is worth repeating.
             Self::Fetch { repository, .. } => {
-                format!("git ls-remote {repository} shows whether it answers; then {AGAIN} goes on")
+                format!("to see if it answers: git ls-remote {repository}; to continue: {AGAIN}")
             }
             Self::NoReference { repository, .. } => format!("git ls-remote {repository}"),
             Self::Moved { moved, .. } => {
                 // The full commit is a reference of its own, so a person can accept either one explicitly.
-                format!("{AGAIN} --ref {} takes what it is now, --ref {} what it was", moved.now, moved.was)
+                format!(
+                    "to take the new commit: {AGAIN} --ref {}; to take the earlier one: --ref {}",
+                    moved.now, moved.was
+                )
             }
-            Self::Another { .. } | Self::Altered { .. } => format!("{AGAIN} makes it anew"),
+            Self::Another { .. } | Self::Altered { .. } => format!("to clone it again: {AGAIN}"),
             Self::Io { source, path, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
                 format!("df -h {}", existing(path).display())
             }
@@ -183,7 +186,7 @@ impl Explain for InstallError {
                     "take a repository that holds OpenClaw built, as its npm package is: {AGAIN} --repo URL"
                 )
             }
-            Self::Step { log, .. } => format!("less {}; {AGAIN} tries again", log.display()),
+            Self::Step { log, .. } => format!("less {}; to try again: {AGAIN}", log.display()),
             Self::Missing(_) => AGAIN.to_owned(),
         })
     }

@@ -205,7 +205,7 @@ impl<'a> Desk<'a> {
         if let Err(error) = store.settle().await {
             self.context.printer.warn(&chain(&error));
         }
-        self.context.printer.say("the gateway is not running: the agents hear of it when it is started");
+        self.context.printer.say("the gateway is not running: the agents are told when it starts");
         Ok(done)
     }
 }

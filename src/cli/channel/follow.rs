@@ -81,7 +81,7 @@ impl Feed<'_, '_> {
             // A gateway that does not answer now is looked for again in the next round.
             let is_back = self.desk.look().await.unwrap_or(false);
             if is_back && !is_there {
-                self.printer.say("the gateway is there");
+                self.printer.say("the gateway is running");
             }
             was_there = is_back || is_there;
         }

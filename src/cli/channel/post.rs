@@ -32,7 +32,7 @@ pub struct Args {
     by: As,
 }
 
-const HINT: &str = "write it to a file of a workspace and name the file";
+const HINT: &str = "write the text to a file in a workspace and post the name of the file";
 
 /// Posts the message.
 ///
@@ -49,12 +49,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         None => person::stdin(MAX_MESSAGE as u64, HINT)?,
     };
     if content.trim().is_empty() {
-        return Err(Failure::new(Kind::Usage, "there is nothing to say")
+        return Err(Failure::new(Kind::Usage, "the message is empty")
             .hint(format!("flock channel post {} TEXT", args.id)));
     }
     // The gateway refuses such a message too. Checking here saves sending it and gives a hint.
     if content.len() > MAX_MESSAGE {
-        let text = format!("the message has {} bytes, and at most {MAX_MESSAGE} are taken", content.len());
+        let text = format!("the message has {} bytes; the limit is {MAX_MESSAGE}", content.len());
         return Err(Failure::new(Kind::Usage, text).hint(HINT));
     }
     let say = Say { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };

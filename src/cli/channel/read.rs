@@ -61,13 +61,13 @@ fn shown(answer: &Value, args: &Args, context: &Context) {
     // The messages arrive oldest first, so the newest one ends up beside the prompt.
     messages.iter().for_each(|message| show::message(message, printer));
     if messages.is_empty() {
-        printer.say("there is nothing to read");
+        printer.say("there are no messages");
     }
     // The numbers for the next command are given only if there are more messages in that direction.
     if let Some(before) = answer["before"].as_u64() {
-        printer.say(format!("earlier ones: flock channel read {} --before {before}", args.id));
+        printer.say(format!("earlier messages: flock channel read {} --before {before}", args.id));
     }
     if let Some(after) = answer["after"].as_u64() {
-        printer.say(format!("later ones: flock channel read {} --after {after}", args.id));
+        printer.say(format!("later messages: flock channel read {} --after {after}", args.id));
     }
 }

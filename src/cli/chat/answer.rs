@@ -93,7 +93,8 @@ pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result
     if is_whole {
         Ok(answer)
     } else {
-        Err(Failure::new(Kind::Failed, "the gateway broke the answer off").hint("flock logs gateway"))
+        Err(Failure::new(Kind::Failed, "the gateway ended the answer before it was complete")
+            .hint("flock logs gateway"))
     }
 }
 

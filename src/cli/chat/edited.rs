@@ -24,7 +24,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
     let kept = history::read(home);
     // A damaged history is no reason to refuse the conversation.
     if let Err(error) = &kept {
-        printer.warn(&format!("what was typed before can't be called back: {error}"));
+        printer.warn(&format!("failed to read the input history: {error}"));
     }
     let opened = Editor::open(typed::completion(config, home), kept.unwrap_or_default());
     let mut editor = opened.map_err(|error| Failure::caused("failed to set up the terminal", &error))?;
@@ -45,7 +45,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
             Input::Interrupt if was_interrupted => return Ok(Exit::Code(INTERRUPTED)),
             Input::Interrupt => {
                 was_interrupted = true;
-                printer.say("Ctrl-C again, or Ctrl-D, ends the conversation");
+                printer.say("to end the conversation, press Ctrl-C again or Ctrl-D");
                 continue;
             }
             Input::End => return Ok(Exit::Done),
@@ -58,7 +58,8 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
         // After the first error the history is not written again: one warning is enough.
         if is_keeping && let Err(error) = history::append(home, &text) {
             is_keeping = false;
-            printer.warn(&format!("what is typed here can't be called back later: {error}"));
+            printer
+                .warn(&format!("failed to write the input history, so further input is not kept: {error}"));
         }
         match Typed::parse(&text) {
             Some(Typed::Quit) => return Ok(Exit::Done),
@@ -95,7 +96,7 @@ pub async fn converse(mut talk: Talk<'_>, config: &Config, home: &Home) -> Resul
 
 fn other(id: Option<AgentId>, config: &Config) -> Result<config::Agent, Failure> {
     let Some(id) = id else {
-        return Err(Failure::new(Kind::Usage, "an agent's name belongs behind /agent").hint("flock list"));
+        return Err(Failure::new(Kind::Usage, "/agent needs the name of an agent").hint("flock list"));
     };
     let found = config.agent(&id).cloned();
     found.ok_or_else(|| Failure::new(Kind::Failed, format!("there is no agent {id}")).hint("flock list"))

@@ -46,17 +46,17 @@ const AGENT: &str = "/agent";
 /// All commands with a short description, for the help and for completion.
 pub const ALL: [(&str, &str); 6] = [
     (AGENT, "talk with another agent: /agent NAME"),
-    ("/compact", "make room in the conversation"),
-    ("/context", "say how full the conversation is"),
-    ("/new", "begin the conversation anew"),
-    (HELP, "show this"),
+    ("/compact", "replace the oldest part of the conversation by a summary"),
+    ("/context", "show how much of the context is used"),
+    ("/new", "start a new conversation"),
+    (HELP, "show this help"),
     (QUIT, "end, as Ctrl-D does"),
 ];
 
 /// Keys that a person may not know.
 pub const KEYS: [(&str, &str); 5] = [
     ("Tab", "complete a command, an agent or a #channel"),
-    ("Up, Ctrl-R", "call back what was said; a line that begins with a blank is not kept"),
+    ("Up, Ctrl-R", "recall earlier input; a line that begins with a blank is not kept"),
     ("Ctrl-V Ctrl-J", "begin a new line of the same message; a pasted block stays one message"),
     ("Ctrl-C", "drop the line, or end the answer that is being given"),
     ("Ctrl-D", "end"),

@@ -37,17 +37,15 @@ impl FromStr for Path {
         while !rest.is_empty() {
             // Brackets hold an index, an id, or a quoted key with a dot in it.
             if let Some(inside) = rest.strip_prefix('[') {
-                let end = inside.find(']').ok_or_else(|| bad("a \"[\" has no \"]\""))?;
-                steps.push(
-                    step_in_brackets(&inside[..end]).ok_or_else(|| bad("there is nothing in a \"[]\""))?,
-                );
+                let end = inside.find(']').ok_or_else(|| bad("a \"[\" has no matching \"]\""))?;
+                steps.push(step_in_brackets(&inside[..end]).ok_or_else(|| bad("a \"[]\" is empty"))?);
                 rest = &inside[end + 1..];
             } else {
                 let rest_of_key = match rest.strip_prefix('.') {
                     Some(after) if !steps.is_empty() => after,
-                    Some(_) => return Err(bad("it begins with a dot")),
+                    Some(_) => return Err(bad("the path begins with a dot")),
                     None if steps.is_empty() => rest,
-                    None => return Err(bad("after a \"]\" comes a dot")),
+                    None => return Err(bad("only a dot or a \"[\" may follow a \"]\"")),
                 };
                 let end = rest_of_key.find(['.', '[']).unwrap_or(rest_of_key.len());
                 if end == 0 {
@@ -58,7 +56,7 @@ impl FromStr for Path {
             }
         }
         if steps.is_empty() {
-            return Err(bad("it is empty"));
+            return Err(bad("the path is empty"));
         }
         Ok(Self { text: text.to_owned(), steps })
     }
@@ -112,13 +110,16 @@ impl Path {
                         *at = Value::Object(Map::new());
                     }
                     let object = at.as_object_mut().ok_or_else(|| {
-                        self.blocked(&format!("{key:?} is a key, but what holds it is no object"))
+                        self.blocked(&format!(
+                            "{key:?} is a key, but the value that holds it is not an object"
+                        ))
                     })?;
                     object.entry(key.as_str()).or_insert(Value::Null)
                 }
                 Step::Index(index) => {
-                    let list =
-                        at.as_array_mut().ok_or_else(|| self.blocked("what holds the number is no list"))?;
+                    let list = at
+                        .as_array_mut()
+                        .ok_or_else(|| self.blocked("the value before the number is not a list"))?;
                     // The length is read before the push, for the error message below.
                     let length = list.len();
                     // The index one after the last entry appends to the list.
@@ -131,7 +132,7 @@ impl Path {
                 Step::Id(id) => {
                     let list = at
                         .as_array_mut()
-                        .ok_or_else(|| self.blocked(&format!("what holds [{id}] is no list")))?;
+                        .ok_or_else(|| self.blocked(&format!("the value before [{id}] is not a list")))?;
                     list.iter_mut()
                         .find(|entry| entry["id"] == id.as_str())
                         .ok_or_else(|| self.blocked(&format!("no entry has the id {id:?}")))?

@@ -127,7 +127,7 @@ pub fn hide_secrets(value: &mut Value) {
     }
 }
 
-const HIDDEN: &str = "(hidden; ask for its own path)";
+const HIDDEN: &str = "(hidden; get its full path to see it)";
 
 fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();

@@ -59,7 +59,7 @@ impl Check {
             }
             Err(failure) => {
                 // The first message stays: the reason why the repair failed does not replace what is wrong.
-                self.message = format!("{}; it was not mended: {}", self.message, failure.text());
+                self.message = format!("{}; failed to mend it: {}", self.message, failure.text());
                 self.mend = failure.hint.or_else(|| self.mend.take());
             }
         }

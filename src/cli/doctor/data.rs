@@ -42,7 +42,7 @@ fn database(home: &Home, deep: bool) -> Check {
             let text = format!("{} is gone; {}", path.display(), newest(home));
             return Check::bad(NAME, text, MEND).fixed_by(Fix::Database);
         }
-        return Check::ok(NAME, "there is none yet");
+        return Check::ok(NAME, "there is no database yet");
     }
     let depth = if deep { Depth::Deep } else { Depth::Quick(QUICK) };
     match damage::check(&path, depth) {
@@ -53,7 +53,7 @@ fn database(home: &Home, deep: bool) -> Check {
         // A large database may take longer than the limit. Saying "whole" would then be wrong.
         Ok(checked) if checked.is_partial => Check::ok(
             NAME,
-            format!("nothing is wrong with what could be checked in {QUICK:?}; {}", newest(home)),
+            format!("no damage in the part that could be checked in {QUICK:?}; {}", newest(home)),
         ),
         Ok(_) => Check::ok(NAME, format!("whole; {}", newest(home))),
         Err(error) => Check::failed(NAME, error.into()),
@@ -83,7 +83,7 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
             Check::bad(NAME, text, MEND)
         }
         Ok((Some(rows), None)) => Check::ok(NAME, format!("{rows} rows, each follows the one before it")),
-        Ok((None, None)) => Check::ok(NAME, "no row is missing at its ends"),
+        Ok((None, None)) => Check::ok(NAME, "no row is missing at the beginning or the end"),
         Err(error) => Check::failed(NAME, error.into()),
     })
 }
@@ -100,12 +100,9 @@ fn writes(home: &Home) -> Option<Check> {
     };
     // The newest report is enough: earlier ones are in the audit log.
     let row = reader.audit_rows(&filter, 1).ok()?.pop()?;
-    let text = format!("the disk lost writes, as the start at {} found: {}", time::local(row.at), row.detail);
-    Some(Check::warn(
-        NAME,
-        text,
-        "look at the disk, and at what was said last: dmesg; flock audit --action disk",
-    ))
+    let text =
+        format!("the start at {} found that the disk lost writes: {}", time::local(row.at), row.detail);
+    Some(Check::warn(NAME, text, "check the disk and the newest messages: dmesg; flock audit --action disk"))
 }
 
 fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
@@ -115,7 +112,7 @@ fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
     let look = if deep { survey::read_whole } else { survey::glance };
     let flaws: Vec<Flaw> = paths.iter().filter_map(|path| look(path)).collect();
     if flaws.is_empty() {
-        let how = if deep { "each line is a record" } else { "begin and end as they should" };
+        let how = if deep { "each line is a record" } else { "beginning and end are intact" };
         return vec![Check::ok(NAME, format!("{} transcripts: {how}", paths.len()))];
     }
     let more = flaws.len().saturating_sub(NAMED);

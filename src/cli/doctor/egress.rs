@@ -34,7 +34,7 @@ pub fn all(home: &Home, config: &Config) -> Option<Check> {
         return None;
     }
     let text = format!(
-        "granted without a person, and still granted: {}; flock approvals revoke ID takes one back",
+        "granted without a person's decision, and still in effect: {}; to take one back: flock approvals revoke ID",
         known.join(", ")
     );
     Some(Check::ok(NAME, text))

@@ -57,7 +57,8 @@ fn advisories(versions: &Versions) -> Vec<Check> {
 
 fn warn(part: Part, version: &str, known: &Advisory) -> Check {
     let text = format!(
-        "{part} {version} may be open to {} of {}: {}. A distribution may have corrected it in this version; {} (looked up {})",
+        "{part} {version} may be vulnerable to {} of {}: {}. A distribution may have corrected it in this version; \
+         {} (looked up {})",
         known.names,
         known.published,
         known.allows,
@@ -71,8 +72,10 @@ fn warn(part: Part, version: &str, known: &Advisory) -> Check {
     };
     // One of several names is enough to find the entry in a changelog.
     let first = known.names.split(',').next().unwrap_or_default();
-    let mend =
-        format!("install {part} {}, or see that apt-get changelog {package} has {first}", known.fixed());
+    let mend = format!(
+        "install {part} {}, or check that the output of apt-get changelog {package} contains {first}",
+        known.fixed()
+    );
     Check::warn("engine", text, mend)
 }
 
@@ -84,8 +87,8 @@ fn users(config: Option<&Config>) -> Option<Check> {
     let user = ::nix::unistd::Uid::effective();
     (several && !user.is_root()).then(|| {
         let text = format!(
-            "all sandboxes run as this user ({user}): one agent can use up what the kernel limits by user, such as inotify \
-             watches, for all; only root can give each agent a user of its own"
+            "all sandboxes run as this user ({user}), so one agent can use up a kernel limit per user, such as \
+             inotify watches, for all agents; each agent gets a user of its own only if flock runs as root"
         );
         Check::warn("users", text, "sudo sysctl fs.inotify.max_user_instances=1024")
     })
@@ -119,7 +122,7 @@ fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<Stri
         None if !runtime.starts_with("io.containerd.") => {
             let known: Vec<&str> = known.keys().map(String::as_str).collect();
             let text = format!(
-                "the engine knows no runtime {runtime:?}, which runs {agents}; it knows {}",
+                "the engine has no runtime {runtime:?}, which is configured for {agents}; it has {}",
                 known.join(", ")
             );
             let mend = format!("register {runtime} in /etc/docker/daemon.json and restart Docker");
@@ -129,7 +132,7 @@ fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<Stri
             let program = found.and_then(Option::as_deref).unwrap_or_default();
             // A name without a slash is looked up by the engine on its own PATH, which flock can't see.
             if program.starts_with('/') && !Path::new(program).exists() {
-                let text = format!("{runtime}, which runs {agents}, is not there: {program}");
+                let text = format!("the program of {runtime}, which runs {agents}, is missing: {program}");
                 return Check::bad(NAME, text, format!("install {runtime}"));
             }
             Check::ok(NAME, format!("{runtime} runs {agents}"))
@@ -172,7 +175,7 @@ fn packages(home: &Home, config: &Config) -> Check {
     match looked() {
         Ok((Some(pin), false)) => Check::ok(NAME, format!("from {} ({})", pin.locked, pin.nar_hash)),
         Ok((Some(pin), true)) => {
-            let text = format!("{} has another content than it was pinned to", pin.flake);
+            let text = format!("the content of {} differs from the pinned content", pin.flake);
             Check::warn(NAME, text, "flock nix pin --update")
         }
         Ok((None, _)) => {
@@ -208,14 +211,18 @@ mod tests {
         assert_eq!(warned.len(), 2, "one for each part");
         for (check, [text, source, mend]) in warned.iter().zip([
             [
-                "Docker 20.10.24+dfsg1 may be open to CVE-2024-23652, CVE-2024-23653 of 2024-01-31: the build of an image",
+                "Docker 20.10.24+dfsg1 may be vulnerable to CVE-2024-23652, CVE-2024-23653 of 2024-01-31: the build \
+                 of an image",
                 "https://github.com/moby/buildkit/security/advisories/GHSA-wr6v-9f75-vh2g",
-                "install Docker 24.0.9, 25.0.2 or later, or see that apt-get changelog docker.io has CVE-2024-23652",
+                "install Docker 24.0.9, 25.0.2 or later, or check that the output of apt-get changelog docker.io \
+                 contains CVE-2024-23652",
             ],
             [
-                "runc 1.3.2 may be open to CVE-2025-31133, CVE-2025-52565, CVE-2025-52881 of 2025-11-05: a container",
+                "runc 1.3.2 may be vulnerable to CVE-2025-31133, CVE-2025-52565, CVE-2025-52881 of 2025-11-05: a \
+                 container",
                 "https://github.com/opencontainers/runc/security/advisories/GHSA-9493-h29p-rfm2",
-                "install runc 1.2.8, 1.3.3, 1.4.0-rc.3 or later, or see that apt-get changelog runc has CVE-2025-31133",
+                "install runc 1.2.8, 1.3.3, 1.4.0-rc.3 or later, or check that the output of apt-get changelog runc \
+                 contains CVE-2025-31133",
             ],
         ]) {
             assert_eq!((check.name, check.state), ("engine", State::Warn));
@@ -248,13 +255,14 @@ mod tests {
         }
         let (state, text, mend) = judged("crun");
         assert_eq!(state, State::Bad, "{text}");
-        assert_eq!(text, format!("crun, which runs coder, tester, is not there: {gone}"));
+        assert_eq!(text, format!("the program of crun, which runs coder, tester, is missing: {gone}"));
         assert_eq!(mend.as_deref(), Some("install crun"));
         let (state, text, mend) = judged("youki");
         assert_eq!(state, State::Bad, "{text}");
         assert_eq!(
             text,
-            "the engine knows no runtime \"youki\", which runs coder, tester; it knows crun, kata, runc, runsc"
+            "the engine has no runtime \"youki\", which is configured for coder, tester; it has crun, kata, runc, \
+             runsc"
         );
         assert_eq!(mend.as_deref(), Some("register youki in /etc/docker/daemon.json and restart Docker"));
     }

@@ -39,10 +39,11 @@ pub fn path() -> Check {
     match first_flock() {
         // The file on PATH is often a symbolic link, so the real paths are compared.
         Some(first) if first.canonicalize().is_ok_and(|real| real == own) => {
-            Check::ok(NAME, format!("flock is {}", first.display()))
+            Check::ok(NAME, format!("the flock on PATH is {}", first.display()))
         }
         Some(first) => {
-            let text = format!("flock is {}, not this program, {}", first.display(), own.display());
+            let text =
+                format!("the flock on PATH is {}, not this program, {}", first.display(), own.display());
             Check::warn(NAME, text, format!("put {add} first on PATH"))
         }
         None => Check::warn(NAME, "no flock is on PATH", format!("put {add} on PATH")),
@@ -55,10 +56,10 @@ pub fn other_flock() -> Check {
     match handover::other_flock() {
         None => Check::ok(NAME, "there is no other program named flock on PATH"),
         Some(other) if first_flock().as_deref() == Some(&other) => {
-            Check::ok(NAME, format!("{} comes first on PATH", other.display()))
+            Check::ok(NAME, format!("the lock program {} comes first on PATH", other.display()))
         }
         Some(other) => {
-            Check::ok(NAME, format!("{} gets the command lines that are its own", other.display()))
+            Check::ok(NAME, format!("{} is run for command lines that are meant for it", other.display()))
         }
     }
 }

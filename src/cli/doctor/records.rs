@@ -44,7 +44,8 @@ pub fn clock(home: &Home) -> Option<Check> {
     const NAME: &str = "clock";
     let jump = jump::read(home).ok()?.jump?;
     let days = (jump.found_at - jump.from) / jump::DAY;
-    let text = format!("the clock is {days} days ahead of the newest record: nothing old is forgotten by it");
+    let text =
+        format!("the clock is {days} days ahead of the newest record, so nothing is deleted for its age");
     Some(Check::warn(NAME, text, "date; if it is right: flock doctor --confirm-clock"))
 }
 
@@ -86,7 +87,7 @@ pub fn tokens(home: &Home) -> Vec<Check> {
             Some(end) if end <= now => format!("token {name} expired on {}", clock::local(end)),
             // A token for certain agents outlives them, but opens nothing any more.
             _ if token.agents.as_ref().is_some_and(Vec::is_empty) => {
-                format!("the agents of token {name} were removed: it opens nothing")
+                format!("the agents of token {name} were removed, so it gives no access")
             }
             _ => return None,
         };

@@ -108,7 +108,10 @@ pub fn identity(config: &Config) -> Vec<Check> {
     let agents = config.agents.iter().filter(|agent| agent.runtime != crate::openclaw::RUNTIME);
     let warn = |file: identity::Unread| {
         let (found, read) = (file.found.display(), file.read.display());
-        let text = format!("{found} is not read: {read} is. Look at it first: the agent may have written it");
+        let text = format!(
+            "{found} is not read; flock reads {read} instead. Check the file before you copy it: the agent may have \
+             written it"
+        );
         Check::warn("identity", text, format!("cp {found} {read}"))
     };
     agents.flat_map(|agent| identity::unread(&agent.identity, &agent.workspace)).map(warn).collect()
@@ -186,7 +189,7 @@ pub fn models(home: &Home, config: &Config) -> Vec<Check> {
             Err(error) if firsts.contains(model) => Check::failed(NAME, error.into()),
             Err(error) => {
                 let hint = error.hint().unwrap_or_default();
-                Check::warn(NAME, format!("a fallback can't answer: {}", chain(&error)), hint)
+                Check::warn(NAME, format!("a fallback model can't be used: {}", chain(&error)), hint)
             }
             Ok(()) if model.is_script() => {
                 Check::ok(NAME, format!("{model} ({})", crate::provider::script::LABEL))

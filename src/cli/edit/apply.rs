@@ -34,7 +34,8 @@ pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -
     let kept = follow(home, plan)?;
     for file in &kept {
         context.printer.warn(&format!(
-            "{} was edited and stays as it is; for flock's own text: rm {}, which is then made anew",
+            "{} was edited, so it stays as it is; to get flock's text, remove the file and flock writes it anew: rm \
+             {}",
             file.display(),
             file.display()
         ));
@@ -93,7 +94,9 @@ async fn refit(
         return Ok(None);
     }
     let Ok(engine) = team::engine().await else {
-        context.printer.warn("no engine answers: its container follows at its next command");
+        context
+            .printer
+            .warn(&format!("no engine answers: the container of {id} is changed at its next command"));
         return Ok(Some("later"));
     };
     // Without a container nothing is made now. The next command makes it with the new settings.
@@ -101,7 +104,7 @@ async fn refit(
     if team::frozen(home).holds(id) {
         context
             .printer
-            .warn(&format!("{id} is frozen: its container follows at its first command after that"));
+            .warn(&format!("{id} is frozen: its container is changed at its first command after the thaw"));
         return Ok(Some("later"));
     }
     let progress = context.printer.progress(&format!("changing the sandbox of {id}"));
@@ -115,9 +118,13 @@ async fn refit(
     let (told, text) = match container(&engine, home, plan).await? {
         None => ("removed", format!("sandbox of {id} removed")),
         Some(new) if new != old => ("remade", format!("sandbox of {id} made anew and found confined")),
-        Some(_) => {
-            ("kept", format!("sandbox of {id} goes on; it is made anew when nothing runs in it, if it must"))
-        }
+        Some(_) => (
+            "kept",
+            format!(
+                "sandbox of {id} stays for now; if the change needs a new one, flock makes it when nothing runs in \
+                 this one"
+            ),
+        ),
     };
     progress.done(&text);
     Ok(Some(told))
@@ -127,14 +134,15 @@ async fn refit(
 async fn container(engine: &Engine, home: &Home, plan: &Plan) -> Result<Option<String>, Failure> {
     let name = names::sandbox(home, &plan.now.id);
     let client = engine.client()?;
-    let what = format!("look at {name}");
+    let what = format!("inspect {name}");
     let found = engine.find(&what, engine::QUICK, client.inspect_container(&name, None)).await?;
     Ok(found.and_then(|found| found.id))
 }
 
 fn half_done(plan: &Plan, mut failure: Failure) -> Failure {
     failure.causes.insert(0, failure.message);
-    failure.message = format!("agent {} is changed, but not everything of it could follow", plan.now.id);
+    failure.message =
+        format!("agent {} was changed, but not every change could be put into effect", plan.now.id);
     failure.hint.get_or_insert_with(|| "flock doctor".to_owned());
     failure
 }

@@ -32,27 +32,31 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Want
     let archetype = one("Archetype", &names, &now(Setting::Archetype))?;
     keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
     let runtimes: Vec<&str> = [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect();
-    keep(Setting::Runtime, json!(one("Runtime of its turns", &runtimes, &now(Setting::Runtime))?));
+    keep(Setting::Runtime, json!(one("Runtime", &runtimes, &now(Setting::Runtime))?));
     // An empty answer can't clear a setting by accident: the default word does that.
     keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), wanted::model)?);
     let efforts = [wanted::DEFAULT, "off", "low", "medium", "high"];
-    let effort = one("How much its model thinks", &efforts, &now(Setting::Effort))?;
+    let effort = one("Reasoning effort of its model", &efforts, &now(Setting::Effort))?;
     keep(Setting::Effort, if effort == wanted::DEFAULT { Value::Null } else { json!(effort) });
     // A sysadmin and an agent on the host have no container that these limits could apply to.
     if role != Role::Sysadmin.as_str() && agent.sandbox == SandboxMode::All {
         let memory =
-            text(Setting::Memory, "Most memory of its container", &now(Setting::Memory), wanted::memory);
+            text(Setting::Memory, "Memory limit of its container", &now(Setting::Memory), wanted::memory);
         keep(Setting::Memory, memory?);
         keep(
             Setting::Cpus,
-            text(Setting::Cpus, "Most cores of its container", &now(Setting::Cpus), wanted::cores)?,
+            text(Setting::Cpus, "Limit of cores of its container", &now(Setting::Cpus), wanted::cores)?,
         );
     }
-    let tokens =
-        text(Setting::BudgetTokens, "Most tokens in one day", &now(Setting::BudgetTokens), wanted::tokens);
+    let tokens = text(
+        Setting::BudgetTokens,
+        "Limit of tokens in one day",
+        &now(Setting::BudgetTokens),
+        wanted::tokens,
+    );
     keep(Setting::BudgetTokens, tokens?);
     let dollars =
-        text(Setting::BudgetUsd, "Most dollars in one day", &now(Setting::BudgetUsd), wanted::dollars);
+        text(Setting::BudgetUsd, "Limit of dollars in one day", &now(Setting::BudgetUsd), wanted::dollars);
     keep(Setting::BudgetUsd, dollars?);
     ask::end("That is all there is to ask");
     Ok(found)

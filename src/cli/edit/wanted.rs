@@ -45,7 +45,7 @@ pub fn given(args: &Args) -> Vec<Wanted> {
 /// Refuses settings that another command changes, and names that command.
 pub fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
     let refuse = |what: &str, hint: String| {
-        let text = format!("{what} of an agent is changed by another command");
+        let text = format!("another command changes {what} of an agent");
         Err(Failure::new(Kind::Usage, text).hint(hint))
     };
     // These options are hidden. They exist only to give people who try them the right command.
@@ -56,7 +56,7 @@ pub fn refuse_unchangeable(args: &Args, id: &AgentId) -> Result<(), Failure> {
         return refuse("the workspace", format!("flock config set agents.list[{id}].workspace {folder}"));
     }
     if let Some(packages) = &args.packages {
-        return refuse("what is installed", format!("flock nix install {id} {}", packages.replace(',', " ")));
+        return refuse("the packages", format!("flock nix install {id} {}", packages.replace(',', " ")));
     }
     Ok(())
 }
@@ -72,7 +72,7 @@ pub fn check(wanted: &[Wanted], now: &Agent) -> Result<(), Failure> {
     let limit = wanted.iter().find(|(setting, value)| is_of_container(setting) && is_something(value));
     let id = &now.id;
     if let (Role::Sysadmin, Some((setting, _))) = (now.role, limit) {
-        return Err(usage(format!("a sysadmin has no sandbox that --{} could be for", setting.name()))
+        return Err(usage(format!("a sysadmin has no sandbox, so --{} has no effect", setting.name()))
             .hint(format!("flock edit {id} --role worker")));
     }
     if now.on_host && !now.is_run_by_program() {
@@ -81,7 +81,7 @@ pub fn check(wanted: &[Wanted], now: &Agent) -> Result<(), Failure> {
         return Err(usage(text).hint(format!("flock edit {id} --runtime {} --on-host", one.name())));
     }
     if let Some((setting, _)) = limit.filter(|_| now.runs_on_host()) {
-        let text = format!("--{} is for a container, which {id} does not use on the host", setting.name());
+        let text = format!("--{} is for a container, and {id} has none on the host", setting.name());
         return Err(usage(text).hint(format!("flock edit {id} --no-on-host")));
     }
     if wanted.contains(&(Setting::Network, json!("none")))
@@ -90,7 +90,7 @@ pub fn check(wanted: &[Wanted], now: &Agent) -> Result<(), Failure> {
         return Err(usage("--egress needs --network proxy".into()).hint("flock edit --help"));
     }
     if now.runtime == RUNTIME && now.network == Network::Proxy {
-        let text = format!("what OpenClaw runs has no network, and agent {id} has one");
+        let text = format!("agents on OpenClaw have no network, but agent {id} is configured to have one");
         return Err(usage(text).hint(format!("flock edit {id} --runtime {RUNTIME} --network none")));
     }
     Ok(())

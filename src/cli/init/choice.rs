@@ -60,7 +60,7 @@ pub fn choose(
     // A key is written to disk only if a person has agreed to it.
     if let Some(key) = choice.key.take() {
         context.printer.say(format!(
-            "the key stays in {}; flock config set models.providers.{}.apiKey - keeps it in the home",
+            "the key stays in {}; to keep it in the home: flock config set models.providers.{}.apiKey -",
             key.variable, key.provider
         ));
     }
@@ -86,7 +86,7 @@ fn ask_person(home: &Home, found: Vec<Found>, asks_gateway: bool) -> Result<Choi
         // The last entry of the list is a model that the person types.
         None => {
             let check = |text: &str| text.parse::<ModelRef>().map(drop).map_err(|error| error.to_string());
-            let text = ask::text("Its name, as provider/model", found::USUAL, check)?;
+            let text = ask::text("Name of the model, as provider/model", found::USUAL, check)?;
             Choice { model: Some(text.parse()?), ..Choice::default() }
         }
     };

@@ -11,8 +11,9 @@ use crate::openclaw::{OpenClawError, port};
 use crate::ui::{Line, Tone};
 
 /// The question to the person, with what OpenClaw needs.
-pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built here: a Node that fits it, 8 GB of \
-                            memory, 10 GB of disk, ten minutes or more. The native gateway needs none of it.";
+pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built on this machine. This needs a \
+                            suitable Node, 8 GB of memory, 10 GB of disk and ten minutes or more. The native \
+                            gateway needs none of this.";
 
 /// Checks that the options fit together.
 ///

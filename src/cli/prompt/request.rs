@@ -49,7 +49,8 @@ pub(super) fn run(
         made["session"] = json!(session.as_ref().map(|session| &session.key));
         made["model"] = json!(model);
         context.printer.say(format!(
-            "{} is started with this, and writes the request to {model} itself; a turn adds what is new to the input.",
+            "flock starts {} with this, and the program writes the request to {model} itself; a turn adds the new \
+             messages to the input.",
             program.title()
         ));
         context.printer.json(&made);
@@ -59,7 +60,10 @@ pub(super) fn run(
         let mut made = preview.of_openclaw(agent, model, session.as_ref())?;
         made["agent"] = json!(agent.id);
         made["session"] = json!(session.as_ref().map(|session| &session.key));
-        context.printer.say("OpenClaw is asked with this, and writes the request to its model itself; a turn adds what is new.");
+        context.printer.say(
+            "flock sends this to OpenClaw, which writes the request to its model itself; a turn adds the new \
+             messages.",
+        );
         context.printer.json(&made);
         return Ok(Exit::Done);
     }
@@ -85,7 +89,8 @@ fn tell(made: &Previewed, context: &Context) {
         let (before, after) = (compaction.before, compaction.after);
         say(format!("The conversation would be compacted first, from about {before} to {after} tokens."));
         if made.wants_summary {
-            say("A model would be asked for a summary of what goes; it is not in here.".to_owned());
+            say("A model would be asked for a summary of the removed part; that summary is missing here."
+                .to_owned());
         }
     }
     let rules = rules(&made.applied);

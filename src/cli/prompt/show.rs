@@ -145,7 +145,7 @@ fn title(runtime: &str) -> &str {
 /// Returns a session of this agent, or an error if there is none.
 pub(super) fn find(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<Session, Failure> {
     if key.agent() != agent {
-        let text = format!("session {key} is not one of agent {agent}");
+        let text = format!("session {key} does not belong to agent {agent}");
         return Err(Failure::new(Kind::Usage, text).hint(format!("flock prompt show {}", key.agent())));
     }
     let known = Reader::open(home)?.map(|reader| reader.session(key)).transpose()?.flatten();

@@ -27,7 +27,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"key": key, "compacted": compacted}));
     } else if compacted.is_null() {
-        context.printer.say("There is nothing to take out: the conversation is short.");
+        context.printer.say("There is nothing to compact: the conversation is short.");
     } else {
         show::show_compaction(&compacted, context);
     }

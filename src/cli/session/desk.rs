@@ -158,7 +158,7 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
     // Only keys contain a colon.
     if named.contains(':') {
         let parsed: SessionKey = named.parse().map_err(|error| {
-            Failure::new(Kind::Usage, format!("{named:?} is no session's key: {error}"))
+            Failure::new(Kind::Usage, format!("{named:?} is not a session key: {error}"))
                 .hint("flock session list")
         })?;
         // Keys are compared without regard to case. The stored spelling is the right one.
@@ -166,7 +166,8 @@ pub fn key(named: &str, home: &Home) -> Result<SessionKey, Failure> {
         return Ok(known.unwrap_or(parsed));
     }
     let agent: AgentId = named.parse().map_err(|error| {
-        Failure::new(Kind::Usage, format!("{named:?} is no agent: {error}")).hint("flock session list")
+        Failure::new(Kind::Usage, format!("{named:?} is not the id of an agent: {error}"))
+            .hint("flock session list")
     })?;
     if crate::config::read(home)?.agent(&agent).is_none() {
         return Err(ConfigError::Unknown(agent).into());

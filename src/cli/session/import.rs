@@ -54,7 +54,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         None if imported.key.kind() == SessionKind::Main => imported.key.clone(),
         None => {
             let own = SessionKey::new(imported.key.agent(), SessionKind::Main, &person::login());
-            let problem = format!("{} was a conversation with others", imported.key);
+            let problem = format!("{} was a conversation with others, so it needs another key", imported.key);
             return Err(Failure::new(Kind::Usage, problem)
                 .hint(format!("flock session import {} --session {own}", args.file.display())));
         }

@@ -38,7 +38,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         ("context of the model", "window"),
         ("system prompt", "prompt"),
         ("tools", "tools"),
-        ("kept for the answer", "answer"),
+        ("reserved for the answer", "answer"),
         ("room for the conversation", "room"),
         ("the conversation", "conversation"),
     ] {

@@ -71,31 +71,32 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     for agent in &agents {
         if let Some(reason) = agent.paused.as_ref().and_then(|paused| paused["reason"].as_str()) {
             warnings.push(format!(
-                "{reason}; flock usage, or a higher budget: flock config set \
-                                   plugins.entries.flock.config.budgets JSON"
+                "{reason}; to see the usage: flock usage; to raise the budget: flock config set \
+                 plugins.entries.flock.config.budgets JSON"
             ));
         }
     }
-    warnings.extend(
-        settings::unread(home).iter().map(|unread| format!("{}; flock goes on without it", unread.text())),
-    );
+    warnings
+        .extend(settings::unread(home).iter().map(|unread| format!("{}; flock ignores it", unread.text())));
     let refused = config.as_ref().map(|config| settings::refused(home, config)).unwrap_or_default();
     for agent in config.iter().flat_map(|config| &config.agents) {
         let files = identity::unread(&agent.identity, &agent.workspace);
         // OpenClaw writes its own identity files into its workspaces, so those are no surprise.
         if agent.runtime != crate::openclaw::RUNTIME && !files.is_empty() {
             let names: Vec<String> = files.iter().map(|file| file.found.display().to_string()).collect();
-            warnings
-                .push(format!("not read: {}; `flock doctor` says what is in their place", names.join(", ")));
+            warnings.push(format!(
+                "these files are not read: {}; `flock doctor` names the files that are read instead",
+                names.join(", ")
+            ));
         }
     }
-    warnings.extend(refused.iter().map(|error| format!("{error}: it can run no command")));
+    warnings.extend(refused.iter().map(|error| format!("{error}: the agent can run no command")));
     let unwritable = room::unwritable(home);
     if let Some(error) = &unwritable {
         warnings.push(chain(error));
     }
     if let Some(problem) = said["config"]["problem"].as_str() {
-        warnings.push(format!("the gateway goes on with an older configuration: {problem}"));
+        warnings.push(format!("the gateway still uses an older configuration: {problem}"));
     }
     // A gateway on another port works, but a person has to restart it to get the configured port.
     if let (Some(config), Some(port)) = (&config, port.filter(|_| gateway.proven))
@@ -190,7 +191,7 @@ async fn ask_more(config: &Config, port: u16, probe: bool, warnings: &mut Vec<St
     match client.get_json("/api/status", SHORT).await {
         Ok(said) => said,
         Err(error) => {
-            warnings.push(format!("the gateway did not say how it stands: {}", chain(&error)));
+            warnings.push(format!("failed to get the status of the gateway: {}", chain(&error)));
             Value::Null
         }
     }
@@ -291,7 +292,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let engine = Engine::from_env();
     let listed = match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
         Ok(listed) => listed,
-        Err(_) => Err(engine.silent("say what is there", SHORT)),
+        Err(_) => Err(engine.silent("list containers", SHORT)),
     };
     let found = match listed {
         Ok(found) => found,

@@ -27,7 +27,7 @@ pub fn show(report: &Report, context: &Context) {
         openclaw(bundle).into_iter().for_each(|line| printer.line(line));
     }
     if let Some(supervisor) = &report.supervisor {
-        let held = if supervisor.foreground { ", held by a service manager" } else { "" };
+        let held = if supervisor.foreground { ", run by a service manager" } else { "" };
         let text = format!("pid {}, version {}{held}", supervisor.pid, supervisor.version);
         printer.line(title("supervisor").plain(text + &used(supervisor.figures)));
     }
@@ -154,14 +154,14 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
     });
     // An update that is installed but not yet started needs a restart.
     if bundle.serving.is_some() && bundle.serving != bundle.installed {
-        let text = format!("installed is {installed}; it serves from the next ");
+        let text = format!("{installed} is installed; it serves after the next ");
         lines.push(title("").with(Tone::Warn, text).accent("flock restart"));
     }
     if bundle.installed.is_none() && bundle.agents > 0 {
         lines.push(title("").plain("install it with ").accent("flock init --gateway openclaw"));
     }
     if let Some(stale) = &bundle.stale {
-        lines.push(title("").with(Tone::Bad, format!("goes on as it was started: {stale}")));
+        lines.push(title("").with(Tone::Bad, format!("still runs with its earlier configuration: {stale}")));
     }
     let told = [&bundle.problem, &bundle.unit.reason];
     lines.extend(told.into_iter().flatten().map(|text| title("").with(Tone::Warn, text.clone())));
@@ -184,7 +184,7 @@ fn crashes(unit: &Unit) -> String {
         let _ = write!(text, " {since} ago after {} crashes; `flock start` tries again", unit.crashes);
     }
     if let Some(at) = unit.retry_at {
-        let _ = write!(text, ", tried again in {}", ago(at - clock::unix_ms()));
+        let _ = write!(text, ", next attempt in {}", ago(at - clock::unix_ms()));
     }
     text
 }
@@ -210,11 +210,11 @@ fn down(breaker: &Value) -> String {
     let time = |name: &str| breaker[name].as_i64().unwrap_or(now);
     // The breaker is a circuit breaker: while it is open, the provider is not asked.
     let next = match (breaker["trying"].as_bool(), time("retryAt") - now) {
-        (Some(true), _) => "it is being tried now".to_owned(),
-        (_, wait @ 1..) => format!("tried again in {}", ago(wait)),
-        _ => "tried again when one of its agents has something to do".to_owned(),
+        (Some(true), _) => "flock is asking it again now".to_owned(),
+        (_, wait @ 1..) => format!("next attempt in {}", ago(wait)),
+        _ => "next attempt when one of its agents has something to do".to_owned(),
     };
-    format!("{} does not answer since {}; {next}", brief(&breaker["provider"]), ago(now - time("since")))
+    format!("{} has not answered for {}; {next}", brief(&breaker["provider"]), ago(now - time("since")))
 }
 
 fn docker(report: &Report) -> Line {

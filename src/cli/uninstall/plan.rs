@@ -94,8 +94,8 @@ const OWN: [&str; 2] = ["logs", "run"];
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
 const DATA: [(&str, &str); 13] = [
-    ("workspaces", "what the agents made"),
-    ("agents", "transcripts, and who the agents are"),
+    ("workspaces", "files of the agents"),
+    ("agents", "transcripts and identities of the agents"),
     ("vaults", "shared knowledge"),
     ("skills", "skills"),
     ("archetypes", "archetypes of your own"),
@@ -103,7 +103,7 @@ const DATA: [(&str, &str); 13] = [
     ("scripts", "written conversations"),
     ("backups", "earlier configurations"),
     ("secrets", "keys"),
-    ("nix-pin.json", "what packages come from"),
+    ("nix-pin.json", "the pinned package set"),
     ("config.json", "the configuration"),
     ("version", "the number of the home's format"),
     ("data", "channels, messages, tasks, usage and audit"),
@@ -160,9 +160,8 @@ fn needless(facts: &Facts) -> Result<(), Failure> {
         }
         // A running gateway uses the last valid configuration, by which agents may still need OpenClaw.
         OnOpenClaw::Unknown(why) if facts.running => {
-            let text = format!(
-                "whether agents run on OpenClaw is not known: {why}; --force removes it all the same"
-            );
+            let text =
+                format!("flock can't tell if agents run on OpenClaw: {why}; --force removes it all the same");
             Err(Failure::new(Kind::Failed, text).hint("flock config validate"))
         }
         OnOpenClaw::Unknown(_) => Ok(()),
@@ -203,7 +202,7 @@ fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
     }));
     plan.left.extend(facts.program.iter().map(|(path, mend)| Left {
         what: path.display().to_string(),
-        why: "flock itself, which it did not put there".to_owned(),
+        why: "flock itself, which flock did not install".to_owned(),
         mend: Some(mend.clone()),
     }));
     plan
@@ -226,9 +225,9 @@ fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
     let left = Left {
         what: "containers, volumes and images".to_owned(),
         why: if *suspect {
-            format!("what this home has in Docker could not be seen: {reason}")
+            format!("failed to find what this home has in Docker: {reason}")
         } else {
-            "there is no Docker here; should one come back that this home was used with, this removes the rest"
+            "there is no Docker here; if the Docker that this home used comes back, this command removes the rest"
                 .to_owned()
         },
         mend: Some(format!("flock --home {} uninstall", home.display())),
@@ -244,7 +243,7 @@ fn keep_state(plan: &mut Plan, facts: &Facts) {
     let what = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
         Some("state") => "OpenClaw's own state, with its agents' conversations",
         Some(name) if name.starts_with("state-of-") => "OpenClaw's state as another version left it",
-        _ => "which version OpenClaw's state is of",
+        _ => "the version of OpenClaw's state",
     };
     plan.kept.extend(facts.openclaw_state.iter().map(|path| (path.clone(), what(path))));
 }
@@ -320,7 +319,7 @@ fn told(entry: &Entry, purge: bool) -> Option<Left> {
     }
     let goes = purge || OWN.contains(&name) || OPENCLAWS.contains(&name);
     let target = entry.link.as_ref().filter(|_| goes)?;
-    let why = format!("the link {name} led there; what is there is yours");
+    let why = format!("the link {name} led there; its content is yours");
     Some(Left { what: target.display().to_string(), why, mend: None })
 }
 
@@ -343,7 +342,7 @@ fn unproven(plan: &mut Plan, home: &Path, entries: &[Entry]) {
 }
 
 fn stranger(home: &Path) -> Left {
-    let why = "nothing in it proves that flock made it, so what is in it stays".to_owned();
+    let why = "nothing in it proves that flock made it, so its content stays".to_owned();
     Left { what: home.display().to_string(), why, mend: None }
 }
 

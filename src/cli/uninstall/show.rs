@@ -56,13 +56,13 @@ impl Report<'_> {
         }
         if kind.is_some() {
             let line = self.command();
-            context.printer.say(format!("not all of it could be removed; `{line}` does the rest"));
+            context.printer.say(format!("some of it could not be removed; `{line}` removes the rest"));
         } else if self.plan.is_idle() {
             // Nothing to remove is a success with its own text.
             let text = if self.request.openclaw {
                 format!("there is no OpenClaw in {}", self.home.root().display())
             } else {
-                format!("there is nothing of flock to be removed in {}", self.home.root().display())
+                format!("there is nothing of flock to remove in {}", self.home.root().display())
             };
             context.printer.line(text.as_str());
         } else {

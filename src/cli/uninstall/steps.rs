@@ -50,7 +50,7 @@ impl Held {
         let survivors: Vec<String> = halted.survivors.iter().map(|one| stop::describe(*one)).collect();
         if !survivors.is_empty() || halted.lock.is_none() {
             let names = if survivors.is_empty() { "the supervisor".to_owned() } else { survivors.join(", ") };
-            return Err(Failure::new(Kind::Failed, format!("still there: {names}")).hint("flock stop"));
+            return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock stop"));
         }
         if let Some(socket) = socket {
             // The socket has no listener any more. An error here leaves only a dead file.
@@ -119,7 +119,7 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
     // An OpenClaw that is still being prepared has no process yet. Afterwards it would start, or write what is removed
     // here.
     if supervised && !settled::is_down(home, STOP).await {
-        let text = "the supervisor did not let go of OpenClaw in time".to_owned();
+        let text = "the supervisor did not stop OpenClaw in time".to_owned();
         return Err(Failure::new(Kind::Failed, text).hint("flock stop"));
     }
     // The mark is in the environment of OpenClaw's processes, so children that left its process group are found too.

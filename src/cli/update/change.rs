@@ -155,11 +155,11 @@ impl Change<'_> {
             return Ok(is_migrated);
         };
         let printer = &self.context.printer;
-        let asking = printer.progress("asking the version whether it takes its configuration");
+        let asking = printer.progress("checking the configuration with this version");
         place::try_on(self.home, &derived, &Program::from(self.to))
             .await
             .map_err(|error| self.not_tried(error))?;
-        asking.done("it takes its configuration");
+        asking.done("it accepts the configuration");
         let trying = printer.progress("starting it on another port");
         // A trial works on a copy of the state. A state that was migrated is not readable for the older version.
         let first = own.as_deref().filter(|_| is_migrated).unwrap_or(&present);

@@ -88,7 +88,8 @@ fn end_interrupted(
         }
         Reached::Other => {
             context.printer.warn(&format!(
-                "an update to {} was interrupted, and {} is another program by now: it is left as it is",
+                "an update to {} was interrupted, and {} has been replaced by another program since; flock leaves \
+                 it as it is",
                 change.to(),
                 change.underway.path.display()
             ));
@@ -149,7 +150,7 @@ fn forward(
     let mut look = Look::at(home, path, args)?;
     if look.uncommitted > 0 {
         context.printer.warn(&format!(
-            "{} has {} changes that are not committed; what is built has none of them",
+            "{} has {} changes that are not committed; the build does not contain them",
             look.source.from, look.uncommitted
         ));
     }
@@ -246,6 +247,6 @@ fn remember(home: &Home, commit: &str, reason: String, context: &Context) {
     let failure = Failed { version: None, reason, at: clock::unix_ms() / 1000, doubtful: false };
     if let Err(error) = failed::remember(home, commit, failure) {
         let hint = error.hint().unwrap_or_default();
-        context.printer.warn(&format!("that this commit did not work is not remembered: {error}; {hint}"));
+        context.printer.warn(&format!("failed to record that this commit did not work: {error}; {hint}"));
     }
 }

@@ -29,7 +29,7 @@ pub fn nothing_installed(context: &Context) {
         context.printer.json(&json!({"state": "none", "installed": null}));
         return;
     }
-    context.printer.say("there is no OpenClaw in this home, and flock's own gateway comes with flock itself");
+    context.printer.say("there is no OpenClaw in this home; flock's own gateway is part of flock itself");
 }
 
 /// Prints the result of `--check`.
@@ -113,11 +113,12 @@ pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
     // The conversations since the newer version's start are invisible to the older one, which a person must know.
     if done.put_back {
         context.printer.warn(
-            "it does not read what the newer version made of the conversations: OpenClaw's agents know what was said until that one was put in use",
+            "it can't read the conversations that the newer version changed: OpenClaw's agents know only what was \
+             said before that version was put in use",
         );
     }
     if !done.serves {
-        context.printer.say("OpenClaw does not run now; the next start takes it");
+        context.printer.say("OpenClaw does not run now; its next start uses this version");
     }
 }
 
@@ -159,7 +160,7 @@ pub fn in_own_words(error: InstallError) -> Failure {
     if is_repository {
         failure.kind = Kind::Failed;
         failure.hint =
-            Some("`flock init --gateway openclaw --repo URL --ref REF` takes another repository".to_owned());
+            Some("to take another repository: flock init --gateway openclaw --repo URL --ref REF".to_owned());
     } else {
         // The general error names the command of an installation, which would be the wrong one here.
         failure.hint = failure.hint.map(|hint| hint.replace("flock init --gateway openclaw", "flock update"));
@@ -167,8 +168,8 @@ pub fn in_own_words(error: InstallError) -> Failure {
     failure
 }
 
-const AGAIN: &str = "it may have been the machine's fault: the next flock update tries this commit again";
-const RETRY: &str = "`flock update --retry` tries this commit again, else it is passed over";
+const AGAIN: &str = "the machine may be the cause, so the next flock update tries this commit again";
+const RETRY: &str = "updates pass over this commit; to try it again: flock update --retry";
 
 /// Returns the error for a version that was not put in use.
 pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) -> Failure {
@@ -196,7 +197,10 @@ pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unpro
         Ok(true) => format!("{} serves again", name(change.from)),
         Ok(false) | Err(Unproved::Stopped) => format!("{} is in use again", name(change.from)),
         Err(Unproved::Unasked(why)) => {
-            format!("{} is in use again, and the supervisor does not say how it is: {why}", name(change.from))
+            format!(
+                "{} is in use again, but the supervisor does not report its health: {why}",
+                name(change.from)
+            )
         }
         Err(Unproved::Fault(reason)) => {
             format!("{} is in use again, and does not get healthy either: {reason}", name(change.from))
@@ -204,7 +208,7 @@ pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unpro
     };
     let text = format!("{} did not get healthy: {reason}; {now}", name(change.to));
     let hint = match change.way {
-        Way::Update => format!("flock logs openclaw; {RETRY}"),
+        Way::Update => format!("see `flock logs openclaw`; {RETRY}"),
         Way::Rollback => "flock logs openclaw".to_owned(),
     };
     Failure::new(Kind::Failed, text).hint(hint)
@@ -214,9 +218,9 @@ pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unpro
 pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
     let text = match why {
         Unproved::Stopped | Unproved::Fault(_) => why.to_string(),
-        Unproved::Unasked(why) => format!("the supervisor can't be asked how OpenClaw is: {why}"),
+        Unproved::Unasked(why) => format!("failed to ask the supervisor for OpenClaw's health: {why}"),
     };
-    let text = format!("{text}; {} is in use and has not proved itself", name(change.to));
+    let text = format!("{text}; {} is in use, but it is not known to be healthy", name(change.to));
     Failure::new(Kind::Failed, text).hint("flock update")
 }
 
@@ -250,7 +254,7 @@ pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Fail
 
 /// Returns the error for an earlier version whose files have changed since its build.
 pub fn altered(before: &Version, error: InstallError) -> Failure {
-    Failure::from(error).hint(format!("`flock update --ref {}` builds it anew", before.commit))
+    Failure::from(error).hint(format!("to build it anew: flock update --ref {}", before.commit))
 }
 
 /// Returns the reason for which there is nothing to do.
@@ -259,10 +263,11 @@ fn why(decision: &Decision, look: &Look) -> String {
     match decision {
         Decision::Fixed => {
             format!(
-                "{reference} is a tag or a commit and stays what it is; flock update --ref BRANCH follows a branch"
+                "{reference} is a tag or a commit, so it does not move; to follow a branch: flock update --ref \
+                 BRANCH"
             )
         }
-        Decision::Current | Decision::New(_) => format!("{reference} is what is installed"),
+        Decision::Current | Decision::New(_) => format!("{reference} is installed"),
         Decision::Moved(moved) => is_moved(moved, "flock update"),
         Decision::Failed(commit, failed) => format!(
             "{} of {reference} is passed over: {} on {}; flock update --retry tries it again",
@@ -277,7 +282,7 @@ fn why(decision: &Decision, look: &Look) -> String {
 pub(super) fn is_moved(moved: &Moved, command: &str) -> String {
     format!(
         // The hint names the full commit, which can't be moved.
-        "{} was at {} when it was first seen here and is at {} now; {command} --ref {} takes that",
+        "{} was at {} when it was first seen here and is at {} now; to take the new commit: {command} --ref {}",
         moved.tag,
         short(&moved.was),
         short(&moved.now),

@@ -23,7 +23,7 @@ pub enum OwnError {
     #[error("another flock is updating this program")]
     Busy,
     /// No repository is known.
-    #[error("it is not known where flock's source is")]
+    #[error("flock does not know the repository of its own source")]
     NoSource,
     /// The connection is not encrypted, so anybody on the way could change the source.
     #[error("{address} is not encrypted: anybody on the way could put another program in the place of flock")]
@@ -87,7 +87,10 @@ impl Explain for OwnError {
         Some(match self {
             Self::Home(error) => return error.hint(),
             Self::Install(error @ InstallError::Repository { .. }) => {
-                return error.hint().map(|_| "flock update --self --from URL".to_owned());
+                return error.hint().map(|_| {
+                    "name an https or ssh address, or a path: flock update --self --from REPOSITORY"
+                        .to_owned()
+                });
             }
             // The hints of the shared installer name the command that installs OpenClaw.
             Self::Install(error) => {
@@ -98,23 +101,23 @@ impl Explain for OwnError {
             Self::Store(error) => return error.hint(),
             Self::Busy => "wait for it to end, then flock update --self".to_owned(),
             Self::NoSource => {
-                "flock update --self --from URL, or a path of its repository; it is remembered".to_owned()
+                "name it once, as a URL or a path: flock update --self --from REPOSITORY".to_owned()
             }
             Self::Unencrypted { .. } => "take an https or ssh address, or say --unencrypted".to_owned(),
             Self::Replaced { .. } => "flock update --self".to_owned(),
             // A private copy can always be updated, whatever the system does with its own.
             Self::Owned { path, .. } | Self::Unwritable { path } => format!(
-                "install -D -m 755 {} ~/.local/bin/flock, put ~/.local/bin first on PATH, and run flock update --self \
-                 with that one; or install the new version as this one was",
+                "install -D -m 755 {} ~/.local/bin/flock, put ~/.local/bin first on PATH, and run flock update \
+                 --self with that copy; or install the new version in the same way as this one",
                 path.display()
             ),
             Self::NoCargo => "install Rust as https://rustup.rs says, then flock update --self".to_owned(),
             Self::NotFlock { .. } => "flock update --self --from URL --ref REF".to_owned(),
             Self::Space { .. } => "df -h ~/.flock".to_owned(),
             Self::Untried { log, .. } => {
-                format!("less {}; flock update --self --retry tries this commit again", log.display())
+                format!("less {}; to try this commit again: flock update --self --retry", log.display())
             }
-            Self::NoPrevious => "`flock update --self --ref COMMIT` builds the one you want".to_owned(),
+            Self::NoPrevious => "to build a certain version: flock update --self --ref COMMIT".to_owned(),
         })
     }
 }

@@ -73,14 +73,14 @@ fn tried(
     copy(home, folder)?;
     let said = ask("flock --version", &["--version"])?;
     if !said.iter().any(|line| line.contains(name)) {
-        return Err(fail(format!("it does not say that it is {name} but {:?}", said.join(" "))));
+        return Err(fail(format!("it says that it is {:?} and not {name}", said.join(" "))));
     }
     let before = store::schema_version(home)?;
     let said = ask("flock gateway check", &["gateway", "check"])?;
     // Other lines may be log output.
     let answer = said.iter().find_map(|line| serde_json::from_str::<Answer>(line).ok());
-    let answer =
-        answer.ok_or_else(|| fail("it does not say what it made of a copy of the home".to_owned()))?;
+    let answer = answer
+        .ok_or_else(|| fail("it did not report the result of its check of a copy of the home".to_owned()))?;
     match before {
         // An older flock would refuse this home's database once it is in use.
         Some(before) if answer.schema < before => {

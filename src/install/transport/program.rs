@@ -136,7 +136,7 @@ impl Read for Streams {
                 let _ = child.wait();
             }
             let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-            let why = said.trim().lines().last().unwrap_or("it ended without a word").to_owned();
+            let why = said.trim().lines().last().unwrap_or("it ended without any output").to_owned();
             return Err(io::Error::other(why));
         }
         self.read_any |= count > 0;

@@ -161,7 +161,7 @@ fn a_bundle_is_private_and_replaces_nothing_unasked() {
     let line = ["doctor", "--bundle", file.to_str().unwrap()];
     std::fs::write(&file, "mine").unwrap();
     let run = home.flock(line).fails(5);
-    assert!(run.stderr.contains("is there already") && run.stderr.contains("--force"), "{run:?}");
+    assert!(run.stderr.contains("exists already") && run.stderr.contains("--force"), "{run:?}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     let told = home.flock([&line[..], &["--force", "--json"]].concat()).ok().json();
     assert_eq!(told["bundle"], file.to_str().unwrap());

@@ -141,10 +141,10 @@ fn ctrl_c_drops_the_line_or_the_answer_and_ends_the_chat_the_second_time() {
     terminal.at_number(3, READS, &format!("still there?{ENTER}"));
     terminal.at("I heard that", "");
     terminal.at_number(4, READS, CTRL_C);
-    terminal.at_number(1, "ends the conversation", "dropped, too");
+    terminal.at_number(1, "press Ctrl-C again", "dropped, too");
     terminal.at("dropped, too", CTRL_C);
     terminal.at_number(6, READS, CTRL_C);
-    terminal.at_number(2, "ends the conversation", "");
+    terminal.at_number(2, "press Ctrl-C again", "");
     terminal.at_number(7, READS, CTRL_C);
     let modes = wait_for_end(&terminal);
     assert_eq!(modes, before);
@@ -193,7 +193,7 @@ fn the_terminal_is_given_back_however_the_chat_ends() {
     std::fs::create_dir(&history).unwrap();
     let mut terminal = chat(&home);
     let before = terminal.modes();
-    terminal.at("can't be called back", "");
+    terminal.at("failed to read the input history", "");
     terminal.at(READS, &format!("hello{ENTER}"));
     terminal.at("I heard that", "");
     terminal.at_number(2, READS, CTRL_D);

@@ -143,7 +143,7 @@ fn a_file_of_a_workspace_that_is_not_read_is_named() {
     std::fs::write(&soul, "kind").unwrap();
     home.flock(["remove", "coder"]).ok();
     let run = home.flock(["add", "coder", "--no-container", "--archetype", "ideation"]).ok();
-    assert!(run.stderr.contains("was edited: it stays"), "{run:?}");
+    assert!(run.stderr.contains("was edited, so it stays"), "{run:?}");
     assert_eq!(std::fs::read_to_string(&soul).unwrap(), "kind");
 }
 

@@ -94,7 +94,7 @@ fn the_soul_follows_the_archetype_unless_somebody_edited_it() {
     assert_eq!(told(&home, "coder")["archetype"], "qa");
     std::fs::write(&soul, "kind").unwrap();
     let run = home.flock(["edit", "coder", "--archetype", "ideation"]).ok();
-    assert!(run.stderr.contains("SOUL.md was edited and stays as it is"), "{run:?}");
+    assert!(run.stderr.contains("SOUL.md was edited, so it stays as it is"), "{run:?}");
     assert_eq!((text().as_str(), &told(&home, "coder")["archetype"]), ("kind", &json!("ideation")));
     let json = home.flock(["edit", "coder", "--archetype", "none", "--json"]).ok().json();
     assert_eq!(json["kept"], json!([soul]));

@@ -195,7 +195,7 @@ fn what_does_not_compile_or_does_not_pass_its_trial_is_not_put_in_use() {
     stage.source.release("9.0.2", OLD_SCHEMA);
     tried("its database is of version 1");
     stage.source.release("9.0.3", WRONG_VERSION);
-    tried("it does not say that it is 9.0.3");
+    tried("and not 9.0.3");
     stage.source.package("heron", "9.0.4");
     stage.source.commit("Another program");
     tried("is not flock: its package is heron");
@@ -249,7 +249,7 @@ fn a_database_that_it_changed_is_taken_back_with_it() {
     );
     let run = stage.update().fails(1);
     assert!(run.stderr.contains("it came that far"), "{run:?}");
-    assert!(run.stderr.contains("the database is as it was before"), "{run:?}");
+    assert!(run.stderr.contains("the database is restored to its state before"), "{run:?}");
     // What the new version wrote is kept, also what was only in its log.
     let log = std::fs::read_to_string(stage.home.file("backups/flock-unproved.db-wal")).unwrap();
     assert_eq!(log, "of a killed gateway");

@@ -162,7 +162,7 @@ fn init_names_the_programs_that_are_there_whoever_chooses_the_model() {
         let line = [&["init", "--yes", "--no-images"], choice].concat();
         machine.has_gemini("0.61.0");
         let run = machine.flock(&line).ok();
-        let told = "found Gemini CLI 0.61.0; an agent runs on one with flock add ID --runtime gemini";
+        let told = "found Gemini CLI 0.61.0; to run an agent on one: flock add ID --runtime gemini";
         assert_eq!(run.stderr.matches(told).count(), 1, "{run:?}");
         // In a home that is there, and for programs.
         let run = machine.flock(&[&line[..], &["--json"]].concat()).ok();

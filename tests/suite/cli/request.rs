@@ -197,7 +197,11 @@ fn who_is_not_there_has_no_request() {
     for (line, code, told) in [
         (&["prompt", "show", "nobody", "--request"][..], 1, "nobody"),
         (&["prompt", "show", "orchestrator", "--request", "--session", SESSION], 1, "there is no session"),
-        (&["prompt", "show", "sysadmin", "--request", "--session", SESSION], 2, "not one of agent sysadmin"),
+        (
+            &["prompt", "show", "sysadmin", "--request", "--session", SESSION],
+            2,
+            "does not belong to agent sysadmin",
+        ),
         (&["prompt", "show", "orchestrator", "--request", "--model", "nowhere/m"], 1, "nowhere.baseUrl"),
         (&["prompt", "show", "orchestrator", "--request", "--model", "script/none"], 1, "script"),
         (&["prompt", "show", "orchestrator", "--request", "--model", "nonsense"], 2, "provider/model"),

@@ -106,16 +106,16 @@ fn edit_asks_with_the_present_values_and_for_a_yes() {
         let mut terminal = Terminal::new(&home, &["edit", "coder"], &[]);
         terminal.at("Role", ENTER);
         terminal.at("Archetype", ENTER);
-        terminal.at("Runtime of its turns", ENTER);
+        terminal.at("Runtime", ENTER);
         terminal.at("Model, or", ENTER);
-        terminal.at("How much its model thinks", DOWN);
+        terminal.at("Reasoning effort of its model", DOWN);
         terminal.at("32m>\u{1b}[0m off", ENTER);
-        terminal.at("Most memory", ENTER);
-        terminal.at("Most cores", ENTER);
-        terminal.at("Most tokens", ENTER);
-        terminal.at("Most dollars", ENTER);
+        terminal.at("Memory limit", ENTER);
+        terminal.at("Limit of cores", ENTER);
+        terminal.at("Limit of tokens", ENTER);
+        terminal.at("Limit of dollars", ENTER);
         terminal.at("→ off", "");
-        terminal.at("Change this of coder?", answer);
+        terminal.at("Change these settings of coder?", answer);
         let (code, seen) = terminal.end();
         assert_eq!(code, i32::from(!is_changed), "{seen}");
         assert_eq!(home.config_text() != before, is_changed, "{seen}");
@@ -125,9 +125,9 @@ fn edit_asks_with_the_present_values_and_for_a_yes() {
     assert_eq!((&coder["effort"], &coder["archetype"]), (&"off".into(), &"qa".into()), "the rest stays");
     let mut terminal = Terminal::new(&home, &["edit", "coder", "--effort", "low"], &[]);
     terminal.at("→ low", "");
-    terminal.at("Change this of coder?", "y");
+    terminal.at("Change these settings of coder?", "y");
     assert_eq!(terminal.end().0, 0);
     let unasked = Terminal::new(&home, &["edit", "coder", "--effort", "high", "--yes"], &[]);
     let (code, seen) = unasked.end();
-    assert!(code == 0 && !seen.contains("Change this"), "{seen}");
+    assert!(code == 0 && !seen.contains("Change these"), "{seen}");
 }

@@ -49,12 +49,12 @@ fn what_was_made_stays_and_init_makes_the_rest_again() {
     assert!(!home.file("run").exists() && !home.file("logs").exists() && !home.file("gateways").exists());
     assert_eq!(home.config_text(), before);
     assert_eq!(std::fs::read_to_string(home.file("workspaces/coder/work.txt")).unwrap(), "mine");
-    for word in ["what the agents made", "notes.txt", "uninstall --purge", "flock itself"] {
+    for word in ["files of the agents", "notes.txt", "uninstall --purge", "flock itself"] {
         assert!(told.stderr.contains(word), "{word}: {told:?}");
     }
     // Again there is nothing to do, and nothing is asked.
     let told = home.flock(["uninstall"]).ok();
-    assert!(told.stdout.contains("nothing of flock to be removed"), "{told:?}");
+    assert!(told.stdout.contains("nothing of flock to remove"), "{told:?}");
     home.flock(["init", "--yes", "--no-images"]).ok();
     let agents = home.flock(["list", "--json"]).ok().json();
     assert_eq!(agents["agents"][2]["id"], "coder");
@@ -239,7 +239,7 @@ fn one_step_that_fails_leaves_the_others_and_the_next_call_finishes() {
     let shown = home.flock(["uninstall", "--purge", "--yes", "--json"]);
     assert!(std::process::Command::new("umount").arg(&place).status().unwrap().success());
     assert_eq!((told.code, shown.code), (1, 1), "{told:?} {shown:?}");
-    let said = ["something is mounted there", "does the rest"];
+    let said = ["something is mounted there", "removes the rest"];
     assert!(said.iter().all(|text| told.stderr.contains(text)), "{told:?}");
     assert!(
         shown.json()["failed"][0]["message"].as_str().unwrap().contains("orchestrator/mounted"),

@@ -90,7 +90,7 @@ fn packages_are_an_agents_own() {
     home.flock(["nix", "gc", "--json"]).ok().json()["freed"].as_str().unwrap();
     // Half done: the agent is there, the package is not, and the error says so.
     let run = home.flock(["add", "writer", "--packages", "missing"]).fails(1);
-    assert!(run.stderr.contains("agent writer is added, but"), "{run:?}");
+    assert!(run.stderr.contains("agent writer was added, but"), "{run:?}");
     home.flock(["remove", "coder", "--purge", "--yes"]).ok();
     assert!(!home.flock(["nix", "list", "--json"]).ok().stdout.contains("greet"));
 }

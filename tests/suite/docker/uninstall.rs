@@ -125,7 +125,8 @@ fn an_engine_that_is_away_is_told_and_asked_by_the_next_call() {
     command.args(line).env("DOCKER_HOST", format!("unix://{}", home.outside().join("none.sock").display()));
     let told = crate::support::home::finish(command.stdin(Stdio::null())).fails(6);
     assert!(
-        told.stderr.contains("could not be seen") && told.stderr.contains("uninstall --purge"),
+        told.stderr.contains("failed to find what this home has in Docker")
+            && told.stderr.contains("uninstall --purge"),
         "{told:?}"
     );
     assert!(!home.file("config.json").exists() && !home.file("data/flock.db").exists());

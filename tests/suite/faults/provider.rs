@@ -62,7 +62,7 @@ fn what_is_said_while_the_provider_is_down_is_handled_once_when_it_is_back() {
             _ => Err(status.to_string()),
         }
     });
-    assert!(home.flock(["status"]).ok().stdout.contains(" does not answer since "));
+    assert!(home.flock(["status"]).ok().stdout.contains(" has not answered for "));
     for id in CHANNELS {
         for number in 1..=2 {
             home.flock(["channel", "post", id, &format!("text-{id}-{number}")]).ok();

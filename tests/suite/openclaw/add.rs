@@ -89,7 +89,7 @@ fn doctor_and_validate_name_what_stands_in_the_way_and_what_is_not_handed_over()
     home.flock(ADD).ok();
     home.flock(["config", "set", "channels", "{\"telegram\": {}}"]).ok();
     let told = home.flock(["config", "validate"]).ok();
-    assert!(told.stderr.contains("OpenClaw 2026.2.9 is not given channels"), "{told:?}");
+    assert!(told.stderr.contains("OpenClaw 2026.2.9 does not get these settings: channels"), "{told:?}");
     assert!(told.stderr.contains("flock config unset channels"), "{told:?}");
     std::fs::remove_file(home.file("secrets/lab")).unwrap();
     let checks: Value = serde_json::from_str(&home.flock(["doctor", "--json"]).stdout).unwrap();

@@ -125,7 +125,7 @@ fn a_newer_commit_is_tried_and_then_serves_and_a_rollback_brings_the_one_before_
     serves(&home, &second);
     std::fs::remove_dir(&lock).unwrap();
     let told = update(&home, &["--rollback"]).ok();
-    assert!(told.stderr.contains("until that one was put in use"), "{told:?}");
+    assert!(told.stderr.contains("before that version was put in use"), "{told:?}");
     serves(&home, &first);
     assert_eq!(remembered(&home), "one");
     let derived = std::fs::read_to_string(home.file("gateways/openclaw/openclaw.json")).unwrap();
@@ -269,7 +269,7 @@ fn killed_between_the_swap_and_the_restart_it_is_ended_by_the_next_update() {
         std::fs::write(home.file("gateways/openclaw/underway.json"), underway.to_string()).unwrap();
         point(&after);
         assert_eq!(checked(&home, &[])["interrupted"], json!(true));
-        assert!(home.flock(["doctor"]).stdout.contains("was interrupted before it had proved itself"));
+        assert!(home.flock(["doctor"]).stdout.contains("was interrupted before that version was healthy"));
         let (serves_still, _) = serving(&home).unwrap();
         assert_eq!(serves_still, first[..12], "nobody restarts it but who goes on");
         if fault.is_none() {

@@ -129,7 +129,7 @@ fn a_restart_of_what_a_service_manager_holds_says_what_replaces_it() {
     });
     let supervisor = flock.supervisor();
     let run = flock.flock(["restart"]).ok();
-    assert!(run.stderr.contains("a service manager holds the supervisor"), "{run:?}");
+    assert!(run.stderr.contains("a service manager runs the supervisor"), "{run:?}");
     assert_eq!(flock.supervisor(), supervisor);
     flock.flock(["stop"]).ok();
     assert!(front.wait().unwrap().success());

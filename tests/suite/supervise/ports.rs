@@ -52,8 +52,7 @@ fn another_port_counts_after_a_restart_and_everybody_says_so() {
     let flock = Flock::started();
     let old = flock.port();
     let new = free_port();
-    let note =
-        format!("goes on at port {old}; port {new}, which is configured, counts after `flock restart`");
+    let note = format!("listens on port {old}; the configured port {new} takes effect after `flock restart`");
     let init = ["init", "--yes", "--no-images", "--port", &new.to_string()];
     let run = flock.flock(init).ok();
     assert!(run.stderr.contains(&note), "{run:?}");

@@ -62,10 +62,10 @@ fn what_only_the_shell_knows_is_named_and_its_value_is_not() {
         crate::support::home::finish(command.stdin(std::process::Stdio::null())).ok()
     };
     let run = install(false);
-    let key = "ANTHROPIC_API_KEY is set here only and the service won't have it; run `flock config set \
-               models.providers.anthropic.apiKey -`";
+    let key = "ANTHROPIC_API_KEY is set only in this environment, so the service does not get it; run `flock config \
+               set models.providers.anthropic.apiKey -`";
     assert!(run.stderr.contains(key), "{run:?}");
-    assert!(run.stderr.contains("https_proxy is set here only"), "{run:?}");
+    assert!(run.stderr.contains("https_proxy is set only in this environment"), "{run:?}");
     assert!(!run.stderr.contains("OPENAI_API_KEY"), "no agent uses it: {run:?}");
     let told = install(true);
     assert_eq!(told.json()["missingVariables"], serde_json::json!(["ANTHROPIC_API_KEY", "https_proxy"]));

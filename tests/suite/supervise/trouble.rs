@@ -259,7 +259,7 @@ fn a_supervisor_that_stands_still_is_named_and_ended_at_once() {
     let supervisor = flock.supervisor();
     send(supervisor, Signal::SIGSTOP);
     let stopped = flock.flock(["stop"]).ok();
-    let expected = format!("the supervisor (pid {supervisor}) stands still");
+    let expected = format!("the supervisor (pid {supervisor}) is stopped by a signal or a debugger");
     assert!(stopped.stderr.contains(&expected), "{stopped:?}");
     flock.is_gone();
 }
@@ -271,7 +271,7 @@ fn a_post_waits_for_a_gateway_that_is_coming_back() {
     for n in 0..3 {
         send(flock.gateway(), Signal::SIGKILL);
         let posted = flock.flock(["channel", "post", "work", &format!("number {n}")]).ok();
-        assert!(!posted.stderr.contains("the agents hear of it when"), "it has a gateway: {posted:?}");
+        assert!(!posted.stderr.contains("the agents are told when"), "it has a gateway: {posted:?}");
     }
     let read = flock.flock(["channel", "read", "work", "--json"]).ok().stdout;
     for n in 0..3 {

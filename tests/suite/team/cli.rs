@@ -46,7 +46,7 @@ fn who_can_not_answer_is_shown_and_says_why() {
     home.flock(["config", "unset", budget]).ok();
     wait_until("it goes on", LIMIT, || {
         let shown = home.flock(["list"]).ok().stdout;
-        if shown.contains("no budget") { Err(shown) } else { Ok(()) }
+        if shown.contains("budget used up") { Err(shown) } else { Ok(()) }
     });
     home.flock(["freeze", "coder"]);
     let refused = home.flock(["chat", "coder", "are you there?"]).fails(1);

@@ -54,7 +54,7 @@ pub fn check(file: &Path, replaces: bool) -> Result<(), Failure> {
     if replaces || fs_err::symlink_metadata(file).is_err() {
         return Ok(());
     }
-    let text = format!("{} is there already", file.display());
+    let text = format!("{} exists already", file.display());
     Err(Failure::new(Kind::Conflict, text).hint(format!("flock doctor --bundle {} --force", file.display())))
 }
 
@@ -111,19 +111,19 @@ fn report(file: &Path, parts: &[Part], size: usize, context: &Context) {
 async fn collect(checks: &[Check], home: &Home) -> Vec<Part> {
     let mut parts = vec![
         part("version.json", "version and commit", &facts::version()),
-        part("doctor.json", "what flock doctor finds", &json!({"checks": checks})),
+        part("doctor.json", "the checks of flock doctor", &json!({"checks": checks})),
     ];
     let mut status = status::report(home).await;
     // Topics, titles and summaries are words of people and agents, and a bundle holds none.
     redact::words(&mut status);
-    parts.push(part("status.json", "what flock status shows", &status));
+    parts.push(part("status.json", "the report of flock status", &status));
     parts.push(configuration(home));
     parts.push(log(home, GATEWAY, "gateway.log"));
     parts.push(log(home, SUPERVISOR, "supervisor.log"));
     parts.push(part("engine.json", "the Docker engine", &facts::engine().await));
     parts.push(part("system.json", "kernel, memory and limits of this machine", &facts::system()));
-    parts.push(part("database.json", "size, rows and wholeness of the database", &database(home)));
-    parts.push(part("audit.json", "whether the audit is whole", &audit(home)));
+    parts.push(part("database.json", "size, rows and integrity of the database", &database(home)));
+    parts.push(part("audit.json", "the integrity of the audit", &audit(home)));
     parts.push(Part {
         name: "files.txt",
         about: "sizes and modes of the home's files".to_owned(),
@@ -148,7 +148,7 @@ fn configuration(home: &Home) -> Part {
             // The size helps to recognise an empty or truncated file.
             let size = atomic::read(&home.config(), CAP).ok().flatten().map(|bytes| bytes.len());
             let why = json!({"problem": chain(&error), "bytes": size});
-            part("config.json", "why the configuration is left out", &why)
+            part("config.json", "the reason why the configuration is left out", &why)
         }
     }
 }
@@ -164,7 +164,7 @@ fn log(home: &Home, name: &str, file: &'static str) -> Part {
         }
         Err(error) => Part {
             name: file,
-            about: format!("why the {name}'s log is left out"),
+            about: format!("the reason why the {name}'s log is left out"),
             text: format!("{}: {error}", path.display()),
         },
     }
@@ -221,9 +221,9 @@ fn readme(parts: &[Part]) -> Part {
     }
     let _ = write!(
         text,
-        "\nWhat was a key, or looks like one, is {0:?} here. A key of fewer than {1} characters can't be told from other\n\
-         words and was taken out only where the configuration says that it is one. Topics, titles and summaries are {0:?}, too;\n\
-         secret:NAME and env:NAME are where the configuration names a key, and hold none.\n",
+        "\n{0:?} stands for a key, or for a text that looks like one. A key of fewer than {1} characters can't be told\n\
+         from other words, so it was removed only where the configuration says that it is a key. {0:?} also stands\n\
+         for topics, titles and summaries. secret:NAME and env:NAME name a key in the configuration and hold none.\n",
         redact::GONE,
         redact::SHORTEST,
     );

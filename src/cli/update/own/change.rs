@@ -44,7 +44,8 @@ impl Change<'_> {
         // A migration needs a database that nobody uses, and this command can't stop a supervisor of a service manager.
         if running.as_ref().is_some_and(|status| status.foreground) && self.underway.migrates {
             let text = format!(
-                "{} changes the database, and a service manager holds the supervisor: it has to be stopped first",
+                "{} changes the database, and the supervisor runs under a service manager, so it has to be stopped \
+                 first",
                 self.to()
             );
             return Err(Failure::new(Kind::Failed, text)
@@ -111,7 +112,8 @@ impl Change<'_> {
             }
             Err(reason) => {
                 let text = format!(
-                    "{} is in use and does not get healthy: {reason}; it has changed the database, so nothing is taken back",
+                    "{} is in use and does not get healthy: {reason}; it has changed the database, so the update is \
+                     not undone",
                     self.to()
                 );
                 Err(Failure::new(Kind::Failed, text).hint("flock logs gateway"))
@@ -147,7 +149,7 @@ impl Change<'_> {
         let again = self.give_up();
         let mut failure = report::stays(&self.underway.from, failure);
         if let Err(again) = again {
-            failure.message = format!("{}; it does not run again: {}", failure.message, again.text());
+            failure.message = format!("{}; failed to start it again: {}", failure.message, again.text());
         }
         failure
     }
@@ -169,7 +171,7 @@ impl Change<'_> {
                 drop(self.end());
                 let text = format!("{to} did not get healthy: {reason}; {from} is in use again");
                 Failure::new(Kind::Failed, text).hint(format!(
-                    "less {}; flock update --self --retry tries this commit again",
+                    "less {}; to try this commit again: flock update --self --retry",
                     self.log_path()
                 ))
             }
@@ -195,7 +197,8 @@ impl Change<'_> {
         }
         if swap::put_back_state(self.updater, self.home)? {
             self.context.printer.warn(&format!(
-                "the database is as it was before {} opened it; what that made of it is in {}",
+                "the database is restored to its state before {} opened it; the database that this version changed \
+                 is in {}",
                 self.to(),
                 self.home.backups().join("flock-unproved.db").display()
             ));
@@ -239,7 +242,7 @@ impl Change<'_> {
         if halted.lock.is_some() {
             return Ok(());
         }
-        Err(Failure::new(Kind::Failed, "what runs does not stop").hint("flock stop"))
+        Err(Failure::new(Kind::Failed, "the running flock does not stop").hint("flock stop"))
     }
 
     /// Starts the program that is in place and waits until its gateway is healthy.
@@ -259,7 +262,9 @@ impl Change<'_> {
             let config = config::read(self.home).map_err(|error| chain(&error))?;
             start::up(self.home, &config, Request::Restart).await.map_err(|failure| failure.text())?;
             if let Some(command) = service::restart_command(self.home) {
-                self.context.printer.warn(&format!("the supervisor itself is as before until: {command}"));
+                self.context
+                    .printer
+                    .warn(&format!("the supervisor itself still runs the earlier version until: {command}"));
             }
             return Ok(());
         }
@@ -283,7 +288,9 @@ impl Change<'_> {
             Ok(())
         });
         if let Err(failure) = written {
-            self.context.printer.warn(&format!("it is not in the audit: {}", failure.text()));
+            self.context
+                .printer
+                .warn(&format!("failed to write the change into the audit: {}", failure.text()));
         }
     }
 

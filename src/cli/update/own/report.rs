@@ -78,7 +78,7 @@ pub fn changed(home: &Home, change: &Underway, serves: bool, context: &Context) 
     context.printer.say(Line::new().with(Tone::Good, text));
     // Nothing ran before the change either, so nothing was started.
     if !serves {
-        context.printer.say("the gateway does not run now; the next start takes it");
+        context.printer.say("the gateway does not run now; its next start uses this version");
     }
     context.printer.line(change.to.version.as_str());
 }
@@ -96,10 +96,11 @@ fn followed(source: &Source) -> String {
 fn why(decision: &Decision, look: &Look) -> String {
     match decision {
         Decision::Fixed => format!(
-            "{} is what was asked for and is not followed; flock update --self --ref names another",
+            "{} was asked for and is a tag or a commit, so it is not followed; to choose another: flock update \
+             --self --ref REF",
             look.source.reference
         ),
-        Decision::Current | Decision::New(_) => format!("{} is what is in use", followed(&look.source)),
+        Decision::Current | Decision::New(_) => format!("{} is in use", followed(&look.source)),
         Decision::Moved(moved) => is_moved(moved, "flock update --self"),
         Decision::Failed(commit, failed) => format!(
             "{} did not work here ({}); flock update --self --retry tries it again",
