@@ -116,7 +116,7 @@ impl BuildContainer {
         started?;
         let (reader, writer) = streams.map_err(|error| engine.error("attach", error))?;
         let entrance = plan.proxy.clone().map(egress::entrance);
-        let look = format!("look at {name}");
+        let look = format!("inspect {name}");
         let (helper, found) = tokio::join!(
             HelperClient::attach_with(reader, writer, entrance),
             engine.call(&look, engine::QUICK, client.inspect_container(&name, None))

@@ -72,23 +72,23 @@ pub enum NixError {
         package: String,
     },
     /// The agent's name looks like a generation of another agent's profile.
-    #[error("{0} can't have packages: its name is that of a profile's generation")]
+    #[error("{0} can't have packages: its name looks like a generation of another agent's profile")]
     NoProfile(AgentId),
     /// The record of the pinned package set cannot be read.
-    #[error("{} does not say what the package set is pinned to: {reason}", path.display())]
+    #[error("the record of the pinned package set in {} can't be read: {reason}", path.display())]
     PinRecord {
         /// The path of the record.
         path: PathBuf,
         reason: String,
     },
     /// The flake's content differs from the one it was pinned to. Nothing of it is used.
-    #[error("the flake {flake} has another content than it was pinned to")]
+    #[error("the content of the flake {flake} differs from the pinned content")]
     Changed {
         /// The flake as configured.
         flake: String,
     },
     /// A revision was given for a flake without revisions.
-    #[error("the flake {flake} has no revisions that could be named")]
+    #[error("the flake {flake} has no revisions, so none can be chosen")]
     NoRevision {
         /// The flake as configured.
         flake: String,
@@ -97,13 +97,15 @@ pub enum NixError {
     #[error("{package} is not a package of the flake")]
     NotAPackage { package: String },
     /// A build container is not confined as it must be. Nothing was run in it.
-    #[error("packages are not built here: the container for builds is not confined: {finding}")]
+    #[error("flock builds no packages, because the build container is not confined: {finding}")]
     NotConfined {
         /// The difference or the way out that was found.
         finding: String,
     },
     /// A build container ended before its work was done.
-    #[error("the build container was lost, as where a build needs more memory than it may have: {reason}")]
+    #[error(
+        "the build container was lost, for example because a build needed more memory than allowed: {reason}"
+    )]
     Lost { reason: String },
     /// A lock of the home could not be acquired.
     #[error(transparent)]

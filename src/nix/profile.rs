@@ -290,7 +290,7 @@ impl Store {
                 "set -e; cd {PROFILES}; ls | grep -vE -- '-[0-9]+-link$' | while read -r profile; do \
                  nix-env --profile \"$PWD/$profile\" --delete-generations {older}; done"
             );
-            self.run(&container, "give up old generations", shell(&script), cancel, &|_| {}).await?;
+            self.run(&container, "delete old generations", shell(&script), cancel, &|_| {}).await?;
         }
         // A garbage collection listens on a socket in the volume and leaves it there. Sandboxes share the volume, so it
         // is removed.

@@ -154,7 +154,7 @@ impl Store {
         // List the folders before the locks. A folder that is made later is not in the list, and the owner of an
         // earlier one has its lock already.
         let script = format!("mkdir -p {BUILDS} {ROOTS}; ls {BUILDS} {ROOTS}");
-        let found = self.script(daemon, "look for what builds left", &script, SHORT).await?;
+        let found = self.script(daemon, "list leftovers of builds", &script, SHORT).await?;
         let containers = owned::list(&self.engine, &self.home).await?;
         let working = self.working().await?;
         let is_left = |id: &str| {
@@ -172,7 +172,7 @@ impl Store {
         }
         let folders: Vec<String> = left.iter().map(|id| format!("'{BUILDS}/{id}' '{ROOTS}/{id}'")).collect();
         let script = format!("rm -rf -- {}", folders.join(" "));
-        self.script(daemon, "remove what builds left", &script, LONG).await.map(drop)
+        self.script(daemon, "remove leftovers of builds", &script, LONG).await.map(drop)
     }
 }
 
@@ -226,7 +226,7 @@ impl Realisation<'_> {
         let text = |path: &str| Some(found.as_ref()?.pointer(path)?.as_str()?.to_owned());
         match (text("/url"), text("/locked/narHash")) {
             (Some(locked), Some(nar_hash)) => Ok(Pin { flake: flake.to_owned(), locked, nar_hash }),
-            _ => Err(NixError::Nix { what, tail: "it says neither revision nor hash".to_owned() }),
+            _ => Err(NixError::Nix { what, tail: "it reported neither revision nor hash".to_owned() }),
         }
     }
 
@@ -335,7 +335,7 @@ impl Realisation<'_> {
         let fetched: String = fetched.iter().map(|path| format!("{path}\n")).collect();
         let exec =
             Exec { input: Some(fetched.into()), command: shell(&script), timeout: LONG, ..Exec::default() };
-        let what = "take over what was evaluated";
+        let what = "take over the evaluated packages";
         let outcome = self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
         Ok(to_build(&String::from_utf8_lossy(&text)))
@@ -370,9 +370,12 @@ impl Realisation<'_> {
         let what = format!("read {}", derivation.name());
         let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
-        derivation::outputs(&String::from_utf8_lossy(&text))
-            .filter(|outputs| !outputs.is_empty())
-            .ok_or_else(|| NixError::Nix { what, tail: "its outputs have no paths in advance".to_owned() })
+        derivation::outputs(&String::from_utf8_lossy(&text)).filter(|outputs| !outputs.is_empty()).ok_or_else(
+            || NixError::Nix {
+                what,
+                tail: "the paths of its outputs are not known before the build".to_owned(),
+            },
+        )
     }
 
     /// Takes the outputs of a derivation out of the folder of its build.
@@ -574,7 +577,7 @@ impl Realisation<'_> {
                 || free.is_some_and(|free| free < MIN_FREE_KIB)
             {
                 let tail = format!(
-                    "it was ended: it had written {} MiB (at most {}), with {} MiB of the disk left",
+                    "it was ended: it had written {} MiB (limit {}), and {} MiB of the disk were free",
                     used.unwrap_or_default() >> 10,
                     container::DISK_KIB >> 10,
                     free.unwrap_or_default() >> 10

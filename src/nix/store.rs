@@ -137,7 +137,7 @@ impl Store {
 
     async fn remove_volume(&self, volume: &str) -> Result<(), NixError> {
         let client = self.engine.client()?;
-        let what = format!("look at the volume {volume}");
+        let what = format!("inspect the volume {volume}");
         let found = self.engine.find(&what, engine::QUICK, client.inspect_volume(volume)).await?;
         let Some(found) = found else { return Ok(()) };
         if found.labels.get(names::LABEL_HOME) != Some(&names::owner(&self.home)) {
@@ -157,12 +157,12 @@ impl Store {
     pub(super) async fn volumes(&self) -> Result<Volumes, NixError> {
         let client = self.engine.client()?;
         let place = async |volume: String| {
-            let what = format!("look at the volume {volume}");
+            let what = format!("inspect the volume {volume}");
             let found = self.engine.call(&what, engine::QUICK, client.inspect_volume(&volume)).await?;
             // The paths become options of an overlay mount, in which these characters have a meaning.
             let place = found.mountpoint;
             if place.contains([',', ':', '\\']) || !place.starts_with('/') {
-                let source = "it is in a folder that can't be the lower part of an overlay".into();
+                let source = "its folder can't be the lower layer of an overlay".into();
                 return Err(NixError::Sandbox(SandboxError::Engine { what, source }));
             }
             Ok(place)
@@ -272,7 +272,7 @@ impl Store {
         name: &str,
     ) -> Result<Option<(String, String, Option<ContainerStateStatusEnum>)>, SandboxError> {
         let client = self.engine.client()?;
-        let what = format!("look at {name}");
+        let what = format!("inspect {name}");
         let found = self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await?;
         let Some(found) = found else { return Ok(None) };
         let labels = found.config.and_then(|config| config.labels).unwrap_or_default();
@@ -363,7 +363,7 @@ pub(super) fn tail(outcome: &Outcome) -> String {
     let clean: String = last.chars().map(printable).collect();
     match clean.char_indices().rev().nth(1500) {
         Some((at, _)) => clean[at..].to_owned(),
-        None if clean.is_empty() => "it said nothing".to_owned(),
+        None if clean.is_empty() => "it gave no output".to_owned(),
         None => clean,
     }
 }

@@ -53,7 +53,7 @@ pub enum Imposter {
         version: String,
     },
     /// It knows the home's instance id but not its token: an impostor, or a gateway that still uses an older token.
-    #[error("what answers at {address} does not know the owner's token")]
+    #[error("the program at {address} does not know the owner's token")]
     NoProof {
         /// The address that was asked.
         address: SocketAddr,
@@ -76,7 +76,7 @@ pub enum HealthError {
         source: LoopbackError,
     },
     /// It answered that it has no free connection.
-    #[error("what answers at {address} has too many connections")]
+    #[error("the program at {address} has too many open connections")]
     Busy {
         /// The address that was asked.
         address: SocketAddr,
@@ -122,8 +122,8 @@ impl Explain for HealthError {
 }
 
 /// The hint for a port that another program holds.
-pub const PORT_HINT: &str =
-    "stop what holds the port, or run `flock config set plugins.entries.flock.config.gateway.port PORT`";
+pub const PORT_HINT: &str = "stop the program that uses the port, or run `flock config set \
+                             plugins.entries.flock.config.gateway.port PORT`";
 
 /// Returns 32 random bytes as hex.
 #[must_use]

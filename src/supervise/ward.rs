@@ -191,7 +191,7 @@ impl Ward {
     /// Stops a process that is not wanted any more.
     fn dismiss(&mut self, now: i64, journal: &mut Journal<'_>) {
         if !matches!(self.state.standing(), Standing::Stopped | Standing::Stopping) {
-            journal.note(&format!("{} is not wanted any more", self.unit.name()));
+            journal.note(&format!("{} is no longer needed", self.unit.name()));
         }
         self.event(Event::Stop, now, journal);
     }
@@ -269,7 +269,7 @@ impl Ward {
             // It is being started anyway, with the new configuration.
             Ok(Refresh::Restart(_)) => {}
             Err(Unready { reason, .. }) => {
-                journal.note(&format!("{name} goes on as it was started: {reason}"));
+                journal.note(&format!("{name} keeps running with its earlier configuration: {reason}"));
                 self.stale = Some(reason);
             }
         }
@@ -366,12 +366,12 @@ impl Ward {
                     // The preparation may have been in the middle of its own cleanup.
                     give_up(&mut self.preparing);
                     self.clear();
-                    return Some(Unready { reason: "its start was given up".to_owned(), lasting: None });
+                    return Some(Unready { reason: "its start was cancelled".to_owned(), lasting: None });
                 }
             },
             Action::Save => {
                 if let Err(error) = save(&self.home, self.unit.name(), self.state.memory()) {
-                    journal.note(&format!("what is known of crashes can't be kept: {}", chain(&error)));
+                    journal.note(&format!("failed to write the record of crashes: {}", chain(&error)));
                 }
             }
         }

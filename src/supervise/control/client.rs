@@ -36,7 +36,7 @@ pub enum ControlError {
         limit: Duration,
     },
     /// The connection broke before the answer was complete.
-    #[error("the supervisor broke off")]
+    #[error("the supervisor closed the connection before its answer was complete")]
     Broken(#[source] io::Error),
 }
 

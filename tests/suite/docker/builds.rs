@@ -433,7 +433,8 @@ fn a_fetched_set_is_locked_once_and_refused_with_another_content() {
         store.remove().await.unwrap();
         let error = install(&store, "coder", "a").await.unwrap_err();
         assert!(
-            error.to_string().contains("another content") || error.to_string().contains("hash"),
+            error.to_string().contains("differs from the pinned content")
+                || error.to_string().contains("hash"),
             "{error}"
         );
         assert_eq!(store.installed(&id("coder")).await.unwrap(), []);

@@ -149,7 +149,7 @@ fn it_runs_as_long_as_agents_run_on_it_and_takes_up_what_is_changed() {
     home.flock(["config", "set", "agents.defaults.sandbox.docker.network", "host"]).ok();
     wait_until("the supervisor says so", LIMIT, || {
         let log = std::fs::read_to_string(home.file("logs/supervisor.log")).unwrap();
-        log.contains("openclaw goes on as it was started").then_some(()).ok_or(log)
+        log.contains("openclaw keeps running with its earlier configuration").then_some(()).ok_or(log)
     });
     assert_eq!(pid(&openclaw(&home)), pid(&second));
     home.flock(["config", "unset", "agents.defaults.sandbox.docker.network"]).ok();
