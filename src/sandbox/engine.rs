@@ -174,7 +174,7 @@ impl Engine {
     /// Returns the versions of the engine, of its API and of runc.
     pub async fn version(&self) -> Result<Versions, SandboxError> {
         let client = self.client()?;
-        let found = self.call("say its version", QUICK, client.version()).await?;
+        let found = self.call("report its version", QUICK, client.version()).await?;
         let runc = found.components.into_iter().flatten().find(|part| part.name == "runc");
         Ok(Versions {
             engine: found.version.unwrap_or_default(),
@@ -225,7 +225,7 @@ impl Engine {
     /// Returns the registered OCI runtimes by name, each with the path of its program if the engine reports one.
     pub async fn runtimes(&self) -> Result<BTreeMap<String, Option<String>>, SandboxError> {
         let client = self.client()?;
-        let info = self.call("say its runtimes", QUICK, client.info()).await?;
+        let info = self.call("list its runtimes", QUICK, client.info()).await?;
         Ok(info.runtimes.into_iter().flatten().map(|(name, runtime)| (name, runtime.path)).collect())
     }
 }

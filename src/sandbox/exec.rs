@@ -256,7 +256,7 @@ async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str
 async fn is_paused(engine: &Engine, container: &str) -> bool {
     let Ok(client) = engine.client() else { return false };
     let found = client.inspect_container(container, None::<InspectContainerOptions>);
-    let found = engine.find("look at it", engine::QUICK, found).await;
+    let found = engine.find("inspect it", engine::QUICK, found).await;
     found.is_ok_and(|found| found.and_then(|found| found.state?.paused) == Some(true))
 }
 

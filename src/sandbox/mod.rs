@@ -221,7 +221,7 @@ pub enum SandboxError {
     #[error("the image {image} is not there")]
     NoImage { image: String },
     /// The engine does not know the OCI runtime that the agent's configuration names.
-    #[error("the Docker engine knows no runtime {runtime:?}, which agent {agent} is to be run by")]
+    #[error("the Docker engine has no runtime {runtime:?}, which is configured for agent {agent}")]
     NoRuntime {
         agent: AgentId,
         /// The runtime's name in `sandbox.docker.runtime`.

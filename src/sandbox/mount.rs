@@ -93,7 +93,7 @@ impl Mounts {
         let resolved = resolve(&mount.source).ok_or("it is not there")?;
         let path = resolved.path.as_path();
         if path != mount.source {
-            return Err("it is not what was approved: a link leads elsewhere now");
+            return Err("it is no longer the approved folder: a link leads elsewhere now");
         }
         if let Some(why) = binds::forbidden(home, &resolved, engine_socket).or_else(|| denied(path)) {
             return Err(why);

@@ -298,7 +298,8 @@ fn set_aside(root: &Root, name: &str) -> io::Result<()> {
                 tracing::warn!(
                     name,
                     other,
-                    "something of the other kind lay where a file or folder of flock's lies over a workspace: it has another name now"
+                    "flock mounts a file or folder of its own over this name in the workspace, and something of \
+                     another kind was there; it was renamed"
                 );
                 return Ok(());
             }
@@ -307,7 +308,8 @@ fn set_aside(root: &Root, name: &str) -> io::Result<()> {
         }
     }
     Err(io::Error::other(format!(
-        "it is of another kind, and so many of that name were set aside that no more are: remove {name}.aside and those like it"
+        "it is of another kind, and too many of that name were renamed already: remove {name}.aside and those like \
+         it"
     )))
 }
 

@@ -147,7 +147,7 @@ impl Drop for Starting {
 }
 
 fn never() -> SandboxError {
-    SandboxError::NotStarted { reason: "its start was given up".to_owned() }
+    SandboxError::NotStarted { reason: "its start was cancelled".to_owned() }
 }
 
 /// Passes the program's output to `heard` until it has ended, and returns its exit code. The result is `None` if the
@@ -242,7 +242,7 @@ impl Guest {
         if let (Some(mark), Ok(helper)) = (self.mark.take(), self.live.helper(&self.agent, "")) {
             // A failure needs no retry, because the next client that connects ends what it finds.
             if let Err(error) = helper.dismiss(mark).await {
-                tracing::debug!(agent = %self.agent, %error, "the helper does not know that a program has ended");
+                tracing::debug!(agent = %self.agent, %error, "failed to tell the helper that a program has ended");
             }
         }
     }
@@ -265,7 +265,7 @@ impl Drop for Guest {
             {
                 // If the container is gone, so is the program. A helper that still runs ends it when the next client
                 // connects.
-                tracing::info!(%agent, %error, "a program was not seen to end");
+                tracing::info!(%agent, %error, "failed to wait for the end of a program");
             }
             drop(ending);
         });
@@ -277,7 +277,7 @@ async fn come(engine: &Engine, id: &str) {
     let Ok(client) = engine.client() else { return };
     let limit = Instant::now() + COMING;
     while Instant::now() < limit {
-        let found = engine.call("look at a program", engine::GLANCE, client.inspect_exec(id)).await;
+        let found = engine.call("inspect a program", engine::GLANCE, client.inspect_exec(id)).await;
         match found {
             Ok(found) if found.pid.unwrap_or(0) == 0 && found.exit_code.is_none() => {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -80,7 +80,7 @@ impl DockerSandbox {
         if error.is_lost()
             && let Ok(client) = self.engine.client()
             && let found = client.inspect_container(&live.container, None::<InspectContainerOptions>)
-            && let Ok(Some(found)) = self.engine.find("look at it", engine::QUICK, found).await
+            && let Ok(Some(found)) = self.engine.find("inspect it", engine::QUICK, found).await
             && found.state.and_then(|state| state.status) == Some(Status::PAUSED)
         {
             return SandboxError::Frozen(agent.clone());

@@ -110,7 +110,7 @@ impl DockerSandbox {
 
     async fn look(&self, name: &str) -> Result<Option<ContainerInspectResponse>, SandboxError> {
         let client = self.engine.client()?;
-        let what = format!("look at {name}");
+        let what = format!("inspect {name}");
         self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await
     }
 
@@ -211,7 +211,7 @@ impl DockerSandbox {
         streams: impl Future<Output = Result<Streams, bollard::errors::Error>>,
     ) -> Result<(Live, Probed), SandboxError> {
         let client = self.engine.client()?;
-        let what = format!("look at {}", spec.name);
+        let what = format!("inspect {}", spec.name);
         let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
         let probed = async {
             let line = self.line(agent, &id, plan, streams.await).await?;
@@ -252,7 +252,7 @@ impl DockerSandbox {
         // The fall-back to the engine's exec needs a running container with a living helper. If the helper broke the
         // protocol, or the container has stopped, it is an error.
         let client = self.engine.client()?;
-        let found = self.engine.find("look at it", engine::QUICK, client.inspect_container(id, None)).await?;
+        let found = self.engine.find("inspect it", engine::QUICK, client.inspect_container(id, None)).await?;
         let state = found.and_then(|found| found.state).unwrap_or_default();
         if matches!(reason, SandboxError::Lost { .. }) || state.running != Some(true) {
             return Err(reason);

@@ -51,7 +51,7 @@ impl DockerSandbox {
     ) -> Result<Option<(String, ContainerInspectResponse)>, SandboxError> {
         let name = names::sandbox(&self.home, agent);
         let client = self.engine.client()?;
-        let what = format!("look at {name}");
+        let what = format!("inspect {name}");
         let found = client.inspect_container(&name, None::<InspectContainerOptions>);
         let Some(found) = self.engine.find(&what, engine::QUICK, found).await? else { return Ok(None) };
         let labels = found.config.as_ref().and_then(|config| config.labels.as_ref());

@@ -121,7 +121,7 @@ async fn fate(agent: &AgentId, slot: &Slot, live: &Live, plan: &Plan, need: Need
         }
         Work::Awaited if live.holds_more(plan) => Fate::Goes,
         Work::Awaited => {
-            tracing::info!(%agent, "a turn waits for another one's end: its sandbox has to be made anew");
+            tracing::info!(%agent, "a turn waits until another one ends, because its sandbox has to be made anew");
             Fate::GoesWhenIdle
         }
     }

@@ -53,7 +53,7 @@ impl Dial for Internet {
                 });
                 lookup.await.map_err(io::Error::other)?
             };
-            timeout(LOOKUP, look).await.map_err(|_| late("its name's servers do not answer"))?
+            timeout(LOOKUP, look).await.map_err(|_| late("the name servers do not answer"))?
         })
     }
 

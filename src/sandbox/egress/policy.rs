@@ -80,7 +80,7 @@ impl EgressPolicy for ConfiguredEgress {
             Ok(rule) => Some(rule),
             // An invalid rule allows nothing, and the others still count.
             Err(error) => {
-                tracing::warn!(agent = %agent.id, %error, "a rule in its egress list counts for nothing");
+                tracing::warn!(agent = %agent.id, %error, "a rule in its egress list is invalid and has no effect");
                 None
             }
         };

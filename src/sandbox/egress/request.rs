@@ -22,7 +22,7 @@ pub fn target(parts: &Parts) -> Result<(Host, u16), String> {
     };
     let authority = uri.authority().ok_or("the address names no host")?;
     if authority.as_str().contains('@') {
-        return Err("a user does not belong into the address".to_owned());
+        return Err("the address may not contain a user name".to_owned());
     }
     let host = authority.host().parse().map_err(|error: super::RuleError| error.to_string())?;
     let port = match (authority.port_u16(), default) {

@@ -131,7 +131,7 @@ impl FromStr for Host {
         let wrong = |why| RuleError { text: shortened(text), why };
         if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             let address: Ipv6Addr =
-                inner.parse().map_err(|_| wrong("in brackets there is an IPv6 address"))?;
+                inner.parse().map_err(|_| wrong("only an IPv6 address may be in brackets"))?;
             return Ok(Self::Address(address.into()));
         }
         if let Ok(address) = text.parse::<IpAddr>() {

@@ -89,7 +89,7 @@ impl Connection {
                     if !listens && accept.is_some() {
                         tracing::warn!(
                             port,
-                            "a program in the sandbox has the proxy's port: nothing gets out"
+                            "a program in the sandbox uses the proxy's port, so no connection gets out"
                         );
                     }
                 }
@@ -251,7 +251,7 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
             break "its output is damaged".to_owned();
         }
         if shared.streams.overflows() {
-            break "it speaks and does not listen".to_owned();
+            break "it sends output but reads no input".to_owned();
         }
         tokio::select! {
             () = shared.lost.cancelled() => return shared.streams.lose(),

@@ -32,7 +32,7 @@ pub enum HelperError {
     #[error("the helper is frozen")]
     Frozen,
     /// The helper's answer does not fit the request.
-    #[error("the helper gave an answer that does not fit the question")]
+    #[error("the helper's answer does not match the request")]
     Unexpected,
 }
 

@@ -66,7 +66,7 @@ impl Work {
 fn check(folder: &Path, uid: Uid) -> io::Result<()> {
     let found = fs_err::symlink_metadata(folder)?;
     if !found.is_dir() || found.uid() != uid.as_raw() || found.mode() & 0o077 != 0 {
-        return Err(io::Error::other("it is there already and not this user's alone; remove it"));
+        return Err(io::Error::other("it exists already and does not belong to this user alone; remove it"));
     }
     Ok(())
 }
