@@ -57,8 +57,8 @@ impl Turns {
     #[must_use]
     pub fn out_of_scope(self) -> ApiError {
         let what = match self {
-            Self::Relay => "asks a model here",
-            Self::Mcp => "calls tools here",
+            Self::Relay => "may ask a model here",
+            Self::Mcp => "may call tools here",
         };
         let message =
             format!("only the program that runs an agent's turn {what}, with the token of that turn");
@@ -80,7 +80,7 @@ impl Turns {
             Self::Relay => named("x-api-key").or_else(|| named("x-goog-api-key")).or_else(|| bearer(headers)),
         };
         token.filter(|token| !token.is_empty()).ok_or_else(|| {
-            ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs the token of a turn that runs")
+            ApiError::new(StatusCode::UNAUTHORIZED, "no_token", "this needs the token of a running turn")
         })
     }
 }
@@ -129,7 +129,7 @@ impl Caller {
     pub fn speaks(&self, given: Option<&str>) -> Result<By, ApiError> {
         match (self, given) {
             (Self::Client(token), Some(given)) if given != token.name => {
-                let message = format!("the token {} speaks under its own name and no other", token.name);
+                let message = format!("the token {} may speak only under its own name", token.name);
                 Err(ApiError::new(StatusCode::FORBIDDEN, "name_of_another", message))
             }
             (Self::Owner, given) => Ok(person(given)?),
@@ -185,8 +185,8 @@ impl Caller {
         let message = match (self, is_plugins(path)) {
             (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
             (Self::Client(token), false) => return scope::check(token, method, path),
-            (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw calls tools here",
-            (Self::Plugin, false) => "this token is for the tool calls of OpenClaw's agents alone",
+            (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw may call tools here",
+            (Self::Plugin, false) => "this token is only for the tool calls of OpenClaw's agents",
         };
         Err(ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message))
     }
@@ -208,7 +208,7 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "foreign_host",
-            "the Host of this request is not this gateway",
+            "the Host header of this request does not name this gateway",
         )
         .with_hint(format!("use http://127.0.0.1:{port}")));
     }

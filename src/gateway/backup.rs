@@ -41,7 +41,7 @@ pub async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
                 tracing::error!(error = chain(&error), "failed to back the database up");
             }
             Ok(Err(_)) => {}
-            Err(error) => tracing::error!(%error, "the backup of the database broke off"),
+            Err(error) => tracing::error!(%error, "the task that backs up the database failed"),
         }
     }
 }

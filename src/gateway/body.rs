@@ -51,7 +51,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 /// Returns 400 if the body is not valid JSON or does not have the expected shape.
 pub fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| {
-        ApiError::invalid("invalid_body", format!("the body is not what this path takes: {error}"))
+        ApiError::invalid("invalid_body", format!("the body does not fit this path: {error}"))
     })
 }
 

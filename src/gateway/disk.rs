@@ -94,7 +94,11 @@ impl Disk {
         if let Some(why) = why {
             tracing::warn!(agent = %agent.id, held, limit, "an agent is frozen: {why}");
             if let Err(error) = swarm.freeze_because(&agent.id, &why).await {
-                tracing::error!(agent = %agent.id, error = chain(&error), "it could not be written down that it is frozen");
+                tracing::error!(
+                    agent = %agent.id,
+                    error = chain(&error),
+                    "failed to record that an agent is frozen"
+                );
             }
         }
     }

@@ -52,7 +52,7 @@ pub enum Failure {
     #[error(transparent)]
     Turn(#[from] TurnError),
     /// The answer does not have the format that the client asked for, not even after the agent was asked once more.
-    #[error("the agent's answer does not have the form that was asked for: {0}")]
+    #[error("the agent's answer does not have the requested format: {0}")]
     Form(String),
     /// The turn's task ended without a result, for example because it panicked.
     #[error("the turn broke off")]

@@ -68,7 +68,11 @@ impl Granted {
             let Some(swarm) = granted.swarm.get() else { return Vec::new() };
             // If the grants can't be read, no mount is allowed.
             swarm.granted_mounts(agent).unwrap_or_else(|error| {
-                tracing::error!(%agent, error = chain(&error), "what was granted can't be read, so nothing is");
+                tracing::error!(
+                    %agent,
+                    error = chain(&error),
+                    "failed to read the granted mounts, so none is allowed"
+                );
                 Vec::<ApprovedMount>::new()
             })
         })
@@ -98,7 +102,7 @@ impl EgressPolicy for Granted {
                 rules
             }
             Err(error) => {
-                tracing::error!(%agent, error = chain(&error), "what was granted can't be read");
+                tracing::error!(%agent, error = chain(&error), "failed to read the granted hosts");
                 self.configured.rules(agent)
             }
         }

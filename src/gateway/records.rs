@@ -109,7 +109,7 @@ impl HomeRecords {
     ) -> Result<T, SandboxError> {
         match tokio::time::timeout(PATIENCE, look).await {
             Ok(found) => found,
-            Err(_) => Err(self.sandboxes.engine().silent("say what is there", PATIENCE)),
+            Err(_) => Err(self.sandboxes.engine().silent("list containers", PATIENCE)),
         }
     }
 }

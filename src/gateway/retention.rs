@@ -53,7 +53,7 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
 /// the home.
 async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Option<i64>, now: i64) -> bool {
     let note = jump::read(home).unwrap_or_else(|error| {
-        tracing::warn!(error = chain(&error), "failed to read what is known of the clock");
+        tracing::warn!(error = chain(&error), "failed to read the record of the clock");
         jump::Note::default()
     });
     let (verdict, after) = jump::judge(note, newest, since_look, now);
@@ -64,10 +64,11 @@ async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Opt
         let days = (jump.found_at - jump.from) / DAY;
         tracing::warn!(
             days,
-            "the clock is ahead of the newest record by days: nothing is forgotten for its age before tomorrow; if \
+            "the clock is days ahead of the newest record, so nothing is deleted for its age before tomorrow; if \
              the clock is right: flock doctor --confirm-clock"
         );
-        let detail = format!("the clock is {days} days ahead of the newest record; nothing is forgotten");
+        let detail =
+            format!("the clock is {days} days ahead of the newest record; nothing is deleted for its age");
         let entry = By::system().entry("retention.held", "clock", Level::Yellow, detail);
         if let Err(error) = store.audit(entry, now).await {
             tracing::error!(error = chain(&error), "failed to write into the audit");
@@ -78,18 +79,18 @@ async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Opt
 
 fn remember(home: &Home, note: jump::Note) {
     if let Err(error) = jump::write(home, &note) {
-        tracing::error!(error = chain(&error), "failed to remember what the clock says");
+        tracing::error!(error = chain(&error), "failed to write the record of the clock");
     }
 }
 
 async fn forget(engine: &Engine, live: &Live, retention: Retention, now: i64) {
     if let Err(error) = rows(engine.store(), retention, now).await {
-        tracing::error!(error = chain(&error), "failed to forget old rows");
+        tracing::error!(error = chain(&error), "failed to delete old rows");
     }
     if let Some(before) = before(retention.traces, now)
         && let Err(error) = engine.forget_requests(before).await
     {
-        tracing::error!(error = chain(&error), "failed to forget old sessions");
+        tracing::error!(error = chain(&error), "failed to delete old sessions");
     }
     if let Some(days) = retention.logs {
         let folder = live.home().logs();

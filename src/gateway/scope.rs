@@ -96,9 +96,10 @@ pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), Api
         Needed::AnyOf(rights) if rights.iter().any(|right| token.may(*right)) => Ok(()),
         Needed::AnyOf(rights) => Err(lacks(rights)),
         Needed::ForAll(right) if !token.may(right) => Err(lacks(&[right])),
-        Needed::ForAll(_) if token.agents.is_some() => {
-            Err(refused(format!("the token {} is for some agents, and this shows all of them", token.name)))
-        }
+        Needed::ForAll(_) if token.agents.is_some() => Err(refused(format!(
+            "the token {} is for some agents, and this answer shows all of them",
+            token.name
+        ))),
         Needed::ForAll(_) | Needed::Nothing => Ok(()),
         Needed::Owner | Needed::Plugin | Needed::Turn => {
             Err(refused("only the owner's token may do this".to_owned()))
@@ -115,7 +116,7 @@ pub fn of_another(token: &ClientToken) -> ApiError {
 /// Returns the refusal for a session that the token did not begin.
 #[must_use]
 pub fn not_own(token: &ClientToken) -> ApiError {
-    refused(format!("the token {} may only go on with sessions of its own", token.name))
+    refused(format!("the token {} may only continue sessions of its own", token.name))
 }
 
 fn refused(message: String) -> ApiError {

@@ -170,10 +170,10 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
     // This waits for the rows of the connections that ended with their sandboxes.
     if recorded.await.is_err() {
-        tracing::error!("the record of connections broke off");
+        tracing::error!("the task that records connections failed");
     }
     if let Err(error) = served {
-        tracing::error!(%error, "the server broke off");
+        tracing::error!(%error, "the task that serves requests failed");
     }
     if let Err(error) = engine.settle().await {
         tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
@@ -244,7 +244,7 @@ async fn alone(home: &Home) -> Result<Lock, HomeError> {
             let holder = occupied(home, held).await;
             tracing::warn!(
                 holder = crate::error::chain(&holder),
-                "the gateway waits for the end of another one"
+                "the gateway waits until another gateway of this home has ended"
             );
             take(home, PREDECESSOR).await
         }
@@ -407,7 +407,9 @@ async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
         let frozen = watch.borrow_and_update().clone();
         match sandboxes.follow(Arc::new(move |agent| frozen.holds(agent))).await {
             Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
-            Err(error) => tracing::error!(error = chain(&error), "a sandbox did not follow its agent"),
+            Err(error) => {
+                tracing::error!(error = chain(&error), "a sandbox was not frozen or thawed with its agent");
+            }
         }
         // The sender is gone when the swarm is.
         if watch.changed().await.is_err() {
@@ -435,7 +437,7 @@ async fn work(
     match engine.store().settle_left_usage().await {
         Ok(0) => {}
         Ok(calls) => {
-            tracing::warn!(calls, "model calls of an earlier run count as what was set aside for them");
+            tracing::warn!(calls, "model calls of an earlier run are charged at their whole reservation");
         }
         Err(error) => {
             tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run");

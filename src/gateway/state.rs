@@ -200,13 +200,17 @@ impl Gateway {
             Turns::Mcp => tickets.mcp(token),
         });
         let ticket = ticket.ok_or_else(|| {
-            ApiError::new(StatusCode::UNAUTHORIZED, "wrong_token", "the token is that of no turn that runs")
+            ApiError::new(
+                StatusCode::UNAUTHORIZED,
+                "wrong_token",
+                "the token does not belong to a running turn",
+            )
         })?;
         // A token that leaked into another agent's sandbox is worth nothing there.
         if let Some(agent) = inside.filter(|agent| **agent != ticket.agent) {
             let (of, turn) = (&ticket.agent, ticket.turn);
-            tracing::warn!(%agent, %of, %turn, "a token was shown from another agent's sandbox, and refused");
-            let message = "the token is that of another agent's turn";
+            tracing::warn!(%agent, %of, %turn, "a token that came from another agent's sandbox was refused");
+            let message = "the token belongs to another agent's turn";
             return Err(ApiError::new(StatusCode::FORBIDDEN, "foreign_token", message));
         }
         Ok(ticket)

@@ -62,7 +62,11 @@ impl Finisher {
         for (pending, how) in ended {
             match how {
                 Ok(warnings) => {
-                    tracing::info!(operation = pending.title(), ?warnings, "finished what was interrupted");
+                    tracing::info!(
+                        operation = pending.title(),
+                        ?warnings,
+                        "finished an interrupted operation"
+                    );
                 }
                 Err(error) => {
                     let command = pending.command();
@@ -85,7 +89,7 @@ impl Hands for Finisher {
             self.sandbox
                 .remove(agent)
                 .await
-                .map_err(|error| format!("the container of {agent} may be left: {}", chain(&error)))
+                .map_err(|error| format!("the container of {agent} may still exist: {}", chain(&error)))
         })
     }
 
@@ -125,7 +129,7 @@ pub async fn renames(home: &Home) -> Result<(), OperationError> {
     // The list is read again under the lock, because another process may have finished a rename since the first look.
     for pending in pending::all(home)?.into_iter().filter(is_open) {
         rename::in_home(home, &store, &pending).await?;
-        tracing::info!(operation = pending.title(), "finished what was interrupted");
+        tracing::info!(operation = pending.title(), "finished an interrupted operation");
     }
     Ok(())
 }
@@ -141,7 +145,7 @@ pub async fn release(driver: &Driver, agent: &AgentId) -> usize {
         }
     };
     if tokio::time::timeout(TURNS, all).await.is_err() {
-        tracing::warn!(%agent, "turns of an agent that goes did not end in time");
+        tracing::warn!(%agent, "turns of an agent that is removed or renamed did not end in time");
     }
     ends.len()
 }

@@ -77,7 +77,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<Done, Fault> {
             // A task that waits for its client can still change, so only one that has ended is refused.
             if task.state.is_final() {
                 return Err(Fault::unsupported(format!(
-                    "the task is {}: nothing more comes",
+                    "the task is {}: nothing more will be sent",
                     task.state.as_str()
                 )));
             }
@@ -112,7 +112,7 @@ impl Client<'_> {
         }
         if task.state != TaskState::InputRequired {
             return Err(Fault::unsupported(format!(
-                "the task is {} and asks for nothing: send without `taskId`, with the same `contextId`",
+                "the task is {} and waits for no answer: send without `taskId`, with the same `contextId`",
                 task.state.as_str()
             )));
         }

@@ -142,7 +142,7 @@ impl ChatRequest {
                 "tool" | "function" => {
                     return Err(ApiError::invalid(
                         "tools_not_supported",
-                        format!("messages[{at}] is a tool's: an agent calls its tools itself"),
+                        format!("messages[{at}] is a tool's message: an agent calls its tools itself"),
                     ));
                 }
                 _ => {
@@ -159,7 +159,7 @@ impl ChatRequest {
         if input.messages.last().map(|message| message.role) != Some(Role::User) {
             return Err(ApiError::invalid(
                 "no_user_message",
-                "the last message must be a user's and hold something",
+                "the last message must be a user's and must not be empty",
             ));
         }
         // The instruction goes into the last message, so that the model reads it right before it answers.

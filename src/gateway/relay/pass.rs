@@ -62,7 +62,7 @@ impl Relay {
             finally(StatusCode::BAD_REQUEST, wrong)
         })?;
         if want == Want::Count && !ticket.may_count() {
-            let text = format!("tokens are counted {COUNTS} times in a turn, and not once more");
+            let text = format!("tokens are counted at most {COUNTS} times in a turn");
             return Err(finally(StatusCode::BAD_REQUEST, text));
         }
         // A count asks for no answer, so a final error does not apply to it.

@@ -164,9 +164,9 @@ fn check_size(text: &str) -> Result<(), ApiError> {
     if text.len() <= MAX_MESSAGE {
         return Ok(());
     }
-    let text = format!("the message has {} bytes, and at most {MAX_MESSAGE} are taken", text.len());
+    let text = format!("the message has {} bytes; the limit is {MAX_MESSAGE}", text.len());
     Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "message_too_large", text)
-        .with_hint("write it to a file and name the file"))
+        .with_hint("write the text to a file and post the name of the file"))
 }
 
 /// Runs a read on a thread for blocking work, so that a long channel delays no other request.

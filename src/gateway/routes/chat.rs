@@ -264,8 +264,9 @@ pub(super) fn refuse_frozen(gateway: &Gateway, headers: &HeaderMap, agent: &Agen
     let waits = headers.get(WAIT).is_some_and(|value| value == "1");
     let Some(message) = gateway.swarm.frozen_text(agent).filter(|_| !waits) else { return Ok(()) };
     // The status is not 409, 429 or 503, because OpenAI's clients repeat those by themselves.
-    Err(ApiError::new(StatusCode::LOCKED, "agent_frozen", message)
-        .with_hint(format!("flock thaw {agent}, or wait for that: flock chat {agent} --wait")))
+    Err(ApiError::new(StatusCode::LOCKED, "agent_frozen", message).with_hint(format!(
+        "thaw it with `flock thaw {agent}`, or wait until it is thawed with `flock chat {agent} --wait`"
+    )))
 }
 
 /// Writes to the audit that a person starts a turn. The text itself is not recorded, only its length and its digest.
@@ -333,7 +334,7 @@ fn session_key(
     if key.agent() != agent {
         return Err(ApiError::invalid(
             "session_of_another_agent",
-            format!("session {key} is not one of agent {agent}"),
+            format!("session {key} does not belong to agent {agent}"),
         ));
     }
     gateway.swarm.store().spelled(&key).map(Some).map_err(ApiError::internal)
@@ -395,7 +396,7 @@ pub fn failure(failure: Failure) -> ApiError {
 /// Returns the same error without its cause.
 fn described(failure: &Failure) -> ApiError {
     match failure {
-        Failure::Lost => ApiError::internal("the turn's task broke"),
+        Failure::Lost => ApiError::internal("the turn's task ended without a result"),
         Failure::Form(_) => {
             // The agent has answered twice, so a retry by the client would repeat its work.
             let status = StatusCode::FAILED_DEPENDENCY;

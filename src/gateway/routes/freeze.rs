@@ -131,7 +131,12 @@ fn described(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), S
         // If no engine answers, nothing can be running.
         Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => None,
         Err(error) => {
-            tracing::error!(error = chain(&error), %agent, frozen, "a sandbox did not follow its agent");
+            tracing::error!(
+                error = chain(&error),
+                %agent,
+                frozen,
+                "a sandbox was not frozen or thawed with its agent"
+            );
             Some(error.to_string())
         }
     };

@@ -243,7 +243,7 @@ fn session_of(
     if key.agent() != &agent.id {
         return Err(ApiError::invalid(
             "session_of_another_agent",
-            format!("session {key} is not one of agent {}", agent.id),
+            format!("session {key} does not belong to agent {}", agent.id),
         ));
     }
     gateway.swarm.store().spelled(&key).map_err(ApiError::internal)

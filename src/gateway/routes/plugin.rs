@@ -158,7 +158,7 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<Source, ApiError>
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "session_of_another_agent",
-            format!("this session is not one of agent {}", agent.id),
+            format!("this session does not belong to agent {}", agent.id),
         ));
     }
     Ok(Source { agent: agent.id, conversation: key.to_owned() })

@@ -112,7 +112,7 @@ fn check(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError
     if runtime == plugin::RUNTIME && has_network {
         return Err(ApiError::invalid(
             "no_network_there",
-            format!("what OpenClaw runs has no network, and agent {} has one", agent.id),
+            format!("agents on OpenClaw have no network, but agent {} is configured to have one", agent.id),
         )
         .with_hint(format!(
             "flock config unset plugins.entries.flock.config.gatewayAgents[{}].network",

@@ -52,8 +52,9 @@ fn describe(positions: usize, transcripts: &[String], database: &[String]) -> St
     let mut parts = Vec::new();
     match positions {
         0 => {}
-        1 => parts.push("1 position that pointed past what is there was set back".to_owned()),
-        count => parts.push(format!("{count} positions that pointed past what is there were set back")),
+        1 => parts.push("1 position that pointed past the end of the stored data was set back".to_owned()),
+        count => parts
+            .push(format!("{count} positions that pointed past the end of the stored data were set back")),
     }
     for (sessions, what) in [
         (transcripts, "the transcript lacks the last turn of"),
@@ -76,11 +77,14 @@ mod tests {
     #[test]
     fn what_was_lost_is_said_in_one_bounded_line() {
         let sessions: Vec<String> = (0..12).map(|number| format!("s{number}")).collect();
-        assert_eq!(describe(1, &[], &[]), "1 position that pointed past what is there was set back");
+        assert_eq!(
+            describe(1, &[], &[]),
+            "1 position that pointed past the end of the stored data was set back"
+        );
         assert_eq!(
             describe(2, &sessions[..2], &sessions),
-            "2 positions that pointed past what is there were set back; the transcript lacks the last turn of s0, s1; \
-             the database lacks the last turn of s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 and 2 more"
+            "2 positions that pointed past the end of the stored data were set back; the transcript lacks the last \
+             turn of s0, s1; the database lacks the last turn of s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 and 2 more"
         );
     }
 }

@@ -102,7 +102,7 @@ impl Team {
         let mut effects = self.meet(&mut scheduler, &mut known);
         // Positions that point past what exists are repaired before `recover` works with them.
         if let Err(error) = lost::settle(&self).await {
-            tracing::error!(error = chain(&error), "failed to look whether the disk lost writes");
+            tracing::error!(error = chain(&error), "failed to check if the disk lost writes");
         }
         let recovered = recover::recover(&self).await;
         if let Err(error) = &recovered {
@@ -150,7 +150,7 @@ impl Team {
             if !(0..LOOK_AGAIN).contains(&now.saturating_sub(looked_at)) {
                 looked_at = now;
                 if let Err(error) = self.swarm.reload_frozen().await {
-                    tracing::error!(error = chain(&error), "failed to look who is frozen");
+                    tracing::error!(error = chain(&error), "failed to check which agents are frozen");
                 }
                 effects.extend(self.look_for_work(&mut scheduler, &mut mark));
                 // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
@@ -205,13 +205,10 @@ impl Team {
         // These only write to the database, and the scheduler must not wait for them.
         tokio::spawn(async move {
             if let Err(error) = swarm.forget_missing_agents().await {
-                tracing::error!(error = chain(&error), "failed to let go of agents that were removed");
+                tracing::error!(error = chain(&error), "failed to release agents that were removed");
             }
             if let Err(error) = swarm.revoke_missing_agents().await {
-                tracing::error!(
-                    error = chain(&error),
-                    "failed to take back what removed agents were granted"
-                );
+                tracing::error!(error = chain(&error), "failed to revoke the grants of removed agents");
             }
         });
         effects
@@ -246,7 +243,7 @@ impl Team {
                     effects.extend(scheduler.on(event, now));
                 }
             }
-            Err(error) => tracing::error!(error = chain(&error), "failed to look for what waits"),
+            Err(error) => tracing::error!(error = chain(&error), "failed to look for waiting input"),
         }
         effects
     }

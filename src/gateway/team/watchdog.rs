@@ -65,7 +65,10 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
         concerned.retain(|turn| running.contains(turn));
         let settled = settle(&team).await;
         if let Err(error) = &settled {
-            tracing::error!(error = chain(error), "failed to settle what is under way in the database only");
+            tracing::error!(
+                error = chain(error),
+                "failed to settle work that only the database still has as running"
+            );
         }
         if settled.is_ok() && store.trouble().is_none() {
             failures = 0;
@@ -127,7 +130,7 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
         return Ok(());
     }
     let found = describe(&drift);
-    tracing::warn!(found, "the database has as under way what is not; it is settled");
+    tracing::warn!(found, "the database has work as running that is not; flock settles it");
     let store = team.swarm.store();
     // All four are tried, because a failure of one must not keep the others from being settled.
     let parts: [Result<(), SettleError>; 4] = [

@@ -58,7 +58,7 @@ fn a_second_gateway_says_whom_it_waits_for_and_goes_on_after_that() {
                 if text().contains(what) { Ok(()) } else { Err(text()) }
             });
         };
-    said("waits for the end of another one");
+    said("waits until another gateway of this home has ended");
     assert!(text().contains("gateway.lock") && second.try_wait().unwrap().is_none(), "{}", text());
     drop(lock);
     said("the gateway listens");
