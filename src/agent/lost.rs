@@ -78,20 +78,30 @@ fn one(engine: &Engine, session: &Session) -> Result<Option<Lost>, TurnError> {
     Ok(Some(Lost::Transcript { session: session.key.clone(), shown: end.shown }))
 }
 
-/// Returns `true` if the transcript names the turn anywhere.
+/// Returns `true` if the transcript has a record of the turn anywhere.
 fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(false) };
     let mut tail = Tail::new(&file).map_err(fail)?;
-    // A search for bytes: parsing every line of a long transcript would take much longer.
+    // The bytes are searched first: parsing every line of a long transcript would take much longer.
     let id = turn.to_string();
     let finder = memchr::memmem::Finder::new(id.as_bytes());
     while let Some(line) = tail.next_line().map_err(fail)? {
-        if finder.find(line).is_some() {
+        if finder.find(line).is_some() && is_of(line, turn) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Returns `true` if the line is a record of the turn. The id alone proves nothing: a message or a tool result of another
+/// turn may quote it.
+fn is_of(line: &[u8], turn: TurnId) -> bool {
+    match Record::parse(line) {
+        Ok(Record::Message(message)) => message.turn == turn,
+        Ok(Record::Turn(record)) => record.turn == turn,
+        _ => false,
+    }
 }
 
 /// Reads a transcript from its end until it finds the wanted turn, or has seen enough others.
@@ -121,4 +131,29 @@ fn end_of(path: &Path, wanted: Option<TurnId>) -> Result<End, TurnError> {
         }
     }
     Ok(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::transcript::MessageRecord;
+    use crate::provider::{Message, Role};
+
+    #[test]
+    fn a_turn_that_another_one_quotes_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        let (lost, other) = (TurnId::new(), TurnId::new());
+        let mut text = Vec::new();
+        let mut says = |turn: TurnId, said: &str| {
+            let message = MessageRecord::new(turn, 1, Message::text(Role::User, said));
+            Record::Message(Box::new(message)).write_to(&mut text);
+            std::fs::write(&path, &text).unwrap();
+        };
+        says(other, &format!(r#"{{"turn":"{lost}"}} and turn {lost}"#));
+        assert!(holds(&path, other).unwrap());
+        assert!(!holds(&path, lost).unwrap(), "it is only quoted");
+        says(lost, "hello");
+        assert!(holds(&path, lost).unwrap());
+    }
 }
