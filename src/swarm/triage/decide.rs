@@ -41,7 +41,7 @@ pub enum Decision {
 /// An error from making or revoking a decision.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// There is no request with this id.
+    /// There is no request with this id. Holds the id as [`super::view::id`] shows it, because somebody typed it.
     #[error("there is no request {0}")]
     Unknown(String),
     /// The request waits for no decision.
@@ -123,7 +123,7 @@ pub async fn decide(
     now: i64,
 ) -> Result<RequestRow, DecideError> {
     let party = admit(config, decider)?;
-    let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(id.to_owned()))?;
+    let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let moved = match decision {
         // A person can't approve what they are not shown.
         Decision::Approve { .. } if row.state.is_open() && super::view::is_outdated(&row) => {
@@ -170,7 +170,7 @@ pub async fn decide(
         Moved::Not(row) => Err(DecideError::Over { id: row.id, state: row.state.as_str() }),
         Moved::Expired(row) => Err(DecideError::Expired(row.id)),
         Moved::Changed(row) => Err(DecideError::Changed(row.id)),
-        Moved::Unknown => Err(DecideError::Unknown(id.to_owned())),
+        Moved::Unknown => Err(DecideError::Unknown(super::view::id(id))),
     }
 }
 

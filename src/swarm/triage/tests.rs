@@ -265,6 +265,19 @@ async fn a_denied_one_never_runs_and_its_agent_hears_why() {
 }
 
 #[tokio::test]
+async fn an_id_that_does_not_exist_is_shown_short_and_escaped() {
+    let rig = Rig::new().await;
+    let id = format!("r-\u{1b}[2J\u{202e}{}", "x".repeat(1_000));
+    let approve = Decision::Approve { sha256: String::new() };
+    for decision in [approve, Decision::Deny { reason: None }] {
+        let error = rig.decide(&id, decision).await.unwrap_err();
+        assert!(matches!(error, DecideError::Unknown(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(text.len() < 100 && !text.chars().any(crate::clean::is_unseen), "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_imitates_an_approval_changes_nothing() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
