@@ -1,8 +1,7 @@
 //! Routes what a program's models ask of flock, such as tool calls and reports of other calls, to the turn that runs in
 //! that conversation. Without such a turn, [`super::outside`] handles it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -79,8 +78,9 @@ pub(in crate::agent) struct Desk {
     /// Calls that ended the last turn of their session because the budget had no room for them, as tokens of the
     /// request and of the answer.
     short: Mutex<HashMap<SessionKey, (u64, u64)>>,
-    /// Set if the last awaited end of a call was not reported. Some versions of programs report none.
-    mute: AtomicBool,
+    /// The agents whose program did not report the last awaited end of a call. Some versions of programs report none.
+    /// One entry per agent, because each may run on another program, and no agent should change what others wait for.
+    mute: Mutex<HashSet<AgentId>>,
 }
 
 struct Seat {
@@ -107,15 +107,19 @@ impl Desk {
         (seat.agent == source.agent).then(|| seat.sender.clone())
     }
 
-    /// Returns `true` if it is worth waiting for a report of a call's end.
-    pub(super) fn tells_ends(&self) -> bool {
-        !self.mute.load(Ordering::Relaxed)
+    /// Returns `true` if it is worth waiting for a report of a call's end from this agent's program.
+    pub(super) fn tells_ends(&self, agent: &AgentId) -> bool {
+        !lock(&self.mute).contains(agent)
     }
 
-    /// Records that a call's end was reported, or was not reported in time.
-    pub(super) fn heard_end(&self, heard: bool) {
-        // Relaxed is enough: a stale value only costs one short wait, or one report.
-        self.mute.store(!heard, Ordering::Relaxed);
+    /// Records that this agent's program reported the end of a call, or did not report it in time.
+    pub(super) fn heard_end(&self, agent: &AgentId, heard: bool) {
+        let mut mute = lock(&self.mute);
+        if heard {
+            mute.remove(agent);
+        } else {
+            mute.insert(agent.clone());
+        }
     }
 
     /// Records a call that ended a turn of this session because the budget had no room for it. `None` clears the record
@@ -163,4 +167,21 @@ impl Drop for Seated<'_> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_reports_no_ends_is_known_for_its_own_agent_alone() {
+        let desk = Desk::default();
+        let [coder, tester] = ["coder", "tester"].map(|id| id.parse::<AgentId>().unwrap());
+        desk.heard_end(&coder, false);
+        assert!(!desk.tells_ends(&coder) && desk.tells_ends(&tester));
+        desk.heard_end(&tester, true);
+        assert!(!desk.tells_ends(&coder), "another agent's program says nothing about this one");
+        desk.heard_end(&coder, true);
+        assert!(desk.tells_ends(&coder));
+    }
 }

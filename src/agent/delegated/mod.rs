@@ -275,11 +275,12 @@ impl Course<'_> {
         so: &mut So,
     ) -> Result<(), TurnError> {
         let end = Instant::now() + LAST_WORDS;
-        while so.ledger.has_open() && self.engine.desk.tells_ends() {
+        let agent = &self.context.agent;
+        while so.ledger.has_open() && self.engine.desk.tells_ends(agent) {
             match tokio::time::timeout_at(end, calls.come()).await {
                 Ok(Some(came)) => self.came(came, calls, running, so).await?,
-                // This program does not report ends, so later turns do not wait for them.
-                Ok(None) | Err(_) => self.engine.desk.heard_end(false),
+                // This program does not report ends, so later turns of the agent do not wait for them.
+                Ok(None) | Err(_) => self.engine.desk.heard_end(agent, false),
             }
         }
         Ok(())
@@ -371,7 +372,7 @@ impl Course<'_> {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
                 // The program reports ends, so waiting for them makes sense.
-                self.engine.desk.heard_end(true);
+                self.engine.desk.heard_end(&self.context.agent, true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
                 let open = match open {
                     Some(open) => open,
