@@ -10,7 +10,8 @@ use crate::error::is_of_disk;
 use crate::home::{Home, regular};
 use crate::store::LostSession;
 
-/// The most bytes of a line that is parsed. Longer lines are ignored.
+/// The most bytes of a line that is parsed, with its line feed. flock writes no line of that length. A longer one counts
+/// as no record.
 const LONGEST: u64 = 64 << 20;
 
 /// A fault of a transcript.
@@ -39,6 +40,10 @@ impl Flaw {
 ///
 /// Returns an error if the file can't be read or is not a regular file.
 pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
+    read(path, LONGEST)
+}
+
+fn read(path: &Path, longest: u64) -> io::Result<(Option<LostSession>, u64)> {
     let file = regular::open(path)?;
     // The file's time stands for the session's last use, which only the database knew.
     let updated = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -49,8 +54,14 @@ pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
     loop {
         line.clear();
         // A damaged file may have no line feed for gigabytes, so the length of a line is limited.
-        if io::Read::take(&mut reader, LONGEST).read_until(b'\n', &mut line)? == 0 {
+        if io::Read::take(&mut reader, longest).read_until(b'\n', &mut line)? == 0 {
             return Ok((session, broken));
+        }
+        if line.len() as u64 == longest && !line.ends_with(b"\n") {
+            // The rest is skipped with it: a piece of a line must not be taken for a record.
+            reader.skip_until(b'\n')?;
+            broken += 1;
+            continue;
         }
         match Record::parse(line.trim_ascii_end()) {
             Ok(Record::Session(header)) if session.is_none() => {
@@ -163,6 +174,19 @@ mod tests {
         );
         assert!(read_whole(&path).unwrap().what.contains("1 line is no record"));
         assert_eq!(glance(&path), None);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_one_flaw_and_no_piece_of_it_a_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("abc.jsonl");
+        let other = HEADER.replace("coder", "tester");
+        let longest = other.len() + 1;
+        let long = "x".repeat(longest);
+        std::fs::write(&path, format!("{long}{other}\n{HEADER}\n{long}{long}")).unwrap();
+        let (session, broken) = read(&path, longest as u64).unwrap();
+        assert_eq!(session.unwrap().key.as_str(), "agent:coder:flock:channel:dev");
+        assert_eq!(broken, 2);
     }
 
     #[test]
