@@ -1,6 +1,6 @@
 //! Supervises the team's turns: freezing, budgets, the audit of tool calls, and questions to a person about tool calls.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -45,8 +45,8 @@ pub struct TeamOversight {
     last_id: AtomicI64,
     calls: Mutex<HashMap<i64, Call>>,
     paused: Arc<Mutex<HashMap<AgentId, Refused>>>,
-    /// The last pause of each agent that was written to the audit.
-    recorded: Mutex<HashMap<AgentId, String>>,
+    /// The pauses of each agent that were written to the audit, and their day.
+    recorded: Mutex<HashMap<AgentId, (String, HashSet<String>)>>,
 }
 
 /// A model call that is in progress.
@@ -212,11 +212,16 @@ impl TeamOversight {
 
     /// Writes a pause to the audit once for each budget, agent and day. A repeated attempt adds no information.
     async fn record_pause(&self, call: &ModelCall, text: &str, scope: &str, day: &str) {
-        let known = format!("{day} {scope}");
-        if lock(&self.recorded)
-            .insert(call.agent.clone(), known.clone())
-            .is_some_and(|before| before == known)
-        {
+        let is_new = {
+            let mut recorded = lock(&self.recorded);
+            let (of, scopes) = recorded.entry(call.agent.clone()).or_default();
+            if of.as_str() != day {
+                day.clone_into(of);
+                scopes.clear();
+            }
+            scopes.insert(scope.to_owned())
+        };
+        if !is_new {
             return;
         }
         let by = By { session: Some(call.session.clone()), turn: Some(call.turn), ..By::system() };

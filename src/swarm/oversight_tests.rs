@@ -209,6 +209,20 @@ async fn a_channels_budget_leaves_its_agents_free_elsewhere() {
 }
 
 #[tokio::test]
+async fn each_pause_is_in_the_audit_once_a_day_also_if_an_agent_has_several() {
+    let rig = rig(json!({"channel": {"dev": {"usd": 0.01}}})).await;
+    let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
+    let unpriced = ModelCall { model: "lab/free".parse().unwrap(), ..call("coder", "channel:dev") };
+    for _ in 0..3 {
+        rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
+        rig.watch.reserve(&unpriced).await.unwrap_err();
+    }
+    let filter = AuditFilter { action: Some("budget".into()), ..AuditFilter::default() };
+    let rows = rig.swarm.store().audit_rows(&filter, 20).unwrap();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+}
+
+#[tokio::test]
 async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_finds_frozen() {
     let rig = rig(json!({})).await;
     let coder: AgentId = "coder".parse().unwrap();
