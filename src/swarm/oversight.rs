@@ -162,9 +162,8 @@ impl TeamOversight {
         if holds_agent {
             self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
             let refused = Refused { day: day.name.clone(), need };
-            let is_first = lock(&self.paused).insert(call.agent.clone(), refused).is_none();
             // One task watches for all paused agents. It ends with the last of them.
-            if is_first {
+            if hold(&self.paused, &call.agent, refused) {
                 let paused = Arc::downgrade(&self.paused);
                 tokio::spawn(resume(paused, Arc::downgrade(&self.swarm), self.zone.clone()));
             }
@@ -280,6 +279,14 @@ fn believed(told: Usage, seen: Seen) -> Usage {
 fn unknown(error: &StoreError) -> Paused {
     tracing::error!(error = chain(error), "failed to look at the budgets");
     Paused::unknown()
+}
+
+/// Adds an agent to the paused ones. Returns `true` if none was paused before, so that nothing watches for them yet.
+fn hold(paused: &Mutex<HashMap<AgentId, Refused>>, agent: &AgentId, refused: Refused) -> bool {
+    let mut paused = lock(paused);
+    let is_first = paused.is_empty();
+    paused.insert(agent.clone(), refused);
+    is_first
 }
 
 /// A guard that takes back a reservation if its call is abandoned before anybody knows of it.

@@ -222,6 +222,17 @@ async fn each_pause_is_in_the_audit_once_a_day_also_if_an_agent_has_several() {
     assert_eq!(rows.len(), 2, "{rows:?}");
 }
 
+#[test]
+fn only_the_first_paused_agent_begins_the_watch_for_all() {
+    let paused = Mutex::default();
+    let refused = || Refused { day: "2026-01-02".into(), need: Used::default() };
+    let [coder, tester] = ["coder", "tester"].map(|id| id.parse::<AgentId>().unwrap());
+    assert!(hold(&paused, &coder, refused()));
+    assert!(!hold(&paused, &coder, refused()) && !hold(&paused, &tester, refused()));
+    lock(&paused).clear();
+    assert!(hold(&paused, &tester, refused()));
+}
+
 #[tokio::test]
 async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_finds_frozen() {
     let rig = rig(json!({})).await;
