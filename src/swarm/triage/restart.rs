@@ -35,14 +35,20 @@ impl Triage {
                 super::MAX_REASON
             )));
         }
+        // Asking again does nothing, so it is not in the audit either.
+        let under_way = || Ok("a restart is on its way already".to_owned());
+        if self.restarting.load(Ordering::SeqCst) {
+            return under_way();
+        }
         if let Err(error) = Connection::open(self.swarm.home()).await {
             let text = format!("nothing can restart this gateway: {}", chain(&error));
             return Err(SwarmError::Refused(text));
         }
         let entry = by.entry("gateway.restart", "gateway", Level::Yellow, shown(reason));
         self.swarm.store().audit(entry, unix_ms()).await?;
+        // Set only after the audit's row: if this call were dropped while it waits for that, the mark would stay.
         if self.restarting.swap(true, Ordering::SeqCst) {
-            return Ok("a restart is on its way already".to_owned());
+            return under_way();
         }
         let triage = Arc::clone(self);
         let turn = by.turn;

@@ -335,6 +335,16 @@ async fn only_the_owner_and_those_listed_decide() {
 }
 
 #[tokio::test]
+async fn a_restart_that_is_on_its_way_is_not_recorded_again() {
+    let rig = Rig::new().await;
+    rig.triage.restarting.store(true, std::sync::atomic::Ordering::SeqCst);
+    let told = rig.triage.restart_gateway(&by("sysadmin"), "it is slow").await.unwrap();
+    assert!(told.contains("already"), "{told}");
+    let filter = crate::store::AuditFilter { action: Some("gateway".into()), ..Default::default() };
+    assert_eq!(rig.triage.swarm().store().audit_rows(&filter, 9).unwrap().len(), 0);
+}
+
+#[tokio::test]
 async fn the_sysadmin_can_only_raise() {
     let rig = Rig::new().await;
     rig.ask(json!({"kind": "other", "request": "may I?"})).await.unwrap();
