@@ -72,6 +72,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     context.block_on(async {
         let Some(gateway) = Waiting::default().gateway(&home, context).await? else {
+            team::require_none(&home)?;
             return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
         };
         // Without this warning `--wait` would look like a command that hangs.

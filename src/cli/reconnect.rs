@@ -26,6 +26,12 @@ pub enum Repeat {
 const QUICK: Duration = Duration::from_secs(5);
 /// Pause between two looks at the supervisor.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Number of looks at a gateway that its supervisor calls healthy and that does not answer as this home's, until the
+/// person is told. Two or three in a row are normal while a gateway ends or begins.
+const TOLD: u32 = 20;
+/// Number of such looks until the wait ends, which is at least five seconds. Otherwise a gateway that nobody can use, for
+/// example because the home's instance file was lost, would be waited for without end.
+const LOOKS: u32 = 100;
 /// Number of times a request is sent at most. A gateway that breaks off each time is not restarting.
 const TRIES: u32 = 5;
 
@@ -37,18 +43,23 @@ pub struct Waiting {
 
 impl Waiting {
     /// Returns the running gateway of a home. It waits for a gateway that is starting, and returns `None` if nobody
-    /// starts one.
+    /// starts one, or if one runs that does not answer as this home's.
     ///
     /// # Errors
     ///
     /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
     pub async fn gateway(&self, home: &Home, context: &Context) -> Result<Option<Client>, Failure> {
+        let mut looks = 0;
         loop {
             let found = team::gateway(home, &config::read(home)?).await;
             // A gateway that listens but does not answer yet is also `Ok(None)` here, so it is waited for in the same
             // way.
-            if !matches!(found, Ok(None)) || !self.comes_back(home, context).await {
+            if !matches!(found, Ok(None)) || looks == LOOKS || !self.comes_back(home, context).await {
                 return found;
+            }
+            looks += 1;
+            if looks == TOLD {
+                context.printer.say("the gateway runs but does not answer: waiting for it");
             }
         }
     }

@@ -337,6 +337,22 @@ fn tokens_sessions_and_titles_wait_for_a_gateway_that_is_coming_back() {
 }
 
 #[test]
+fn a_gateway_that_lost_its_home_is_not_waited_for_without_end() {
+    let flock = Flock::started();
+    let file = flock.place().instance();
+    let own = std::fs::read(&file).unwrap();
+    // What runs keeps the id that it has read. So the supervisor calls the gateway healthy, and no verb can use it.
+    std::fs::write(&file, "another\n").unwrap();
+    for line in [&["freeze", "--all"][..], &["chat", "orchestrator", "hello"]] {
+        let refused = flock.flock(line.iter().copied()).fails(5).stderr;
+        assert!(refused.contains("does not answer: waiting for it"), "{refused}");
+        assert!(refused.contains("runs but does not answer; nothing was changed"), "{refused}");
+    }
+    std::fs::write(&file, own).unwrap();
+    flock.flock(["freeze", "--all"]).ok();
+}
+
+#[test]
 fn a_second_gateway_waits_for_the_end_of_the_first() {
     let flock = Flock::started();
     let lock = flock.place().gateway_lock();
