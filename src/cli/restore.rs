@@ -156,7 +156,11 @@ pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result
         Err(HomeError::Held { .. }) => return Err(running()),
         Err(error) => return Err(error.into()),
     };
-    // A gateway without a supervisor does not hold that lock, so it is looked for separately.
+    // A gateway without a supervisor does not hold that lock, so it is looked for separately. One of an older version
+    // holds no lock of its own either.
+    if team::lives(home) {
+        return Err(running());
+    }
     if let Ok(config) = config::read(home)
         && context.block_on(team::gateway(home, &config))?.is_some()
     {

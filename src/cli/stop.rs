@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::{Context, Exit, Failure};
+use super::{Context, Exit, Failure, team};
 use crate::config;
 use crate::error::{Kind, chain};
 use crate::home::lock::Lock;
@@ -41,7 +41,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
     let exit = context.block_on(async {
         let halted = end_telling(&home, &|notice| context.printer.warn(&notice_text(notice))).await?;
-        let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
+        let mut left = still_there(&home, &halted);
         let containers = containers(&home, &mut left, context).await;
         left.extend(port_holder(&home, &halted));
         report(&halted, &containers, &left, began, context)
@@ -77,6 +77,21 @@ pub(super) fn notice_text(notice: Notice) -> String {
             left.as_secs()
         ),
     }
+}
+
+/// Returns what of the home's processes still runs after they were to end.
+///
+/// A gateway that was started by hand is found only at the configured port. If that was changed meanwhile, its lock is
+/// all that shows it, and nobody knows its pid.
+pub fn still_there(home: &Home, halted: &Halted) -> Vec<String> {
+    let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
+    if left.is_empty() && halted.lock.is_some() && team::lives(home) {
+        left.push(
+            "a gateway that no supervisor runs and that does not answer; end it where it was started"
+                .to_owned(),
+        );
+    }
+    left
 }
 
 /// Ends a gateway that was started by hand. It has proved that it is this home's.

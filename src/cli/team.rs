@@ -29,6 +29,9 @@ use crate::ui::{Tone, time};
 /// Time that a gateway may take to identify itself. On a busy machine it can be seconds. A dead one refuses at once.
 const IDENTITY: Duration = Duration::from_secs(10);
 
+/// Time for which the gateway's lock has to stay held to prove that a gateway lives.
+const INSTANT: Duration = Duration::from_millis(200);
+
 /// Time for an answer that a verb can do without.
 const SHORT: Duration = Duration::from_secs(3);
 
@@ -58,6 +61,15 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
     }
 }
 
+/// Returns `true` if a gateway of this home lives, however it was started and whether or not it answers.
+#[must_use]
+pub fn lives(home: &Home) -> bool {
+    let path = home.gateway_lock();
+    // Another verb that looks holds the lock for an instant, so only a lock that stays held proves a gateway. Without
+    // the file there was never one, and taking the lock would create it.
+    path.exists() && matches!(Lock::acquire(&path, INSTANT), Err(HomeError::Held { .. }))
+}
+
 /// Checks that no gateway of this home lives, so that this process may write to the database.
 ///
 /// A gateway that is starting or does not answer would not notice the change in time.
@@ -70,14 +82,17 @@ pub fn require_none(home: &Home) -> Result<(), Failure> {
     // an older version holds no lock either, but its environment has the mark of its supervisor.
     let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);
     let record = pid::read(&home.pid_file(GATEWAY));
-    match record.filter(|record| is_held || Mark::new(home, GATEWAY).is_on(record.process)) {
-        None => Ok(()),
-        Some(record) => Err(Failure::new(
-            Kind::Conflict,
-            format!("the gateway (pid {}) runs but does not answer; nothing was changed", record.process.pid),
-        )
-        .hint("try again, or: flock restart")),
-    }
+    let (who, hint) = match record.filter(|record| is_held || Mark::new(home, GATEWAY).is_on(record.process))
+    {
+        Some(record) => (format!("the gateway (pid {})", record.process.pid), "try again, or: flock restart"),
+        // Only a supervisor writes a PID file.
+        None if lives(home) => {
+            ("a gateway that no supervisor runs".to_owned(), "end it where it was started, and try again")
+        }
+        None => return Ok(()),
+    };
+    let text = format!("{who} runs but does not answer; nothing was changed");
+    Err(Failure::new(Kind::Conflict, text).hint(hint))
 }
 
 /// Returns the reason for which the gateway at this port is unhealthy. `None` if it is healthy or does not answer.

@@ -211,8 +211,8 @@ fn is_proven(home: &Home) -> bool {
 }
 
 fn runs(home: &Home) -> bool {
-    // A gateway without a supervisor does not hold this lock, so the PID files are looked at too.
-    Lock::is_held(&home.supervisor_lock()).unwrap_or(false)
+    // A gateway without a supervisor does not hold the supervisor's lock. One that was started by hand has no PID file.
+    [home.supervisor_lock(), home.gateway_lock()].iter().any(|lock| Lock::is_held(lock).unwrap_or(false))
         || NAMES.iter().any(|name| pid::read(&home.pid_file(name)).is_some())
 }
 

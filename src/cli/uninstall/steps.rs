@@ -47,7 +47,7 @@ impl Held {
         // The socket is looked up before the supervisor ends: only the supervisor's file names one outside the home.
         let socket = control::place::find(home).filter(|socket| !socket.starts_with(home.root()));
         let halted = stop::end(home).await?;
-        let survivors: Vec<String> = halted.survivors.iter().map(|one| stop::describe(*one)).collect();
+        let survivors = stop::still_there(home, &halted);
         if !survivors.is_empty() || halted.lock.is_none() {
             let names = if survivors.is_empty() { "the supervisor".to_owned() } else { survivors.join(", ") };
             return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock stop"));

@@ -33,8 +33,11 @@ fn nothing_is_written_beside_a_gateway_that_does_not_answer() {
             "{refused}"
         );
     }
-    drop(lock);
+    // One that was started by hand has no PID file.
     std::fs::remove_file(&file).unwrap();
+    let refused = home.flock(["freeze", "--all"]).fails(5).stderr;
+    assert!(refused.contains("a gateway that no supervisor runs"), "{refused}");
+    drop(lock);
     let listed = home.flock(["list", "--json"]).ok().json();
     assert!(listed["agents"].as_array().unwrap().iter().any(|agent| agent["id"] == "coder"), "{listed}");
     let channels = home.flock(["channel", "list", "--json"]).ok().json();

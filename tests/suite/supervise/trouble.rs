@@ -254,6 +254,25 @@ fn a_gateway_that_was_started_by_hand_is_seen_and_stopped() {
 }
 
 #[test]
+fn a_gateway_by_hand_that_nobody_can_reach_is_named_and_left_alone() {
+    let flock = Flock::new();
+    let _gateway = stage::Served::start(&flock.home);
+    let (key, port) = ("plugins.entries.flock.config.gateway.port", flock.port());
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    // It goes on at its old port, and there is no supervisor that knows which.
+    flock.flock(["config", "set", key, &free.to_string()]).ok();
+    let refused = flock.flock(["stop"]).fails(1).stderr;
+    assert!(refused.contains("still there: a gateway that no supervisor runs"), "{refused}");
+    let refused = flock.flock(["freeze", "--all"]).fails(5).stderr;
+    assert!(refused.contains("a gateway that no supervisor runs"), "{refused}");
+    flock.flock(["restore", "--yes"]).fails(5);
+    flock.flock(["config", "set", key, &port.to_string()]).ok();
+    flock.flock(["freeze", "--all"]).ok();
+    flock.flock(["stop"]).ok();
+    flock.is_gone();
+}
+
+#[test]
 fn a_supervisor_that_stands_still_is_named_and_ended_at_once() {
     let flock = Flock::started();
     let supervisor = flock.supervisor();
