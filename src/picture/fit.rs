@@ -81,7 +81,8 @@ pub enum Unfit {
     NotSmallEnough,
 }
 
-/// Returns the picture unchanged if it fits the limits, else a smaller JPEG of it. It is never enlarged.
+/// Returns the picture unchanged if it fits the limits, else a smaller JPEG of it. It is never enlarged. A picture
+/// whose header can be read in two ways becomes a JPEG, too.
 ///
 /// A picture that fits is decoded too, so that no damaged one passes.
 ///
@@ -101,8 +102,11 @@ pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
     }
     // A provider refuses a request with a damaged picture together with everything else in it. A valid header is no
     // proof that the rest is there, so a picture that fits is decoded too.
-    let fits = width.max(height) <= limits.side && bytes.len() <= limits.bytes;
     let decoder = decoder(bytes)?;
+    // If the decoder finds another size than the sniffer, nobody knows which one a provider would find. Such a picture
+    // is encoded anew, so that all find the same.
+    let is_clear = decoder.dimensions() == (width, height);
+    let fits = is_clear && width.max(height) <= limits.side && bytes.len() <= limits.bytes;
     let is_large = decoder.total_bytes() > LARGE;
     // A poisoned lock is taken as it is: it guards no data.
     let _turn = is_large.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));

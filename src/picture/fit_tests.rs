@@ -93,6 +93,23 @@ fn what_claims_too_much_or_lies_is_not_decoded() {
 }
 
 #[test]
+fn what_has_two_sizes_is_encoded_anew() {
+    let jpeg = encoded(&DynamicImage::ImageRgb8(noise(400, 100)), image::ImageFormat::Jpeg);
+    // For the sniffer a restart marker has no body, so that it finds a small frame behind it. The decoder reads the
+    // frame's marker as the length of a body, and skips that.
+    let mut lie = b"\xff\xd8\xff\xd0\xff\xc0\0\x11\x08\0\x03\0\x02".to_vec();
+    lie.resize(6 + 0xffc0 - 2, 0);
+    lie.extend(&jpeg[2..]);
+    assert_eq!(sniff::sniff(&lie).unwrap().size, Some((2, 3)));
+    for (side, wanted) in [(200, (200, 50)), (1200, (400, 100))] {
+        let Fit::Jpeg { bytes, size } = fit(&lie, Limits { side, bytes: 1 << 20 }).unwrap() else {
+            panic!("{side}")
+        };
+        assert_eq!((size, sniff::sniff(&bytes).unwrap().size), (wanted, Some(wanted)));
+    }
+}
+
+#[test]
 fn what_is_damaged_behind_its_head_is_not_shown_even_if_it_fits() {
     let picture = DynamicImage::ImageRgb8(noise(300, 200));
     for format in [image::ImageFormat::Png, image::ImageFormat::Gif, image::ImageFormat::WebP] {
