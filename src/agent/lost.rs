@@ -94,8 +94,8 @@ fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
     Ok(false)
 }
 
-/// Returns `true` if the line is a record of the turn. The id alone proves nothing: a message or a tool result of another
-/// turn may quote it.
+/// Returns `true` if the line is a record of the turn. The id alone proves nothing: a message or a tool result of
+/// another turn may quote it.
 fn is_of(line: &[u8], turn: TurnId) -> bool {
     match Record::parse(line) {
         Ok(Record::Message(message)) => message.turn == turn,

@@ -29,8 +29,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Number of looks at a gateway that its supervisor calls healthy and that does not answer as this home's, until the
 /// person is told. Two or three in a row are normal while a gateway ends or begins.
 const TOLD: u32 = 20;
-/// Number of such looks until the wait ends, which is at least five seconds. Otherwise a gateway that nobody can use, for
-/// example because the home's instance file was lost, would be waited for without end.
+/// Number of such looks until the wait ends, which is at least five seconds. Otherwise a gateway that nobody can use,
+/// for example because the home's instance file was lost, would be waited for without end.
 const LOOKS: u32 = 100;
 /// Number of times a request is sent at most. A gateway that breaks off each time is not restarting.
 const TRIES: u32 = 5;

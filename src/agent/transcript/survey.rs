@@ -10,8 +10,8 @@ use crate::error::is_of_disk;
 use crate::home::{Home, regular};
 use crate::store::LostSession;
 
-/// The most bytes of a line that is parsed, with its line feed. flock writes no line of that length. A longer one counts
-/// as no record.
+/// The most bytes of a line that is parsed, with its line feed. flock writes no line of that length. A longer one
+/// counts as no record.
 const LONGEST: u64 = 64 << 20;
 
 /// A fault of a transcript.
