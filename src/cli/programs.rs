@@ -6,7 +6,9 @@ use super::{Context, Failure};
 use crate::config::{Agent, Config, Role};
 use crate::error::{Explain as _, Kind};
 use crate::id::ModelRef;
+use crate::openclaw::RUNTIME;
 use crate::provider::{Catalog, catalog};
+use crate::runtime::NATIVE;
 use crate::runtime::cli::asks::{self, Unable, Way};
 pub use crate::runtime::cli::installed::Installed;
 use crate::runtime::cli::installed::{install_hint, renewal_hint};
@@ -165,7 +167,7 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
     }
     for agent in &config.agents {
         // A configuration edited by hand can name a runtime that this flock does not have.
-        if cli::named(&agent.runtime).is_none() && !["native", "openclaw"].contains(&agent.runtime.as_str()) {
+        if cli::named(&agent.runtime).is_none() && ![NATIVE, RUNTIME].contains(&agent.runtime.as_str()) {
             let text =
                 format!("agent {} has the runtime {:?}, which flock does not have", agent.id, agent.runtime);
             let at = format!("plugins.entries.flock.config.gatewayAgents[{}].runtime", agent.id);
