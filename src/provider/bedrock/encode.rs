@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::super::call::{self, Style};
+use super::super::text::is_blank;
 use super::super::written::written;
 use super::super::{AnswerFormat, Block, Message, Request, Role, closed};
 use super::effort::{self, Additional};
@@ -214,8 +215,4 @@ fn image<'a>(media_type: &str, data: &'a str) -> Part<'a> {
         return Part::Text(Cow::Owned(format!("[an image of type {media_type} was left out]")));
     }
     Part::Image(Image { format, source: Source { bytes: data } })
-}
-
-fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
 }
