@@ -20,6 +20,7 @@ use reqwest::{StatusCode, Url};
 
 use super::ProviderError;
 use super::key::ApiKey;
+use crate::clean::is_unseen;
 
 /// Timeouts and size limits of a call.
 #[derive(Clone, Copy, Debug)]
@@ -215,18 +216,19 @@ impl Endpoint {
             Some(key) => key.scrub(text),
             None => text.to_owned(),
         };
-        // White space and control characters become single spaces, so that the text fits on one line and cannot control
-        // a terminal.
+        // White space and characters that nobody sees become single spaces, so that the text fits on one line, cannot
+        // control a terminal and does not read as another one.
+        let is_gap = |c: char| c.is_whitespace() || is_unseen(c);
         let mut clean = String::with_capacity(text.len().min(LONGEST));
-        for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty())
-        {
-            if clean.len() + word.len() > LONGEST {
-                clean.push_str(&word[..word.floor_char_boundary(LONGEST - clean.len().min(LONGEST))]);
-                clean.push('…');
-                break;
-            }
+        for word in text.split(is_gap).filter(|word| !word.is_empty()) {
             if !clean.is_empty() {
                 clean.push(' ');
+            }
+            let room = LONGEST.saturating_sub(clean.len());
+            if word.len() > room {
+                clean.push_str(&word[..word.floor_char_boundary(room)]);
+                clean.push('…');
+                break;
             }
             clean.push_str(word);
         }
@@ -258,6 +260,9 @@ mod tests {
     fn what_a_provider_says_is_cleaned() {
         let endpoint = endpoint("sk-planted-and-long");
         assert_eq!(endpoint.clean("bad key\x1b[31m\n\n sk-planted-and-long "), "bad key [31m [key]");
+        assert_eq!(endpoint.clean("deni\u{202e}ed\u{200b}"), "deni ed");
+        let cut = endpoint.clean(&format!("first {}", "x".repeat(5_000)));
+        assert!(cut.starts_with("first xxx") && cut.ends_with("x…"), "{cut}");
         for text in ["ä".repeat(5_000), "word ".repeat(5_000), String::new()] {
             assert!(endpoint.clean(&text).len() <= 604, "{}", endpoint.clean(&text).len());
         }
