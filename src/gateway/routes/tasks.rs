@@ -36,26 +36,39 @@ pub async fn list(
     let state = asked.state.map(|word| {
         TaskState::named(&word).ok_or_else(|| invalid("`state` is no state of a task".to_owned()))
     });
-    let mut filter = TaskFilter {
+    let filter = TaskFilter {
         party: party.map_err(|error| invalid(error.to_string()))?,
         state: state.transpose()?,
         before: asked.before,
         ..TaskFilter::default()
     };
     let limit = asked.limit.unwrap_or(50).clamp(1, 200);
+    // For a caller that may see few of many tasks, many pages are read. So this runs on a thread for blocking work.
+    let read = tokio::task::spawn_blocking(move || covered(&gateway, &caller, filter, limit)).await;
+    let found = read.map_err(ApiError::internal)?.map_err(ApiError::explained)?;
+    Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
+}
+
+/// Returns the newest tasks that the caller may see, at most `limit`.
+fn covered(
+    gateway: &Gateway,
+    caller: &Caller,
+    mut filter: TaskFilter,
+    limit: u32,
+) -> Result<Vec<Task>, StoreError> {
     let mut found = Vec::new();
     loop {
-        let page = gateway.swarm.store().tasks(&filter, limit).map_err(ApiError::explained)?;
+        let page = gateway.swarm.store().tasks(&filter, limit)?;
         filter.before = page.last().map(|task| task.id.clone());
         let is_last = page.len() < limit as usize;
-        found.extend(page.into_iter().filter(|task| covers(&caller, task)));
+        found.extend(page.into_iter().filter(|task| covers(caller, task)));
         // Tasks that the caller may not see take no place in the response, so further pages are read.
         if is_last || found.len() >= limit as usize {
             break;
         }
     }
     found.truncate(limit as usize);
-    Ok(Json(json!({"tasks": found.iter().map(describe).collect::<Vec<_>>()})))
+    Ok(found)
 }
 
 /// Returns one task with its texts.
