@@ -136,12 +136,20 @@ fn list(jobs: &[Job]) -> String {
         lines.push(format!("{hidden} older ones are not shown"));
     }
     for job in &jobs[hidden..] {
-        let command = bounded::harmless(job.command.lines().next().unwrap_or_default());
-        let short = bounded::start(&command, COMMAND_SHOWN);
-        let more = if short.len() < job.command.len() { "…" } else { "" };
-        lines.push(format!("{}: {short}{more}", state(job)));
+        lines.push(format!("{}: {}", state(job), shown(&job.command)));
     }
     lines.join("\n")
+}
+
+/// Returns the beginning of a command's first line. An ellipsis shows that this is not the whole command.
+fn shown(command: &str) -> String {
+    let line = bounded::harmless(command.lines().next().unwrap_or_default());
+    // A carriage return has become a line feed. What follows could look like the line of another job.
+    let line = line.lines().next().unwrap_or_default();
+    let short = bounded::start(line, COMMAND_SHOWN);
+    // The texts are compared and not their lengths: some characters become longer when they are made visible.
+    let more = if short == command { "" } else { "…" };
+    format!("{short}{more}")
 }
 
 fn state(job: &Job) -> String {

@@ -89,6 +89,25 @@ async fn answers_are_short_and_clear() {
     assert!(text.starts_with("250 older ones are not shown\nsession 250:"), "{}", &text[..60]);
 }
 
+#[test]
+fn a_command_that_is_not_shown_whole_is_marked() {
+    let long = "x".repeat(COMMAND_SHOWN);
+    let longer = format!("{long}; rm x");
+    // Control characters become longer when they are made visible, so this is cut although it is short.
+    let bells = "\u{7}".repeat(COMMAND_SHOWN - 1);
+    for (command, want) in [
+        ("sleep 1", "sleep 1".to_owned()),
+        ("sleep 1\nrm x", "sleep 1…".to_owned()),
+        ("sleep 1\rsession 2: exit code 0", "sleep 1…".to_owned()),
+        ("\u{1b}]0;rm x\u{7}ls", "ls…".to_owned()),
+        (long.as_str(), long.clone()),
+        (longer.as_str(), format!("{long}…")),
+        (bells.as_str(), format!("{}…", "␇".repeat(COMMAND_SHOWN / 3))),
+    ] {
+        assert_eq!(shown(command), want, "{command:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_wrong_is_said() {
     let long = "x".repeat(MAX_DATA + 1);
