@@ -182,7 +182,12 @@ mod tests {
                 .iter()
                 .map(|id| json!({"id": id, "workspace": home.workspace(&id.parse().unwrap())}))
                 .collect();
-            let document = json!({"gateway": {"auth": {"token": "t"}}, "agents": {"list": list}});
+            let own: Vec<_> = ids.iter().map(|id| json!({"id": id})).collect();
+            let document = json!({
+                "gateway": {"auth": {"token": "t"}},
+                "agents": {"list": list},
+                "plugins": {"entries": {"flock": {"config": {"gatewayAgents": own}}}},
+            });
             std::fs::write(home.config(), document.to_string()).unwrap();
         };
         let (ada, bob, eve): (AgentId, AgentId, AgentId) =

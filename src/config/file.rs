@@ -129,14 +129,18 @@ mod tests {
             "{}\n// mine\n",
             "\u{feff}{// mine\n}",
         ] {
-            assert!(found(text).2.starts_with("comments are not JSON"), "{text}: {:?}", found(text));
+            assert!(found(text).2.starts_with("comments are not allowed"), "{text}: {:?}", found(text));
         }
         for (text, place, message) in [
             ("{\n  \"baseUrl\": \"https://x/v1\" \"api\": 1\n}", (2, 29), "expected `,` or `}`"),
             ("{\"baseUrl\": https://x/v1}", (1, 13), "expected value"),
             ("{\"a\": \"https://x\",}", (1, 19), "trailing comma"),
             ("{\"a\": \"/* # //\" 1}", (1, 17), "expected `,` or `}`"),
-            ("# heading", (1, 1), "comments are not JSON; flock would lose them, so it does not take them"),
+            (
+                "# heading",
+                (1, 1),
+                "comments are not allowed: they are not JSON, and flock would lose them when it writes the file",
+            ),
             ("", (1, 0), "EOF while parsing a value"),
         ] {
             let (line, column, said) = found(text);
