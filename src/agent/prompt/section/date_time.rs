@@ -12,7 +12,7 @@ impl PromptSection for DateTime {
 
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
         Ok(format!(
-            "## Current Date & Time\n\n{} when this session began. The time of each message stands beside it.",
+            "## Current Date & Time\n\n{} when this session began. Each message has its own time.",
             date(context)
         ))
     }

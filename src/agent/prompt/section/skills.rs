@@ -20,10 +20,10 @@ impl PromptSection for Skills {
         if list.skills.is_empty() || !offered(context.tools, READ) {
             return Ok(String::new());
         }
-        let mut text = "## Skills\n\nHow these are done here is written down.".to_owned();
+        let mut text = "## Skills\n\nThese are instructions for work here.".to_owned();
         if list.skills.iter().any(|skill| skill.instruction.is_none()) {
             // Writing to a `String` can't fail.
-            let _ = write!(text, " Load one by its name with `{READ}` before you do what it describes.");
+            let _ = write!(text, " Load one by its name with `{READ}` before you do that work.");
         }
         text.push_str("\n\n<available_skills>\n");
         for skill in &list.skills {

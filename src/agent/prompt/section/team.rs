@@ -41,7 +41,7 @@ impl PromptSection for Memory {
             return Ok(String::new());
         }
         Ok(format!(
-            "## Memory\n\nYour notes in memory/, the newest first. Read what matters for the work at hand.\n\n{}",
+            "## Memory\n\nYour notes in memory/, newest first. Read those that matter for your task.\n\n{}",
             memory.text()
         ))
     }

@@ -17,7 +17,7 @@ impl PromptSection for Tools {
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
         let mut text = "## Tools\n\n".to_owned();
         if context.tools.is_empty() {
-            text.push_str("You have none here. Say so where one would be needed.");
+            text.push_str("You have no tools here. Say so if you need one.");
             return Ok(text);
         }
         // Without tool calls in the API, the prompt is the only place for the parameters.

@@ -16,25 +16,25 @@ impl PromptSection for Workspace {
         let agent = context.agent;
         let network = match agent.network {
             Network::None => "without network",
-            Network::Proxy => "which reaches the hosts you are allowed through a proxy",
+            Network::Proxy => "which reaches allowed hosts through a proxy",
         };
         // In a sandbox the folder has a fixed path. The path on the host would be of no use to the agent.
         let (folder, place) = match agent.sandbox {
             SandboxMode::All => (
                 "/workspace".to_owned(),
                 format!(
-                    "Your tools run in your own container, {network}. Only the files of this folder stay."
+                    "Your tools run in your own container, {network}. Only files in this folder are kept."
                 ),
             ),
             SandboxMode::Off => (
                 label(&agent.workspace.to_string_lossy()),
-                "You have no sandbox: your file tools work in this folder and nowhere else.".to_owned(),
+                "You have no sandbox. Your file tools work only in this folder.".to_owned(),
             ),
         };
         Ok(format!(
-            "## Workspace\n\nWorking directory: `{folder}`\n\n{place} Paths are relative to it. Only files cross \
-             sessions: keep what you will need in MEMORY.md, by subject, longer notes in memory/. Findings go to \
-             {FOLDER}/<channel id or {MAIN}>/ as finding_*.md, staged_*, todo.txt: a cut conversation names them."
+            "## Workspace\n\nWorking directory: `{folder}`\n\n{place} Paths are relative to it. Sessions share \
+             only files: note what you will need in MEMORY.md, by subject, longer notes in memory/. Put findings in \
+             {FOLDER}/<channel id or {MAIN}>/ as finding_*.md, staged_*, todo.txt: a compaction lists them."
         ))
     }
 }
