@@ -39,9 +39,9 @@ impl Exec {
     pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
         let spec = ToolSpec {
             name: "exec".to_owned(),
-            description: "Run a shell command (sh -c) in your sandbox and get its exit code and output \
-                          (stdout and stderr; long output keeps head and tail). No network, no terminal. \
-                          Long or endless work: background, then process."
+            description: "Run a shell command (sh -c) in your sandbox. Returns its exit code, stdout and \
+                          stderr; long output keeps head and tail. No terminal. For long or endless work \
+                          use background, then process."
                 .to_owned(),
             parameters: json!({
                 "type": "object",

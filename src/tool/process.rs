@@ -31,7 +31,7 @@ impl Process {
     pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
         let spec = ToolSpec {
             name: "process".to_owned(),
-            description: "Background commands of exec: list them; poll (output since the last poll), log \
+            description: "Control background commands of exec: list; poll (output since the last poll), log \
                           (kept output), write (data to stdin) or kill one."
                 .to_owned(),
             parameters: json!({

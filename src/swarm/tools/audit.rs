@@ -18,7 +18,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![TeamTool::shared(
         swarm,
         "flock_audit",
-        "Read what was done by whom, newest first; level: GREEN, YELLOW or RED.",
+        "Read who did what, newest first; level: GREEN, YELLOW or RED.",
         &json!({"agentId": text, "level": text, "limit": {"type": "integer"}}),
         &[],
         read,

@@ -24,7 +24,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_discover",
-            "Find agents by words, role or skill, with what became of their tasks.",
+            "Find agents by words, role or skill. Returns skills and task counts.",
             &json!({
                 "query": text,
                 "role": {"type": "string", "enum": ["orchestrator", "sysadmin", "worker"]},
@@ -37,7 +37,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_update_card",
-            "Say what you are for and can do. skills replaces all: [{id, name, description?, tags?, examples?}].",
+            "Describe your purpose and skills. skills replaces all: [{id, name, description?, tags?, examples?}].",
             &json!({"name": text, "description": text, "skills": {"type": "array", "items": {"type": "object"}}}),
             &[],
             update,

@@ -34,7 +34,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_channel_post",
-            "Post to a channel; @id calls a member at once. notify false wakes nobody.",
+            "Post to a channel. @id wakes a member at once; notify false wakes nobody.",
             &json!({"channelId": text, "message": text, "notify": flag}),
             &["channelId", "message"],
             post,
@@ -42,7 +42,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_channel_read",
-            "Read a channel: the newest messages, those after or before a number, or those with the words of query; offset: go on in one long message.",
+            "Read a channel: the newest messages, those after or before a number, or those with all words of query. offset continues a long message.",
             &json!({"channelId": text, "after": number, "before": number, "limit": number, "query": text, "offset": number}),
             &["channelId"],
             read,
@@ -58,7 +58,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_archive_ready",
-            "Say that you are ready for a channel's archiving.",
+            "Report that you are ready for a channel's archiving.",
             &json!({"channelId": text}),
             &["channelId"],
             ready,
@@ -66,7 +66,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_channel_create",
-            "Make a channel; members are agents' ids or human:name. You are no member unless named.",
+            "Create a channel. members: agent ids or human:name; you are a member only if named.",
             &json!({"channelId": text, "topic": text, "members": texts, "message": text}),
             &["channelId", "topic", "members"],
             create,
@@ -74,7 +74,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_assign_members",
-            "Add members to a channel or remove them.",
+            "Add or remove members of a channel.",
             &json!({"channelId": text, "add": texts, "remove": texts}),
             &["channelId"],
             assign,
@@ -82,7 +82,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_channel_archive",
-            "Begin to archive a channel: its agents are asked to get ready. action: begin (default), force, cancel, reopen.",
+            "Archive a channel. action: begin (default, asks its agents to get ready), force, cancel, reopen.",
             &json!({"channelId": text, "action": text, "force": flag}),
             &["channelId"],
             archive,

@@ -20,7 +20,7 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             triage,
             "flock_create_agent",
-            "Make a new worker, if a person asked for one.",
+            "Create a worker, if a person asked for one.",
             &json!({"newAgentId": text, "archetype": text, "model": text, "reason": text}),
             &["newAgentId", "reason"],
             |triage, context, arguments| ask(triage, context, arguments, create),
@@ -28,7 +28,7 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             triage,
             "flock_decommission_agent",
-            "Ask for an agent's end; a person has to approve it.",
+            "Request the removal of an agent; a person must approve it.",
             &json!({"targetAgentId": text, "reason": text}),
             &["targetAgentId", "reason"],
             |triage, context, arguments| ask(triage, context, arguments, remove),

@@ -25,7 +25,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_status",
-            "How the team stands, or one agent.",
+            "Show the state of all agents or one.",
             &json!({"agentId": text}),
             &[],
             status,
@@ -33,7 +33,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_sleep",
-            "Sleep until you are called; plain messages wait longer.",
+            "Sleep until somebody calls you; plain messages wait longer.",
             &json!({"reason": text}),
             &[],
             sleep,

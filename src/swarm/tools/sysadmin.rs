@@ -24,9 +24,9 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             triage,
             "flock_sysadmin_request",
-            "Ask for what you can't do yourself: a package (name in nixpkgs; action install or remove), egress \
-             (host, port), a read-only mount of a host path, a command on the host, or other (request: text for the \
-             sysadmin). Says what was done or that a person decides.",
+            "Request something that you may not do yourself: package (name in nixpkgs; action install or remove), egress \
+             (host, port), mount (path on the host, read-only), command (on the host) or other (request: text for \
+             the sysadmin). Returns the result, or who decides.",
             &json!({
                 "kind": {"enum": ["package", "egress", "mount", "command", "other"]},
                 "reason": text, "package": text, "action": text, "host": text, "port": number, "path": text,
@@ -38,8 +38,8 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             triage,
             "triage_decision",
-            "Say what level a request has: it can only rise, and only before it has begun. One that waits for your word \
-             is done with YELLOW. revoke refuses that one, or takes back what was done without a person.",
+            "Confirm or raise the level of a request that has not begun. YELLOW carries out one that waits for you. \
+             revoke refuses that one, or takes back what was done without a person.",
             &json!({
                 "request_id": text, "level": {"enum": ["GREEN", "YELLOW", "RED"]}, "reasoning": text,
                 "revoke": {"type": "boolean"},
@@ -51,7 +51,7 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             triage,
             "flock_restart_gateway",
-            "Restart the gateway once this turn has ended.",
+            "Restart the gateway after this turn has ended.",
             &json!({"reason": text}),
             &["reason"],
             restart,

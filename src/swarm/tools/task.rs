@@ -25,7 +25,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_message",
-            "Send another agent a message. Returns at once; its answer comes to this session later.",
+            "Send another agent a message. Returns at once; the answer comes to this session later.",
             &json!({"to": text, "message": text, "contextData": {"type": "object"}}),
             &["to", "message"],
             message,
@@ -33,7 +33,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_tasks",
-            "List messages you sent or received and what became of them.",
+            "List tasks you sent or received, with state and answer.",
             &json!({
                 "direction": {"type": "string", "enum": ["sent", "received", "all"]},
                 "state": text, "limit": number
@@ -44,7 +44,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_task_respond",
-            "Ask the sender of a task something before you go on, or answer what was asked in a task you sent.",
+            "Ask the sender of a task a question before you go on, or answer a question in a task you sent.",
             &json!({"taskId": text, "response": text}),
             &["taskId", "response"],
             respond,

@@ -53,7 +53,7 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     vec![
         tool(
             "flock_workspace_list",
-            "List the vaults (notes all agents share), or one's files.",
+            "List vaults (notes all agents share) or a vault's files.",
             json!({"type": "object", "properties": {"workspace": text}, "required": []}),
             list,
         ),
@@ -89,7 +89,7 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
         ),
         tool(
             "flock_read_skill",
-            "Read a skill: how something is done here.",
+            "Read a skill: instructions for work here.",
             json!({"type": "object", "properties": {"name": text}, "required": ["name"]}),
             read_skill,
         ),

@@ -22,7 +22,7 @@ const MAX_OPERATIONS: usize = 200;
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: "apply_patch".to_owned(),
-        description: "Change several files of your workspace at once, all or nothing. input: *** Begin Patch, \
+        description: "Change several files of your workspace, all or none. input: *** Begin Patch, \
                       then *** Add File: p (lines +), *** Delete File: p, *** Update File: p (optional *** Move \
                       to: q; hunks of @@, then lines with ' ', - or +), then *** End Patch."
             .to_owned(),

@@ -12,8 +12,8 @@ use crate::tool::{ToolError, ToolOutput};
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: "edit".to_owned(),
-        description: "Replace text in a file of your workspace. oldText must occur exactly once, whitespace \
-                      included."
+        description: "Replace text in a file of your workspace. oldText must occur exactly once, including \
+                      whitespace."
             .to_owned(),
         parameters: json!({
             "type": "object",

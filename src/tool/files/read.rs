@@ -17,8 +17,8 @@ const LONG_LINE: &str = "; the rest of it: exec with cut -c or tail -c";
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: "read".to_owned(),
-        description: "Read a text file of your workspace: at most 2000 lines or 50 KB at once, go on with \
-                      offset. For pictures use image."
+        description: "Read a text file of your workspace, at most 2000 lines or 50 KB at once; continue \
+                      with offset. For pictures use image."
             .to_owned(),
         parameters: json!({
             "type": "object",

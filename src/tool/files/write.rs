@@ -12,8 +12,7 @@ use crate::tool::{ToolError, ToolOutput};
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: "write".to_owned(),
-        description: "Write a file of your workspace, new or over an old one; missing folders are made."
-            .to_owned(),
+        description: "Create or replace a file of your workspace. Missing folders are created.".to_owned(),
         parameters: json!({
             "type": "object",
             "properties": {"path": {"type": "string"}, "content": {"type": "string"}},

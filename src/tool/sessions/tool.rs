@@ -63,23 +63,22 @@ pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
         tool(
             Verb::Send,
             "sessions_send",
-            "Leave a message for yourself in another of your sessions. It is worked on there later; no answer \
-             comes back here.",
+            "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
             json!({"sessionKey": key, "message": {"type": "string"}}),
             &["sessionKey", "message"],
         ),
         tool(
             Verb::Spawn,
             "sessions_spawn",
-            "Do a task in a fresh session of your own, without this conversation, and get its final answer. \
-             Say in task all it needs to know.",
+            "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
+             put all it needs into task.",
             json!({"task": {"type": "string"}, "agentId": {"type": "string", "description": "only yourself (default)"}}),
             &["task"],
         ),
         tool(
             Verb::Status,
             "session_status",
-            "State, model, turns and tokens of a session; this one by default.",
+            "Show state, model, turns and tokens of a session (default: this).",
             json!({"sessionKey": key}),
             &[],
         ),
