@@ -75,7 +75,7 @@ impl Arguments {
         unknown.next().map_or(Ok(()), |name| {
             // The name was invented by the model and may be of any length.
             let name: String = name.chars().filter(|c| !c.is_control()).take(60).collect();
-            Err(ToolError::model(format!("there is no argument `{name}`: it takes {}", names.join(", "))))
+            Err(ToolError::model(format!("there is no argument `{name}`; use {}", names.join(", "))))
         })
     }
 

@@ -79,7 +79,7 @@ impl Tool for Exec {
                 // Not cancelled half-way: the job would run, and nobody would know its id.
                 let id = self.sandbox.spawn(&context.agent, command).await.map_err(for_model)?.id;
                 return Ok(ToolOutput::text(format!(
-                    "running in the background, sessionId {id}; see its output with process \
+                    "running in the background, sessionId {id}; read its output with process \
                      {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
                 )));
             }
@@ -108,7 +108,7 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
         return Err(ToolError::model("`command` is empty"));
     }
     if command.contains('\0') {
-        return Err(ToolError::model("`command` holds a NUL character"));
+        return Err(ToolError::model("`command` contains a NUL character"));
     }
     if command.len() > MAX_COMMAND {
         return Err(ToolError::model(format!(
@@ -120,7 +120,7 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
     let timeout = match arguments.optional::<u64>("timeout")? {
         Some(seconds) if seconds == 0 || seconds > limit => {
             return Err(ToolError::model(format!(
-                "`timeout` is 1 to {limit} seconds; what runs longer goes into the background"
+                "`timeout` must be 1 to {limit} seconds; run longer commands in the background"
             )));
         }
         // A background job has no time limit unless the call names one.
@@ -165,12 +165,12 @@ fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, T
         let first = |c: char| c.is_ascii_alphabetic() || c == '_';
         if !name.starts_with(first) || !name.chars().all(|c| first(c) || c.is_ascii_digit()) {
             return Err(ToolError::model(
-                "`env`: a name is letters, digits and _, and does not begin with a digit",
+                "`env`: a name has letters, digits and _, and does not begin with a digit",
             ));
         }
         if value.contains('\0') {
             return Err(ToolError::model(format!(
-                "`env`: the value of {} holds a NUL character",
+                "`env`: the value of {} contains a NUL character",
                 bounded::start(name, 80)
             )));
         }
@@ -199,9 +199,9 @@ pub(super) fn ended(end: End, took: Duration) -> String {
         End::Exited(code) => format!("exit code {code}, {seconds:.1} s"),
         End::Signalled(signal) => format!("ended by signal {signal}{}, {seconds:.1} s", signal_name(signal)),
         End::TimedOut => {
-            format!("timed out after {seconds:.0} s and was killed with all it had started")
+            format!("timed out after {seconds:.0} s and was killed with all its processes")
         }
-        End::Cancelled => "stopped, and killed with all it had started".to_owned(),
+        End::Cancelled => "stopped, and killed with all its processes".to_owned(),
     }
 }
 
@@ -215,10 +215,10 @@ fn signal_name(signal: i32) -> String {
 pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
     match &sandbox_error {
         SandboxError::NoJob(id) => ToolError::model(format!(
-            "there is no background session {id}: process {{\"action\":\"list\"}} shows those there are"
+            "there is no background session {id}: process {{\"action\":\"list\"}} shows all"
         )),
         SandboxError::JobEnded { id, command } => ToolError::model(format!(
-            "background session {id} ({}) has ended: your sandbox was made anew, with changed settings",
+            "background session {id} ({}) has ended: your sandbox was recreated with changed settings",
             // The model wrote the command, which may be long and contain control characters.
             bounded::harmless(bounded::start(command, 120))
         )),
@@ -229,14 +229,14 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         SandboxError::Unknown(_) => ToolError::model("you have been removed from the configuration"),
         SandboxError::Off(_) => ToolError::model("you have no sandbox to run commands in"),
         SandboxError::Lost { reason, .. } => ToolError::model(format!(
-            "the sandbox stopped answering ({}); what ran is lost, the next call starts it again",
+            "the sandbox stopped answering ({}); running commands are lost, the next call restarts it",
             bounded::harmless(bounded::start(reason, 200))
         )),
         SandboxError::Frozen(_) => ToolError::model("you are frozen: nothing runs until a person thaws you"),
         // The path may be shown: it is the one that the agent itself asked for.
         SandboxError::Refused { what, granted: true, .. } => ToolError::model(format!(
-            "your sandbox can't run anything now: it may not have {}. The owner puts that right, or takes the \
-             grant back with `flock approvals revoke`",
+            "your sandbox can't run anything now: it may not have {}. The owner must correct that or revoke the \
+             grant with `flock approvals revoke`",
             bounded::harmless(bounded::start(what, 1200))
         )),
         // Only the owner can solve the remaining problems, so the model gets a short reason and the log the whole one.
@@ -246,7 +246,7 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
                 SandboxError::Unavailable { .. } => "the container engine does not answer",
                 SandboxError::Denied { .. } => "the container engine refuses access",
                 SandboxError::NoImage { .. } => "its image is missing",
-                SandboxError::NotConfined { .. } => "it is not confined as it must be",
+                SandboxError::NotConfined { .. } => "it is not confined as required",
                 SandboxError::Refused { .. } => "its configuration is refused",
                 _ => "the container engine reported an error",
             };

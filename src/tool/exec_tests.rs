@@ -21,8 +21,8 @@ async fn the_result_says_how_it_ended() {
         (End::Exited(127), b"", "exit code 127, 1.5 s, no output"),
         (End::Signalled(9), b"x", "ended by signal 9 (SIGKILL), 1.5 s\nx"),
         (End::Signalled(250), b"x", "ended by signal 250, 1.5 s\nx"),
-        (End::TimedOut, b"x", "timed out after 2 s and was killed with all it had started\nx"),
-        (End::Cancelled, b"x", "stopped, and killed with all it had started\nx"),
+        (End::TimedOut, b"x", "timed out after 2 s and was killed with all its processes\nx"),
+        (End::Cancelled, b"x", "stopped, and killed with all its processes\nx"),
         (End::Exited(0), b"a\xffb\x1b[31mred\x1b[0m", "exit code 0, 1.5 s\na\u{fffd}bred"),
     ] {
         let sandbox = FakeSandbox::ending(end, head, b"", head.len() as u64);
@@ -90,9 +90,9 @@ async fn what_is_wrong_is_said_and_not_run() {
         (json!({"command": "x", "timeout": 3601}), "1 to 3600"),
         (json!({"command": "x", "timeout": "5"}), "whole number"),
         (json!({"command": "x", "background": "yes"}), "true or false"),
-        (json!({"command": "x", "env": {"A=B": "c"}}), "a name is"),
-        (json!({"command": "x", "env": {"1A": "c"}}), "a name is"),
-        (json!({"command": "x", "env": {"": "c"}}), "a name is"),
+        (json!({"command": "x", "env": {"A=B": "c"}}), "a name has"),
+        (json!({"command": "x", "env": {"1A": "c"}}), "a name has"),
+        (json!({"command": "x", "env": {"": "c"}}), "a name has"),
         (json!({"command": "x", "env": {"A": "c\0"}}), "NUL"),
         (json!({"command": "x", "env": {"A": 1}}), "object of strings"),
         (json!({"command": "x", "env": {"A": large}}), "at most 65536"),

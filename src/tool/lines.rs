@@ -26,7 +26,7 @@ pub fn part(name: &dyn Display, text: &str, first: u64, limit: u64, rest: &str) 
     let total = text.split_inclusive('\n').count();
     let skipped = usize::try_from(first - 1).unwrap_or(usize::MAX);
     if skipped >= total {
-        return Err(ToolError::model(format!("{name} has {total} lines; offset {first} is after its end")));
+        return Err(ToolError::model(format!("{name} has {total} lines; offset {first} is after the end")));
     }
     let limit = usize::try_from(limit.clamp(1, MAX_LINES)).unwrap_or(1);
     let mut shown = String::new();
@@ -52,7 +52,7 @@ pub fn part(name: &dyn Display, text: &str, first: u64, limit: u64, rest: &str) 
     let last = skipped + count;
     if last < total {
         let before = if shown.ends_with('\n') { "" } else { "\n" };
-        let more = format!("{before}[lines {first} to {last} of {total}; go on with offset {}]", last + 1);
+        let more = format!("{before}[lines {first} to {last} of {total}; continue with offset {}]", last + 1);
         shown.push_str(&more);
     }
     Ok(shown)

@@ -74,7 +74,7 @@ impl Tool for Process {
 struct JobId(u32);
 
 impl Argument for JobId {
-    const WHAT: &'static str = "the number that exec gave";
+    const WHAT: &'static str = "the number that exec returned";
 
     fn take(value: &Value) -> Option<Self> {
         match value {
@@ -97,7 +97,7 @@ fn request(arguments: &Arguments) -> Result<JobRequest, ToolError> {
             let data: String = arguments.required("data")?;
             if data.len() > MAX_DATA {
                 return Err(ToolError::model(format!(
-                    "`data` has {} bytes, at most {MAX_DATA} go at once",
+                    "`data` has {} bytes, at most {MAX_DATA} are possible",
                     data.len()
                 )));
             }

@@ -115,9 +115,9 @@ async fn what_is_wrong_is_said() {
         (json!({}), "`action` is missing"),
         (json!({"action": "stop"}), "list, poll, log, write or kill"),
         (json!({"action": "poll"}), "`sessionId` is missing"),
-        (json!({"action": "poll", "sessionId": "x"}), "the number that exec gave"),
-        (json!({"action": "poll", "sessionId": -1}), "the number that exec gave"),
-        (json!({"action": "poll", "sessionId": 4294967296u64}), "the number that exec gave"),
+        (json!({"action": "poll", "sessionId": "x"}), "the number that exec returned"),
+        (json!({"action": "poll", "sessionId": -1}), "the number that exec returned"),
+        (json!({"action": "poll", "sessionId": 4294967296u64}), "the number that exec returned"),
         (json!({"action": "write", "sessionId": 1}), "`data` is missing"),
         (json!({"action": "write", "sessionId": 1, "data": long}), "at most 262144"),
     ] {

@@ -247,7 +247,9 @@ async fn links_are_not_followed() {
     ] {
         for reason in bench.refuses(path).await {
             assert!(
-                reason.contains("link") || reason.contains("not there") || reason.contains("not a folder"),
+                reason.contains("link")
+                    || reason.contains("does not exist")
+                    || reason.contains("not a folder"),
                 "{path}: {reason}"
             );
         }
@@ -372,17 +374,17 @@ async fn reading_is_bounded_and_says_what_is_missing() {
     bench.put("lines", lines);
     let text = bench.call("read", json!({"path": "lines"})).await.unwrap();
     assert!(text.starts_with("line 1\n"));
-    assert!(text.ends_with("line 2000\n[lines 1 to 2000 of 5000; go on with offset 2001]"));
+    assert!(text.ends_with("line 2000\n[lines 1 to 2000 of 5000; continue with offset 2001]"));
     let text = bench.call("read", json!({"path": "lines", "offset": 4999, "limit": 10})).await.unwrap();
     assert_eq!(text, "line 4999\nline 5000\n");
     let text = bench.call("read", json!({"path": "lines", "offset": 3, "limit": 1})).await.unwrap();
-    assert_eq!(text, "line 3\n[lines 3 to 3 of 5000; go on with offset 4]");
+    assert_eq!(text, "line 3\n[lines 3 to 3 of 5000; continue with offset 4]");
     let reason = bench.call("read", json!({"path": "lines", "offset": 5001})).await.unwrap_err();
     assert!(reason.contains("has 5000 lines"), "{reason}");
 
     bench.put("wide", format!("{}\n", "y".repeat(999)).repeat(100));
     let text = bench.call("read", json!({"path": "wide"})).await.unwrap();
-    assert!(text.len() < 52 * 1024 && text.ends_with("[lines 1 to 51 of 100; go on with offset 52]"));
+    assert!(text.len() < 52 * 1024 && text.ends_with("[lines 1 to 51 of 100; continue with offset 52]"));
     bench.put("one-line", "ñ".repeat(100_000));
     let text = bench.call("read", json!({"path": "one-line"})).await.unwrap();
     assert!(text.contains("[line 1 has 200000 bytes, 51200 are shown"), "{}", &text[text.len() - 200..]);
@@ -443,17 +445,17 @@ async fn a_patch_is_done_whole_or_not_at_all() {
             "*** Update File: a\n-1\n+x\n*** Update File: b\n-9\n+x",
             "/workspace/b: hunk 1: these lines are not",
         ),
-        ("*** Update File: a\n-1\n+x\n*** Update File: c\n-9\n+x", "/workspace/c is not there"),
-        ("*** Update File: a\n-1\n+x\n*** Delete File: c", "/workspace/c is not there"),
-        ("*** Update File: a\n-1\n+x\n*** Add File: b\n+x", "/workspace/b is there already"),
+        ("*** Update File: a\n-1\n+x\n*** Update File: c\n-9\n+x", "/workspace/c does not exist"),
+        ("*** Update File: a\n-1\n+x\n*** Delete File: c", "/workspace/c does not exist"),
+        ("*** Update File: a\n-1\n+x\n*** Add File: b\n+x", "/workspace/b exists already"),
         (
             "*** Update File: a\n-1\n+x\n*** Update File: b\n*** Move to: a\n-1\n+x",
-            "/workspace/a is there already",
+            "/workspace/a exists already",
         ),
         ("*** Update File: a\n-1\n+x\n*** Add File: ../x\n+x", "outside /workspace"),
         ("*** Update File: a\n-1\n+x\n*** Add File: b/c\n+x", "/workspace/b/c"),
         ("*** Update File: a\n-1\n+x\nnonsense\n", "begins with"),
-        ("*** Delete File: a\n*** Update File: a\n-1\n+x", "/workspace/a is not there"),
+        ("*** Delete File: a\n*** Update File: a\n-1\n+x", "/workspace/a does not exist"),
     ] {
         let reason = bench.patch(body).await.unwrap_err();
         assert!(reason.contains(part), "{body}: {reason}");
@@ -493,7 +495,7 @@ async fn an_image_is_known_by_its_bytes() {
         ("cut.png", "damaged"),
         ("wide.png", "pixels"),
         ("heavy.png", "could not be decoded"),
-        ("missing.png", "is not there"),
+        ("missing.png", "does not exist"),
     ] {
         let reason = bench.call("image", json!({"path": name})).await.unwrap_err();
         assert!(reason.contains(part), "{name}: {reason}");

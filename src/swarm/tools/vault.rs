@@ -53,7 +53,7 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     vec![
         tool(
             "flock_workspace_list",
-            "List vaults (notes all agents share) or a vault's files.",
+            "List vaults (shared notes), or a vault's files.",
             json!({"type": "object", "properties": {"workspace": text}, "required": []}),
             list,
         ),

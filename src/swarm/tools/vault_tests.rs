@@ -86,7 +86,7 @@ async fn notes_are_written_listed_and_read() {
     assert!(!tree.contains("nix.md") && tree.ends_with("[there is more than is shown]"), "{tree}");
     let arguments = json!({"workspace": "shared", "path": "lessons/nix.md", "offset": 2, "limit": 1});
     let part = bench.call("flock_workspace_read", arguments).await.unwrap();
-    assert_eq!(part, "two\n[lines 2 to 2 of 3; go on with offset 3]");
+    assert_eq!(part, "two\n[lines 2 to 2 of 3; continue with offset 3]");
 }
 
 #[tokio::test]

@@ -97,7 +97,7 @@ impl Plan<'_> {
                 let planned = self.look(&place)?;
                 if planned.after.is_some() {
                     return Err(ToolError::model(format!(
-                        "{place} is there already: use *** Update File, or *** Delete File before"
+                        "{place} exists already: use *** Update File, or *** Delete File first"
                     )));
                 }
                 planned.after = Some(content);
@@ -127,7 +127,7 @@ impl Plan<'_> {
                         let mode = source.mode.or(source.before.as_ref().map(|before| before.mode));
                         let moved = self.look(&target)?;
                         if moved.after.is_some() {
-                            return Err(ToolError::model(format!("{target} is there already")));
+                            return Err(ToolError::model(format!("{target} exists already")));
                         }
                         moved.after = Some(changed);
                         moved.mode = mode;
@@ -202,7 +202,7 @@ impl Plan<'_> {
 }
 
 fn not_there(place: &Place) -> ToolError {
-    ToolError::model(format!("{place} is not there"))
+    ToolError::model(format!("{place} does not exist"))
 }
 
 /// Returns the permission bits of a regular file, or `None` if there is no file.

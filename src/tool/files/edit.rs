@@ -86,7 +86,7 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
             Ok((at, changed))
         }
         (Some(_), more) => Err(format!(
-            "oldText occurs {}{} times, it must occur once: give more of the lines around it. Nothing was changed",
+            "oldText occurs {}{} times, it must occur once: add lines around it. Nothing was changed",
             if more == MOST_COUNTED { "more than " } else { "" },
             if more == MOST_COUNTED { more } else { more + 1 }
         )),
@@ -124,10 +124,9 @@ fn missing(text: &str, old: &str) -> String {
         })
         .flatten();
     match near {
-        Some(window) => format!(
-            "oldText does not occur, but it does at line {} with other whitespace. Nothing was changed",
-            window[0].0
-        ),
+        Some(window) => {
+            format!("oldText occurs only at line {} with other whitespace. Nothing was changed", window[0].0)
+        }
         None => "oldText does not occur. Nothing was changed".to_owned(),
     }
 }

@@ -11,12 +11,12 @@ use crate::tool::ToolError;
 pub(super) fn for_model(place: &Place, failure: &BeneathError) -> ToolError {
     ToolError::model(match failure {
         BeneathError::Outside { .. } => {
-            format!("{place} is a symbolic link or leads through one; the file tools follow none")
+            format!("{place} is a symbolic link or passes through one; file tools follow none")
         }
-        BeneathError::NotFound { .. } => format!("{place} is not there"),
-        BeneathError::WrongKind { found, wanted, .. } => format!("{place}: there is {found}, not {wanted}"),
+        BeneathError::NotFound { .. } => format!("{place} does not exist"),
+        BeneathError::WrongKind { found, wanted, .. } => format!("{place}: found {found}, not {wanted}"),
         BeneathError::TooLarge { size, cap, .. } => {
-            format!("{place} has {size} bytes; at most {cap} can be taken: use exec on parts of it")
+            format!("{place} has {size} bytes; at most {cap} are possible: use exec on parts of it")
         }
         // The whole cause may contain paths of the host, so it goes to the log only.
         BeneathError::Io { verb, source, .. } => {
@@ -25,7 +25,7 @@ pub(super) fn for_model(place: &Place, failure: &BeneathError) -> ToolError {
                 io::ErrorKind::PermissionDenied => "permission denied",
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "the disk is full",
                 io::ErrorKind::ReadOnlyFilesystem => "it is read-only",
-                io::ErrorKind::InvalidFilename => "the name is too long or not possible",
+                io::ErrorKind::InvalidFilename => "the name is too long or invalid",
                 _ => "the system reported an error",
             };
             format!("failed to {verb} {place}: {reason}")

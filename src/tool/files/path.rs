@@ -22,7 +22,7 @@ impl Place {
             return Err(ToolError::model("the path is empty"));
         }
         if text.contains('\0') {
-            return Err(ToolError::model("the path holds a NUL character"));
+            return Err(ToolError::model("the path contains a NUL character"));
         }
         if text.len() > MAX_PATH || text.split('/').any(|name| name.len() > MAX_NAME) {
             return Err(ToolError::model(format!(
@@ -72,7 +72,7 @@ impl Place {
             .is_some_and(|name| IDENTITY_FILES.iter().any(|file| file.eq_ignore_ascii_case(name)));
         if own {
             return Err(ToolError::model(format!(
-                "{place} says who you are and only your owner can change it; notes of your own belong in MEMORY.md"
+                "{place} describes you, and only your owner can change it; put your own notes into MEMORY.md"
             )));
         }
         Ok(place)

@@ -12,7 +12,7 @@ use crate::tool::arguments::Arguments;
 use crate::tool::{ToolError, ToolOutput, lines};
 
 /// Advice on how to read the rest of a line that is too long.
-const LONG_LINE: &str = "; the rest of it: exec with cut -c or tail -c";
+const LONG_LINE: &str = "; read the rest with exec: cut -c or tail -c";
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
@@ -59,7 +59,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     };
     let mut shown = lines::part(&place, &text, first, limit, LONG_LINE)?;
     if damaged {
-        shown.push_str("\n[not valid UTF-8: each byte that could not be read is shown as \u{fffd}]");
+        shown.push_str("\n[not valid UTF-8: each invalid byte is shown as \u{fffd}]");
     }
     Ok(ToolOutput::text(shown))
 }

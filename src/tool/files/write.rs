@@ -35,7 +35,7 @@ impl Workspace {
     pub(super) fn put(&self, place: &Place, content: &str, mode: Option<u32>) -> Result<(), ToolError> {
         if content.len() as u64 > MAX_FILE {
             return Err(ToolError::model(format!(
-                "{} bytes for {place}; at most {MAX_FILE} can be written",
+                "{} bytes for {place}; at most {MAX_FILE} are possible",
                 content.len()
             )));
         }

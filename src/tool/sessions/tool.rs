@@ -118,11 +118,11 @@ impl SessionTool {
             Verb::Send => {
                 let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
                 if key == context.session {
-                    return Err(ToolError::model("that is this session: you are in it already"));
+                    return Err(ToolError::model("that is this session"));
                 }
                 let message = body(arguments, "message")?;
                 sessions.send(&context.session, &key, message).await.map_err(for_model)?;
-                Ok(format!("the message is in {key} and will be worked on there"))
+                Ok(format!("sent to {key}, which will handle it"))
             }
             Verb::Spawn => self.spawn(context, arguments).await,
             Verb::Status => {
@@ -141,15 +141,14 @@ impl SessionTool {
             && agent != context.agent.as_str()
         {
             return Err(ToolError::model(format!(
-                "you can start sessions only of yourself ({}): another agent is asked by a message or in a \
-                 channel",
+                "you can start sessions only of yourself ({}): ask another agent by message or in a channel",
                 context.agent
             )));
         }
         let task = body(arguments, "task")?;
         let child = spawned::child(&context.session).ok_or_else(|| {
             ToolError::model(format!(
-                "this session was itself started by others, {} deep, which is the limit: do the task here",
+                "this session has the nesting depth {}, which is the limit: do the task here",
                 spawned::MAX_DEPTH
             ))
         })?;
@@ -165,11 +164,10 @@ impl SessionTool {
 /// Parses a key and checks that it names a session of the caller. A key of another agent is refused with the same words
 /// whether such a session exists or not, so that nothing is revealed.
 fn own_key(context: &CallContext, text: &str) -> Result<SessionKey, ToolError> {
-    let key: SessionKey = text.parse().map_err(|_| {
-        ToolError::model("that is not a session key: sessions_list shows those of your sessions")
-    })?;
+    let key: SessionKey =
+        text.parse().map_err(|_| ToolError::model("that is not a session key: sessions_list shows yours"))?;
     if *key.agent() != context.agent {
-        return Err(ToolError::model("that session belongs to another agent: you see only your own"));
+        return Err(ToolError::model("that session belongs to another agent: use only your own"));
     }
     Ok(key)
 }

@@ -139,7 +139,7 @@ async fn an_agent_works_with_its_own_sessions() {
             "sessions_send",
             json!({"sessionKey": OWN, "message": "remember"}),
             format!("send {HERE} {OWN} remember"),
-            format!("the message is in {OWN} and will be worked on there"),
+            format!("sent to {OWN}, which will handle it"),
         ),
     ] {
         let (got, was_asked) = run(name, arguments).await;

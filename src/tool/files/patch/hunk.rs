@@ -62,7 +62,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
             Some(at) => from = at + 1,
             // The header of the previous hunk was repeated. The lines of the hunk decide.
             None if !only_adds && header_from(lines, 0, header).is_some() => {}
-            None => return Err(format!("there is no line {:?} after the hunk before it", short(header))),
+            None => return Err(format!("there is no line {:?} after the previous hunk", short(header))),
         }
     }
     let mut old: Vec<&str> = hunk
@@ -100,7 +100,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
     let shown: Vec<String> = old.iter().take(3).map(|line| short(line)).collect();
     // The lines exist, but before the previous hunk. The model can fix the order, so the error says so.
     let earlier = if seek(lines, 0, &old).is_some() {
-        "; they are before the place of the hunk before it: put hunks in the order of the file"
+        "; they are before the previous hunk: put hunks in the order of the file"
     } else {
         ""
     };

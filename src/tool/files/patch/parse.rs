@@ -182,10 +182,10 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
         back -= 1;
     }
     if hunk.lines.is_empty() {
-        return Err(lines.error("a hunk without lines"));
+        return Err(lines.error("the hunk has no lines"));
     }
     if !hunk.lines.iter().any(|line| !matches!(line, Line::Context(_))) {
-        return Err(lines.error("a hunk that changes nothing"));
+        return Err(lines.error("the hunk changes nothing"));
     }
     Ok(hunk)
 }

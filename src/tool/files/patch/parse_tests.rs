@@ -101,7 +101,7 @@ fn unclear_patches_are_refused() {
         ("*** Begin Patch\n*** Add File:\n+a\n*** End Patch", "line 2: the file's name is missing"),
         ("*** Begin Patch\n*** Add File: x\na\n*** End Patch", "line 3: each line of a new file"),
         ("*** Begin Patch\n*** Update File: x\n*** End Patch", "no hunk"),
-        ("*** Begin Patch\n*** Update File: x\n@@\n*** End Patch", "without lines"),
+        ("*** Begin Patch\n*** Update File: x\n@@\n*** End Patch", "has no lines"),
         ("*** Begin Patch\n*** Update File: x\n@@\n a\n*** End Patch", "changes nothing"),
         ("*** Begin Patch\n*** Update File: x\n@@\n-a\nb\n*** End Patch", "line 5: each line of a hunk"),
         ("*** Begin Patch\n*** Rename File: x\n*** End Patch", "line 2: expected"),
