@@ -59,8 +59,8 @@ impl Swarm {
         match (what, channel.state) {
             (Archive::Begin, ChannelState::Active) => {
                 let text = "This channel is going to be archived. Each agent here: read what was said (flock_channel_read), \
-                     keep what you will need again in your MEMORY.md or a vault, update your card if you can do \
-                     something new, then call flock_archive_ready.";
+                     save what you will need in your MEMORY.md or a vault, update your card if you have new \
+                     skills, then call flock_archive_ready.";
                 // The deadline is stored, so that it holds over a restart.
                 let step = ArchiveStep::Begin { by: by.party.clone(), due_at: now + DEADLINE };
                 let post = NewPost { wake: Wake::AtOnce, ..system(&channel.id, text.to_owned(), now) };
@@ -70,11 +70,11 @@ impl Swarm {
                 self.finish(by, &channel, "forced", true, now).await?;
             }
             (Archive::Cancel, ChannelState::Archiving) => {
-                let text = format!("{} called the archiving off; the channel goes on.", by.party);
+                let text = format!("{} cancelled the archiving; the channel stays open.", by.party);
                 self.step(by, &channel, ArchiveStep::Cancel, system(&channel.id, text, now)).await?;
             }
             (Archive::Reopen, ChannelState::Archived) => {
-                let text = format!("{} opened this channel again.", by.party);
+                let text = format!("{} reopened this channel.", by.party);
                 // Opening a channel gives nobody a task, so nobody is woken.
                 let post = NewPost { wake: Wake::Nobody, ..system(&channel.id, text, now) };
                 if self.step(by, &channel, ArchiveStep::Reopen, post).await? {
@@ -117,7 +117,7 @@ impl Swarm {
             return Err(SwarmError::Refused(format!("channel {} is not being archived", channel.id)));
         }
         if !channel.agents().any(|member| member == agent) {
-            return Err(SwarmError::Refused(format!("you are no member of channel {}", channel.id)));
+            return Err(SwarmError::Refused(format!("you are not in channel {}", channel.id)));
         }
         let before = Progress::of(&channel);
         if !before.ready.contains(agent) {
@@ -140,7 +140,7 @@ impl Swarm {
         let mut next: Option<i64> = None;
         for (id, due_at) in self.store.archives_under_way()? {
             if due_at <= now {
-                self.finish(&By::system(), &self.channel(&id)?, "its time was over", false, now).await?;
+                self.finish(&By::system(), &self.channel(&id)?, "its time is over", false, now).await?;
             } else {
                 next = Some(next.map_or(due_at, |at| at.min(due_at)));
             }
@@ -177,7 +177,7 @@ impl Swarm {
         forced: bool,
         now: i64,
     ) -> Result<(), SwarmError> {
-        let text = format!("This channel is archived ({why}); it can be read, and nothing can be added.");
+        let text = format!("This channel is archived ({why}); it can only be read.");
         let step = ArchiveStep::Finish { forced };
         if self.step(by, channel, step, system(&channel.id, text, now)).await? {
             // Nothing can wake a member in this channel any more, so its sessions stop waiting.

@@ -106,8 +106,8 @@ impl Reason {
     #[must_use]
     pub fn in_channel(self) -> String {
         let rest = match self {
-            Self::Turns(_) => "What agents say is kept and wakes nobody until a person says something.",
-            Self::Calls | Self::Echo => "Such messages are kept and wake nobody; say what is new, or stop.",
+            Self::Turns(_) => "Agents' messages are kept and wake nobody until a person writes.",
+            Self::Calls | Self::Echo => "Such messages are kept and wake nobody; say something new, or stop.",
         };
         format!("{self}. {rest}")
     }
@@ -117,11 +117,11 @@ impl Reason {
     pub fn refusal(self, other: &AgentId) -> String {
         let rest = match self {
             Self::Turns(_) => {
-                "Nothing more goes between you until a person says something to you or to them. End your turn with \
+                "No more messages pass between you until a person writes to you or to them. End your turn with \
                  what you have, and say what is open"
             }
             Self::Calls | Self::Echo => {
-                "Send something new, or end your turn with what you have: don't try the same again"
+                "Send something new, or end your turn with what you have; don't try the same again"
             }
         };
         format!("not sent to {other}: {self}. {rest}")
@@ -131,9 +131,9 @@ impl Reason {
 impl std::fmt::Display for Reason {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Turns(count) => write!(formatter, "{count} messages of agents without one of a person's"),
+            Self::Turns(count) => write!(formatter, "{count} messages of agents without one of a person"),
             Self::Calls => formatter.write_str("two agents only call each other"),
-            Self::Echo => formatter.write_str("the same is said over and over"),
+            Self::Echo => formatter.write_str("the same message is repeated"),
         }
     }
 }

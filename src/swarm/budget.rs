@@ -76,8 +76,8 @@ pub fn unbound(limits: &[UsageLimit]) -> Option<&UsageLimit> {
 #[must_use]
 pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String {
     format!(
-        "{agent} pauses: {} is in dollars, and the price of {model} is not known. Set its cost \
-         (models.providers.{}.models[].cost), a limit in tokens beside it, or budgets.unpriced to \"allow\"",
+        "{agent} pauses: {} is in dollars, and the price of {model} is unknown. Set its cost \
+         (models.providers.{}.models[].cost), an additional limit in tokens, or budgets.unpriced to \"allow\"",
         whose(limit),
         model.provider()
     )
@@ -91,7 +91,7 @@ pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
     let cost = exceeded.limit.cost.map(|limit| format!("{} of {}", usd(exceeded.used.cost), usd(limit)));
     let used: Vec<String> = tokens.into_iter().chain(cost).collect();
     format!(
-        "{agent} pauses: {whose} ({}) has no room for another model call ({} used or set aside)",
+        "{agent} pauses: {whose} ({}) has no room for another model call ({} used or reserved)",
         day.name,
         used.join(", ")
     )
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(
             text,
             "coder pauses: the team's budget of the day (1970-01-01) has no room for another model call \
-             (90 of 100 tokens, $2.00 of $2.00 used or set aside)"
+             (90 of 100 tokens, $2.00 of $2.00 used or reserved)"
         );
     }
 }

@@ -109,15 +109,15 @@ pub fn matches(card: &Card, query: &CardQuery) -> bool {
 pub fn made(agent: &Agent, focus: &[String]) -> Card {
     let (description, skills) = match agent.role {
         Role::Orchestrator => (
-            "Brings the team together: makes channels, brings in members, adds workers.".to_owned(),
+            "Brings the team together: creates channels, adds members and workers.".to_owned(),
             vec![
                 skill(
                     "channels",
                     "Channels",
-                    "Makes channels, assigns members, archives what is done.",
+                    "Creates channels, assigns members, archives finished channels.",
                     "team",
                 ),
-                skill("lifecycle", "Agents", "Adds workers and sees to it that others leave.", "team"),
+                skill("lifecycle", "Agents", "Adds workers and requests the removal of others.", "team"),
             ],
         ),
         Role::Sysadmin => (
@@ -203,7 +203,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
             .map_err(|error: serde_json::Error| at(summary(&error.to_string(), 200)))?;
         let skill = checked_skill(&skill).map_err(at)?;
         if skills.iter().any(|other| other.id == skill.id) {
-            return Err(format!("skills[{number}]: there are two with the id {}", skill.id));
+            return Err(format!("skills[{number}]: two skills have the id {}", skill.id));
         }
         skills.push(skill);
     }

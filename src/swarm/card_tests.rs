@@ -70,7 +70,7 @@ fn skills_are_checked_strictly_and_cleaned() {
     assert!(checked_skills(&[json!("x")]).is_err());
     assert!(checked_skills(&[json!({"id": "x"})]).unwrap_err().contains("name"));
     let two = json!({"id": "x", "name": "X"});
-    assert!(checked_skills(&[two.clone(), two]).unwrap_err().contains("two with the id x"));
+    assert!(checked_skills(&[two.clone(), two]).unwrap_err().contains("two skills have the id x"));
     let many: Vec<Value> = (0..21).map(|n| json!({"id": format!("s{n}"), "name": "S"})).collect();
     assert!(checked_skills(&many).is_err() && checked_skills(&many[..20]).is_ok());
 }

@@ -73,7 +73,7 @@ impl Swarm {
             // Becoming a member is worth a notification, even if nothing was said yet.
             None => {
                 let names: Vec<String> = members.iter().map(Party::to_string).collect();
-                let text = format!("{} made this channel; members: {}", by.party, names.join(", "));
+                let text = format!("{} created this channel; members: {}", by.party, names.join(", "));
                 NewPost { wake: Wake::AtOnce, ..system(&wanted.id, text, now) }
             }
         };
@@ -369,7 +369,7 @@ impl Swarm {
             return Ok(channel);
         }
         Err(SwarmError::Refused(format!(
-            "you are no member of #{}, and here only members read a channel: ask the orchestrator to assign you",
+            "you are not a member of #{}, and only members may read channels: ask the orchestrator to add you",
             channel.id
         )))
     }
@@ -440,7 +440,7 @@ impl Swarm {
         }
         if text.len() > MAX_MESSAGE {
             return Err(SwarmError::Invalid(format!(
-                "the message has {} bytes, and at most {MAX_MESSAGE} are taken: write a file and name it",
+                "the message has {} bytes, at most {MAX_MESSAGE} are possible: write a file and name it",
                 text.len()
             )));
         }
@@ -467,7 +467,7 @@ impl Swarm {
         for party in named {
             match party {
                 Party::System => {
-                    return Err(SwarmError::Invalid("system is flock itself and no member".to_owned()));
+                    return Err(SwarmError::Invalid("system is flock itself, not a member".to_owned()));
                 }
                 Party::Agent(agent) => self.require_agent(agent)?,
                 // Anybody may be named as a person: people have no list in flock.

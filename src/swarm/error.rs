@@ -12,10 +12,10 @@ pub enum SwarmError {
     #[error("there is no channel {0}")]
     NoChannel(ChannelId),
     /// A channel with this id exists, perhaps in other letter case.
-    #[error("there is a channel {0} already")]
+    #[error("channel {0} exists already")]
     ChannelExists(ChannelId),
     /// The channel is archived and can only be read.
-    #[error("channel {0} is archived: it can be read, and nothing can be added")]
+    #[error("channel {0} is archived: it can only be read")]
     Archived(ChannelId),
     /// The agent does not exist.
     #[error("there is no agent {0}")]
@@ -81,7 +81,7 @@ impl From<SwarmError> for ToolError {
             SwarmError::Store(error) => {
                 // The details are internal, so they go to the log only.
                 tracing::error!(error = crate::error::chain(&error), "a tool could not use the database");
-                Self::model("the team's database could not be used just now; it may work later")
+                Self::model("the team's database can't be used now; try again later")
             }
             other => Self::model(other.to_string()),
         }

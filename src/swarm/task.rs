@@ -97,7 +97,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
         }
         // The reply to a question is for the next turn. The turn that asked ended with a text that is not the answer.
         TaskEvent::Ended(turn, _) if task.asked_in == Some(*turn) && task.turn != Some(*turn) => {
-            return Err(format!("task {} went on after that turn", task.id));
+            return Err(format!("task {} continued after that turn", task.id));
         }
         TaskEvent::Ended(turn, end) => {
             after.turn = Some(*turn);
@@ -174,7 +174,7 @@ fn item(after: &Task, told: Told, now: i64) -> Option<NewItem> {
                     after.question.as_deref().unwrap_or_default()
                 ),
                 TaskState::Completed if response.trim().is_empty() => {
-                    format!("[task {} was done without a word]", after.id)
+                    format!("[task {} was completed without a text]", after.id)
                 }
                 TaskState::Completed => response.to_owned(),
                 state => format!("[task {} {}: {response}]", after.id, state.as_str()),
@@ -198,7 +198,7 @@ fn checked(text: &str) -> Result<(), SwarmError> {
     }
     if text.len() > MAX_TEXT {
         return Err(SwarmError::Invalid(format!(
-            "the message has {} bytes, and at most {MAX_TEXT} are taken: write a file and name it",
+            "the message has {} bytes, at most {MAX_TEXT} are possible: write a file and name it",
             text.len()
         )));
     }
@@ -241,7 +241,7 @@ impl Swarm {
         };
         // The turn would wait for its own answer.
         if sender == to {
-            return Err(SwarmError::Invalid("that is yourself: there is nobody else to answer".to_owned()));
+            return Err(SwarmError::Invalid("you can't send a message to yourself".to_owned()));
         }
         self.require_agent(to)?;
         let request = match data {
@@ -482,7 +482,7 @@ impl Swarm {
     /// that no longer exist. Returns the number of the former.
     pub async fn settle_tasks(&self) -> Result<usize, SwarmError> {
         let stranded = self.store().stranded_tasks()?;
-        self.lose_tasks(&stranded, "the gateway stopped before its answer was kept").await?;
+        self.lose_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
         let config = self.config();
         for agent in self.store().assignees()?.iter().filter(|agent| config.agent(agent).is_none()) {
             self.forget_tasks(agent).await?;
@@ -601,7 +601,7 @@ fn actor_entry(actor: &str, action: &'static str, detail: String) -> AuditEntry 
 }
 
 fn no_task(id: &str) -> SwarmError {
-    SwarmError::Invalid(format!("there is no task {:?} of yours", clean::summary(id, 80)))
+    SwarmError::Invalid(format!("you have no task {:?}", clean::summary(id, 80)))
 }
 
 #[cfg(test)]

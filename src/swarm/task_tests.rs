@@ -160,7 +160,7 @@ async fn who_has_no_part_in_a_task_is_told_that_there_is_none() {
     let other = team.by("orchestrator", "agent:orchestrator:flock:main:me");
     for id in [task.id.as_str(), "0", "' OR 1 --"] {
         let error = team.swarm.respond_task(&other, id, "let me").await.unwrap_err();
-        assert!(error.to_string().starts_with("there is no task"), "{error}");
+        assert!(error.to_string().starts_with("you have no task"), "{error}");
     }
     // An A2A client reaches only its own requests, and an agent can't use a client's name.
     let context = "c-1";
@@ -327,7 +327,7 @@ async fn two_agents_send_each_other_only_so_much_without_a_person() {
     };
     let (sent, why) = sends(200).await.unwrap_err();
     assert_eq!(sent, 50, "{why}");
-    assert!(why.contains("until a person says something"), "{why}");
+    assert!(why.contains("until a person writes"), "{why}");
     let others = team.swarm.send_message(&coder, &"sysadmin".parse().unwrap(), "hello", None).await;
     assert!(others.is_ok(), "it holds this pair only");
     let entry = By::human("ann").entry("chat.turn", "orchestrator", Level::Green, String::new());

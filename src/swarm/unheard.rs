@@ -4,7 +4,7 @@ use super::{Swarm, SwarmError, mention};
 use crate::id::{AgentId, ChannelId, Party};
 
 impl Swarm {
-    /// Returns notes for the author of a message: that no agent hears of it, or that a mention in it calls nobody.
+    /// Returns notes for the author of a message: that no agent is notified, or that a mention in it notifies nobody.
     ///
     /// # Errors
     ///
@@ -17,12 +17,12 @@ impl Swarm {
         let mut notes = Vec::new();
         // The author itself does not count: no agent is given its own messages.
         if !members.iter().any(|member| author.agent() != Some(*member)) {
-            notes.push(format!("no agent hears of it: #{id} has no other members that are agents"));
+            notes.push(format!("no agent is notified: #{id} has no other members that are agents"));
         }
         let config = self.config();
         for agent in mention::mentions(text, config.agents.iter().map(|agent| &agent.id)).agents {
             if !members.contains(&&agent) {
-                notes.push(format!("@{agent} does not hear of it: {agent} is no member of #{id}"));
+                notes.push(format!("@{agent} is not notified: {agent} is not a member of #{id}"));
             }
         }
         let people = channel.members.iter().filter_map(|member| match &member.party {
@@ -31,7 +31,7 @@ impl Swarm {
         });
         let known = config.agents.iter().map(|agent| agent.id.as_str()).chain(people);
         let names = mention::unknown(text, known);
-        notes.extend(names.iter().map(|name| format!("@{name} calls nobody: no agent has that id")));
+        notes.extend(names.iter().map(|name| format!("@{name} notifies nobody: no agent has that id")));
         Ok(notes)
     }
 }

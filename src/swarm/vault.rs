@@ -48,7 +48,7 @@ pub enum VaultError {
         known: Vec<FolderName>,
     },
     /// The path is not valid for a file of a vault.
-    #[error("{path:?} can't be a path in a vault: {reason}")]
+    #[error("{path:?} is not a path in a vault: {reason}")]
     Path { path: String, reason: &'static str },
     /// The file would be too long.
     #[error("{size} bytes for {place}; a file of a vault has at most {MAX_WRITTEN}: split it")]
@@ -61,7 +61,7 @@ pub enum VaultError {
     #[error("{place} is a binary file of {size} bytes; only text is kept in vaults")]
     Binary { place: Place, size: u64 },
     /// The vault is full.
-    #[error("vault {name} is full ({files} entries, {bytes} bytes): a person has to tidy it up")]
+    #[error("vault {name} is full ({files} entries, {bytes} bytes): a person must tidy it up")]
     Full {
         name: FolderName,
         /// Number of entries in the vault.
@@ -347,11 +347,11 @@ fn parse(text: &str) -> Result<PathBuf, VaultError> {
     // Models write `./notes.md` and `a//b`, which name the same files without ambiguity.
     for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
         if name == ".." {
-            return refuse("no path leads out of a vault");
+            return refuse("it leads out of the vault");
         }
         // Editors and version control execute what they find in such files.
         if name.starts_with('.') {
-            return refuse("names that begin with a dot are not the agents'");
+            return refuse("agents can't use names that begin with a dot");
         }
         path.push(name);
     }
@@ -369,19 +369,19 @@ fn start(text: &str) -> String {
 fn those_that_are(known: &[FolderName]) -> String {
     const SHOWN: usize = 30;
     if known.is_empty() {
-        return "there are none, and only a person can make one".to_owned();
+        return "there are none, and only a person can create one".to_owned();
     }
     // The list is a hint for the model, so a part of it is enough.
     let names: Vec<&str> = known.iter().take(SHOWN).map(FolderName::as_str).collect();
     let more = if known.len() > SHOWN { ", …" } else { "" };
-    format!("there are {}{more}, and only a person can make one", names.join(", "))
+    format!("there are {}{more}, and only a person can create one", names.join(", "))
 }
 
 fn reason(failure: &BeneathError) -> String {
     match failure {
-        BeneathError::Outside { .. } => "a symbolic link; none is followed".to_owned(),
-        BeneathError::NotFound { .. } => "not there".to_owned(),
-        BeneathError::WrongKind { found, wanted, .. } => format!("there is {found}, not {wanted}"),
+        BeneathError::Outside { .. } => "a symbolic link, not followed".to_owned(),
+        BeneathError::NotFound { .. } => "it does not exist".to_owned(),
+        BeneathError::WrongKind { found, wanted, .. } => format!("found {found}, not {wanted}"),
         BeneathError::TooLarge { size, cap, .. } => format!("{size} bytes; at most {cap} are read"),
         BeneathError::Io { verb, source, .. } => {
             // The details contain host paths, which go to the log and not to the model.

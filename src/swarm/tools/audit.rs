@@ -46,7 +46,7 @@ fn read<'a>(
         let limit = u32::try_from(limit).unwrap_or(MAX_AUDIT_ROWS);
         let rows = swarm.store().audit_rows(&filter, limit).map_err(SwarmError::from)?;
         if rows.is_empty() {
-            return Ok("there is nothing like that in the audit".to_owned());
+            return Ok("no rows of the audit match".to_owned());
         }
         Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
     })

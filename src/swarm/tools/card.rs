@@ -57,7 +57,7 @@ fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arg
         // Every agent may look at every card. Only writing is limited to its own.
         let found = swarm.discover(&query)?;
         if found.is_empty() {
-            return Ok("no agent is like that".to_owned());
+            return Ok("no agent matches".to_owned());
         }
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut lines: Vec<String> = found.iter().take(limit).map(describe).collect();

@@ -57,9 +57,6 @@ async fn what_became_of_tasks_is_counted_once() {
     assert!(found.ends_with("Tasks: 0 completed, 0 failed, 0 in all."), "{found}");
     let few = call(&team, "flock_discover", json!({"limit": 1})).await.unwrap();
     assert!(few.ends_with("[1 of 4 agents]"), "{few}");
-    assert_eq!(
-        call(&team, "flock_discover", json!({"skill": "none"})).await.unwrap(),
-        "no agent is like that"
-    );
+    assert_eq!(call(&team, "flock_discover", json!({"skill": "none"})).await.unwrap(), "no agent matches");
     assert!(call(&team, "flock_discover", json!({"role": "king"})).await.is_err());
 }

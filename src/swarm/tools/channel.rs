@@ -181,7 +181,7 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
         let line = whole.filter(|line| line.len() <= MAX_READ).unwrap_or_else(|| part(post, offset));
         // At least one message is always shown, so that reading on makes progress.
         if let (Some(last), true) = (last, line.len() > room) {
-            return format!("{text}\nmore follow: read on with after {last}");
+            return format!("{text}\nmore follow: continue with after {last}");
         }
         room = room.saturating_sub(line.len());
         last = Some(post.seq);
@@ -210,11 +210,8 @@ fn part(post: &Post, offset: usize) -> String {
             continue;
         }
         let (to, all, after) = (from + piece.len(), text.len(), post.seq.saturating_sub(1));
-        let next = if to == all {
-            String::new()
-        } else {
-            format!("; the next: after: {after}, limit: 1, offset: {to}")
-        };
+        let next =
+            if to == all { String::new() } else { format!("; next: after: {after}, limit: 1, offset: {to}") };
         return format!("{line}\n(bytes {from} to {to} of {all}{next})");
     }
 }
@@ -261,7 +258,7 @@ fn create<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
         };
         let channel = swarm.create_channel(&By::call(context), wanted).await?;
         let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
-        Ok(format!("made #{}; members: {}", channel.id, members.join(", ")))
+        Ok(format!("created #{}; members: {}", channel.id, members.join(", ")))
     })
 }
 
@@ -289,7 +286,7 @@ fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
             (Some("cancel"), _) => Archive::Cancel,
             (Some("reopen"), _) => Archive::Reopen,
             (Some(_), _) => {
-                return Err(ToolError::model("`action` is begin, force, cancel or reopen"));
+                return Err(ToolError::model("`action`: begin, force, cancel or reopen"));
             }
         };
         Ok(progress(&id, &swarm.archive(&By::call(context), &id, what).await?))

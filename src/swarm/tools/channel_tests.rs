@@ -36,7 +36,7 @@ async fn read_whole(team: &Team) -> String {
             Some(lines) => whole.push_str(&lines.replace("\n| ", "\n")),
             None => whole.push_str(shown.strip_prefix(' ').unwrap()),
         }
-        match trailer.split_once("; the next: after: 0, limit: 1, offset: ") {
+        match trailer.split_once("; next: after: 0, limit: 1, offset: ") {
             Some((_, next)) => offset = Some(next.trim_end_matches(')').parse().unwrap()),
             None => return whole,
         }
@@ -90,7 +90,7 @@ async fn who_reads_can_be_narrowed_to_members() {
                 Ok(text) => {
                     assert!(may && text.contains("word is mine"), "{text}");
                 }
-                Err(error) => assert!(!may && error.contains("no member of #theirs"), "{error}"),
+                Err(error) => assert!(!may && error.contains("not a member of #theirs"), "{error}"),
             }
         }
     }

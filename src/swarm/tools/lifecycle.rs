@@ -57,7 +57,7 @@ fn create(arguments: &Arguments) -> Result<Request, ToolError> {
     let role: Option<String> = arguments.optional("role")?;
     // Another role is refused instead of ignored, so that the caller does not believe that it got that role.
     if role.is_some_and(|role| role != "worker") {
-        return Err(ToolError::model("a new agent is a worker; leave `role` out"));
+        return Err(ToolError::model("a new agent is always a worker; omit `role`"));
     }
     // Models often send an empty string for a parameter that they do not use.
     let given = |text: &String| !text.is_empty();

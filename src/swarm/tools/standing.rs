@@ -47,7 +47,7 @@ fn sleep<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
         let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
         // An agent can only put itself to sleep, whatever it names.
         Ok(if swarm.sleep(&By::call(context), &context.agent, &reason).await? {
-            "you sleep from the end of this turn on; a mention or a direct message wakes you".to_owned()
+            "you sleep after this turn; a mention or a direct message wakes you".to_owned()
         } else {
             "you sleep already".to_owned()
         })

@@ -86,14 +86,14 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
         fields.insert("request".to_owned(), request.into());
     }
     let request = serde_json::from_value(Value::Object(fields))
-        .map_err(|error| ToolError::model(format!("this is no request: {error}")))?;
+        .map_err(|error| ToolError::model(format!("invalid request: {error}")))?;
     match request {
         Request::AgentCreate { .. } | Request::AgentRemove { .. } => {
             Err(ToolError::model("`kind` must be package, egress, mount, command or other"))
         }
         // flock itself determines how a command runs on the host, and a person approves exactly that.
         Request::Command { execution: Some(_), .. } => {
-            Err(ToolError::model("how a command runs on the host is not yours to say: leave `execution` out"))
+            Err(ToolError::model("flock decides how a command runs on the host: omit `execution`"))
         }
         request => Ok(request),
     }

@@ -75,7 +75,7 @@ fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
         let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
         let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
         Ok(format!(
-            "task {} is with {to}. Its answer will come to this session by itself: don't wait for it, don't ask again",
+            "task {} was sent to {to}. The answer will come to this session by itself: don't wait, don't ask again",
             task.id
         ))
     })
@@ -90,11 +90,11 @@ fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
         let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
         Ok(if task.state == TaskState::InputRequired {
             format!(
-                "{} was asked. End this turn: task {} goes on in a new one when the reply has come",
+                "{} was asked. End this turn: task {} continues in a new one when the reply comes",
                 task.requester, task.id
             )
         } else {
-            format!("task {} goes on at {}", task.id, task.assignee())
+            format!("task {} continues at {}", task.id, task.assignee())
         })
     })
 }

@@ -104,5 +104,5 @@ async fn a_question_and_its_reply_go_through_the_tool() {
     assert!(respond("tester", "which?").await.unwrap().starts_with("coder was asked. End this turn"));
     let list = call(&team, "coder", "flock_tasks", json!({"state": "input-required"})).await.unwrap();
     assert!(list.ends_with("\n  asked: which?"), "{list}");
-    assert!(respond("coder", "that one").await.unwrap().contains("goes on at tester"));
+    assert!(respond("coder", "that one").await.unwrap().contains("continues at tester"));
 }

@@ -151,7 +151,7 @@ fn all_vaults(shared: &Shared) -> Result<String, ToolError> {
     let summaries = shared.vaults.summaries()?;
     if summaries.is_empty() {
         // The text says who can make one, so that agents do not try.
-        return Ok("there are no vaults; only a person can make one".to_owned());
+        return Ok("there are no vaults; only a person can create one".to_owned());
     }
     let line = |vault: &crate::swarm::vault::Summary| {
         let more = if vault.more { " and more" } else { "" };
@@ -188,7 +188,7 @@ fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Resul
     written.map_err(|failure| ToolError::Fatal(Box::new(failure)))?;
     Ok(match how {
         How::Replace => format!("wrote {size} bytes to {place}"),
-        How::Append => format!("added {} bytes to {place}, which has {size} now", content.len()),
+        How::Append => format!("added {} bytes to {place}, which now has {size}", content.len()),
     })
 }
 
@@ -206,14 +206,14 @@ fn tree(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
             Kind::File => format!("{last} ({} bytes)", entry.size),
             // Shown, so that the agent understands why the name can't be opened.
             Kind::Link => format!("{last} (a link; not followed)"),
-            Kind::Other => format!("{last} (no file)"),
+            Kind::Other => format!("{last} (not a file)"),
         };
         drawn.push('\n');
         drawn.push_str(&"  ".repeat(level));
         drawn.push_str(&line);
     }
     if more {
-        drawn.push_str("\n[there is more than is shown]");
+        drawn.push_str("\n[there are more entries]");
     }
     Ok(drawn)
 }

@@ -72,7 +72,7 @@ async fn notes_are_written_listed_and_read() {
     bench.write("index.md", "# Notes").await.unwrap();
     assert_eq!(
         bench.append("index.md", "more").await.unwrap(),
-        "added 4 bytes to shared/index.md, which has 12 now"
+        "added 4 bytes to shared/index.md, which now has 12"
     );
     assert_eq!(bench.read("index.md").await.unwrap(), "# Notes\nmore");
     let list = bench.call("flock_workspace_list", json!({})).await.unwrap();
@@ -83,7 +83,7 @@ async fn notes_are_written_listed_and_read() {
     assert_eq!(tree, "shared/\n  index.md (12 bytes)\n  lessons/\n    nix.md (14 bytes)");
     let tree =
         bench.call("flock_workspace_tree", json!({"workspace": "shared", "maxDepth": 0})).await.unwrap();
-    assert!(!tree.contains("nix.md") && tree.ends_with("[there is more than is shown]"), "{tree}");
+    assert!(!tree.contains("nix.md") && tree.ends_with("[there are more entries]"), "{tree}");
     let arguments = json!({"workspace": "shared", "path": "lessons/nix.md", "offset": 2, "limit": 1});
     let part = bench.call("flock_workspace_read", arguments).await.unwrap();
     assert_eq!(part, "two\n[lines 2 to 2 of 3; continue with offset 3]");
@@ -101,7 +101,7 @@ async fn a_vault_that_is_not_there_is_answered_with_those_that_are() {
     }
     assert!(!bench.at("vaults/notes").exists());
     let error = bench.read("none.md").await.unwrap_err();
-    assert_eq!(error, "shared/none.md: not there");
+    assert_eq!(error, "shared/none.md: it does not exist");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn hostile_names_are_refused() {
     for path in paths {
         for result in [bench.read(path).await, bench.write(path, "x").await, bench.append(path, "x").await] {
             let error = result.unwrap_err();
-            assert!(error.contains("can't be a path in a vault"), "{path:?}: {error}");
+            assert!(error.contains("is not a path in a vault"), "{path:?}: {error}");
             assert!(error.len() < 400 && !error.contains(&*bench.dir.path().to_string_lossy()), "{error}");
         }
     }
@@ -210,7 +210,7 @@ async fn what_is_no_file_is_refused_and_blocks_nothing() {
             async { [bench.read(path).await, bench.append(path, "x").await, bench.write(path, "x").await] };
         let limit = std::time::Duration::from_secs(30);
         for result in tokio::time::timeout(limit, calls).await.unwrap_or_else(|_| panic!("{path} blocks")) {
-            assert!(result.unwrap_err().contains("there is a"), "{path}");
+            assert!(result.unwrap_err().contains("found a"), "{path}");
         }
     }
 }

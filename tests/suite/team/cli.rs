@@ -70,10 +70,10 @@ fn a_post_that_nobody_hears_says_so() {
         .ok();
     let post = |channel: &str, text: &str| home.flock(["channel", "post", channel, text]).ok().stderr;
     let alone = post("aLONE", "is anybody there?");
-    assert!(alone.contains("no agent hears of it: #Alone has no other members that are agents"), "{alone}");
+    assert!(alone.contains("no agent is notified: #Alone has no other members that are agents"), "{alone}");
     let said = post("work", "@coder and @codr and @bob and @orchestrator");
-    assert!(said.contains("@codr calls nobody: no agent has that id"), "{said}");
-    assert!(said.contains("@orchestrator does not hear of it: orchestrator is no member of #work"), "{said}");
+    assert!(said.contains("@codr notifies nobody: no agent has that id"), "{said}");
+    assert!(said.contains("@orchestrator is not notified: orchestrator is not a member of #work"), "{said}");
     assert_eq!(said.matches('@').count(), 2, "{said}");
     let quiet = home.flock(["channel", "post", "work", "@codr", "--no-notify"]).ok().stderr;
     assert!(!quiet.contains("@codr"), "{quiet}");

@@ -55,7 +55,7 @@ fn an_agent_that_the_orchestrator_made_is_there_at_once_and_tricks_make_none() {
     let _served = Served::start(&home);
     let ask = |text: &str| home.flock(["chat", "orchestrator", text]).ok().stdout;
     for (text, answer) in [
-        ("make a boss", "a new agent is a worker"),
+        ("make a boss", "a new agent is always a worker"),
         ("make a system", "system"),
         ("make a path", "../ada"),
         ("make it twice", "ADA"),
