@@ -324,7 +324,7 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
     let asked = |input| ModelCall { model: own.clone(), input_estimate: input, ..call("coder", "main:me") };
     let free = ModelCall { model: "lab/free".parse().unwrap(), ..asked(10) };
     let Paused(why) = watch.reserve(&free).await.unwrap_err();
-    assert!(why.contains("the price of lab/free is not known") && why.contains("in tokens"), "{why}");
+    assert!(why.contains("the price of lab/free is unknown") && why.contains("in tokens"), "{why}");
     assert_eq!(used(&rig), (0, 0));
     let first = watch.reserve(&asked(1000)).await.unwrap();
     watch.settle(first, Taken::Told(Usage { input: 100_000, output: 50_000, ..Usage::default() }));

@@ -29,7 +29,7 @@ impl Triage {
         }
         if own.len() >= MAX_OPEN {
             return Err(SwarmError::Refused(format!(
-                "{MAX_OPEN} requests of yours are open already, the most that may be; wait for one of them"
+                "you have {MAX_OPEN} open requests, which is the limit; wait for one of them"
             )));
         }
         self.refuse_denied(agent, asked, now)?;
@@ -39,7 +39,7 @@ impl Triage {
             let waiting = own.iter().filter(|row| row.kind == "egress").count();
             if store.grants(agent, "egress")?.len() + waiting >= MAX_HOSTS {
                 return Err(SwarmError::Refused(format!(
-                    "you were granted {MAX_HOSTS} hosts, the most that may be; a person can take one back: flock \
+                    "you have {MAX_HOSTS} granted or requested hosts, the limit; a person can take one back: flock \
                      approvals revoke"
                 )));
             }
@@ -61,7 +61,7 @@ impl Triage {
             false => format!("a part of this, to {},", view::brief_row(row)),
         };
         Err(SwarmError::Refused(format!(
-            "{by} denied {what} {hours} h ago ({}{said}); it can be asked again a day after that",
+            "{by} denied {what} {hours} h ago ({}{said}); you can ask again a day after that",
             row.id
         )))
     }
@@ -72,8 +72,7 @@ impl Triage {
         let meets = |other: &Request| asked.request.includes(other) || other.includes(&asked.request);
         let Some(row) = revoked.iter().find(|row| is(row, meets)) else { return Ok(()) };
         Err(SwarmError::Refused(format!(
-            "{} took back {} ({}), and it is not granted again until a person says otherwise: flock approvals approve \
-             {}",
+            "{} took back {} ({}), and only a person can grant it again: flock approvals approve {}",
             row.revoked_by.as_deref().unwrap_or("a person"),
             row.id,
             view::brief_row(row),

@@ -68,7 +68,9 @@ impl Hands for Machine {
                     self.create(new).await
                 }
                 Request::AgentRemove { id } => self.remove(id).await,
-                Request::Other { .. } => Ok("a person agreed; nothing is run for such a request".to_owned()),
+                Request::Other { .. } => {
+                    Ok("a person agreed; flock runs nothing for such a request".to_owned())
+                }
             }
         })
     }
@@ -86,7 +88,7 @@ impl Machine {
         let failed = |error: nix::NixError| match error {
             // Nix changes a profile atomically, so a cancelled installation leaves nothing half installed.
             nix::NixError::Cancelled { .. } => {
-                "stopped: you were frozen, or the gateway stopped; your profile is what it was".to_owned()
+                "stopped: you were frozen, or the gateway stopped; your profile is unchanged".to_owned()
             }
             error => chain(&error),
         };
@@ -125,7 +127,7 @@ impl Machine {
         execution: &Execution,
         cancel: &CancellationToken,
     ) -> Result<String, String> {
-        let broke_off = |_| "not run: it broke off".to_owned();
+        let broke_off = |_| "not run: a defect stopped it".to_owned();
         let name = execution.name(self.live.home())?.to_owned();
         let above = self.live.home().commands();
         let made =
@@ -135,7 +137,7 @@ impl Machine {
         if !changed.is_empty() {
             return Err(format!(
                 "not run: {} changed after this was asked for, and agents can write there; ask again, so that a person \
-                 can look at it as it is now",
+                 can check the new content",
                 changed.join(", ")
             ));
         }
@@ -189,13 +191,13 @@ impl Machine {
                     .map_err(|error| Refusal(chain(&error)))
             })
         });
-        let written = written.await.map_err(|_| "it broke off".to_owned())?;
+        let written = written.await.map_err(|_| "a defect stopped it".to_owned())?;
         written.map_err(|Refusal(why)| why)?;
         // A failure here does not undo the creation: the sandbox is made at the first command.
         match self.sandbox.ensure(&id).await {
-            Ok(()) => Ok(format!("{id} is there and ready")),
+            Ok(()) => Ok(format!("{id} is created and ready")),
             Err(error) => Ok(format!(
-                "{id} is there; its sandbox could not be made yet and is made at its first command: {}",
+                "{id} is created; its sandbox could not be made yet and is made at its first command: {}",
                 chain(&error)
             )),
         }
@@ -207,10 +209,10 @@ impl Machine {
         let edited = tokio::task::spawn_blocking(move || {
             config::edit(&home, |document| agents::remove(document, &gone))
         });
-        edited.await.map_err(|_| "it broke off".to_owned())?.map_err(|error| chain(&error))?;
+        edited.await.map_err(|_| "a defect stopped it".to_owned())?.map_err(|error| chain(&error))?;
         match self.sandbox.remove(id).await {
             Ok(()) => Ok(format!("{id} is removed; its workspace and transcripts are kept")),
-            Err(error) => Ok(format!("{id} is removed; its container may be left: {}", chain(&error))),
+            Err(error) => Ok(format!("{id} is removed; its container may still exist: {}", chain(&error))),
         }
     }
 }
@@ -256,7 +258,7 @@ mod tests {
             };
             hands.carry_out(&asked, &CancellationToken::new()).await
         };
-        assert_eq!(make("coder").await.unwrap(), "coder is there and ready");
+        assert_eq!(make("coder").await.unwrap(), "coder is created and ready");
         let before = fs_err::read(home.config()).unwrap();
         let twice = make("coder").await.unwrap_err();
         assert!(twice.contains("coder") || twice.contains("1 agents already"), "{twice}");

@@ -23,8 +23,8 @@ const MAX_FILES: usize = 32;
 /// Maximum number of folders in which relative words of a command are looked up.
 const MAX_BASES: usize = 16;
 /// The reason for refusing a request of an older version of flock.
-pub const OUTDATED: &str = "not run: it was asked for under an older flock, which did not say in which folder and with \
-                            which environment it runs; ask again";
+pub const OUTDATED: &str = "not run: it was asked for under an older flock, which did not record its folder and \
+                            environment; ask again";
 
 /// The folder, the environment and the bound files of a command on the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ impl Execution {
             let path = join(root, rest);
             let found = fingerprint::take(root, rest).map_err(|error| {
                 format!(
-                    "the command names {}, which agents can write, and what is there can't be bound to the approval \
+                    "the command names {}, which agents can write, and its content can't be bound to the approval \
                      ({}); name single files, without links and `..`",
                     spelled(&path.to_string_lossy()),
                     spelled(&chain(&error))

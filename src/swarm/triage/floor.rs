@@ -48,29 +48,35 @@ pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
             Place::Never(why) => Some(format!("{path} is never given to an agent: {why}")),
             // One text for both cases: it does not tell the agent if the path exists.
             Place::Outside => Some(format!(
-                "{path} is not below a folder that the owner lets agents have (mountRoots), or is not there"
+                "{path} is not below a folder that the owner shares with agents (mountRoots), or does not exist"
             )),
         },
         // A granted host would have no effect, because such a sandbox is not connected to the proxy.
         Request::Egress { .. } if context.agent.network == Network::None => Some(
-            "your sandbox has no way out; the owner gives it one with `flock config set` (network: \"proxy\")"
+            "your sandbox has no network; the owner enables it with `flock config set` (network: \"proxy\")"
                 .to_owned(),
         ),
-        Request::Command { .. } if !context.config.agents.iter().any(|agent| agent.role == Role::Sysadmin) => {
+        Request::Command { .. }
+            if !context.config.agents.iter().any(|agent| agent.role == Role::Sysadmin) =>
+        {
             Some("there is no sysadmin who looks after the host".to_owned())
         }
         Request::AgentCreate { id, archetype, .. } => {
             if context.config.agent(id).is_some() {
-                return Some(format!("there is an agent {id} already"));
+                return Some(format!("agent {id} exists already"));
             }
             let most = context.config.max_agents;
             if context.config.agents.len() >= most {
-                return Some(format!("there are {most} agents, the most that agents may make (maxAgents)"));
+                return Some(format!(
+                    "there are {most} agents, the limit for new ones by agents (maxAgents)"
+                ));
             }
             let missing = archetype.as_ref().filter(|_| !context.archetype);
             missing.map(|name| format!("there is no archetype {name}"))
         }
-        Request::AgentRemove { id } if *id == context.agent.id => Some("you can't remove yourself".to_owned()),
+        Request::AgentRemove { id } if *id == context.agent.id => {
+            Some("you can't remove yourself".to_owned())
+        }
         Request::AgentRemove { id } if context.config.agent(id).is_none() => {
             Some(format!("there is no agent {id}"))
         }
@@ -98,14 +104,14 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
                 at_least(Level::Red, "the package set is not pinned yet (flock nix pin --update)");
             }
             if context.installs >= context.config.packages_per_day {
-                at_least(Level::Yellow, "it installed as many today as packagesPerDay says");
+                at_least(Level::Yellow, "it reached packagesPerDay for today");
             }
         }
-        Request::Package { .. } => at_least(Level::Red, "it comes from another place than the pinned set"),
+        Request::Package { .. } => at_least(Level::Red, "it is not from the pinned set"),
         Request::Egress { host, port } => {
             // These rules apply to a repeated request as well, because they concern its form.
             if host.parse::<IpAddr>().is_ok() {
-                at_least(Level::Red, "an address has no name that says whose it is");
+                at_least(Level::Red, "an address does not show whose it is");
             }
             if host.starts_with("*.") {
                 at_least(Level::Red, "it is more than one host");
@@ -152,7 +158,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
                 at_least(Level::Red, "no agent uses that model so far");
             }
         }
-        Request::AgentRemove { .. } => at_least(Level::Red, "an agent's end is not undone"),
+        Request::AgentRemove { .. } => at_least(Level::Red, "removing an agent can't be undone"),
         Request::Other { .. } => at_least(Level::Green, "nothing is run for it"),
     }
     (level, why)

@@ -74,7 +74,7 @@ pub async fn run(
     match ended {
         Some(Ok(Ok(status))) if status.success() => Ok(format!("exit code 0\n{text}")),
         Some(Ok(Ok(status))) => Err(format!("{status}\n{text}")),
-        Some(Ok(Err(error))) => Err(format!("nobody knows how it ended: {error}\n{text}")),
+        Some(Ok(Err(error))) => Err(format!("its end is unknown: {error}\n{text}")),
         None => Err(format!("stopped: an agent was frozen, or the gateway stopped\n{text}")),
         Some(Err(_)) => Err(format!("killed after {} seconds\n{text}", limit.as_secs())),
     }

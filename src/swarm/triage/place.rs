@@ -16,7 +16,7 @@ pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, Place) {
     let person = dirs::home_dir().and_then(|folder| binds::resolve(&folder)).map(|folder| folder.path);
     let mut place = judge(home, &roots, person.as_deref(), &resolved);
     if place == Place::Below && mount::holds_keys(&resolved.path) {
-        place = Place::Never("there is a file or folder in it that keeps keys, such as .env, .ssh or *.pem");
+        place = Place::Never("it contains a file or folder for keys, such as .env, .ssh or *.pem");
     }
     (resolved.path, place)
 }
@@ -28,20 +28,18 @@ fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resol
     }
     let path = resolved.path.as_path();
     if person.is_some_and(|person| person.starts_with(path)) {
-        return Place::Never("it is or holds a person's home folder, with their keys");
+        return Place::Never("it is or contains a person's home folder, with their keys");
     }
     // Names that begin with a dot often contain keys, tokens and histories.
     if path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
         return Place::Never("it is in a hidden folder, where keys are kept");
     }
     if path.to_str().is_none_or(|text| text.contains(':')) {
-        return Place::Never("its name can't be that of a mount");
+        return Place::Never("its name is not valid for a mount");
     }
     // A root is a choice of things to grant. All of it at once is more than a person can examine.
     if roots.iter().any(|root| root.starts_with(path)) {
-        return Place::Never(
-            "it is or holds all that may be given away; ask for the folder in it that you need",
-        );
+        return Place::Never("it is or contains a whole mount root; ask for the folder in it that you need");
     }
     if roots.iter().any(|root| path.starts_with(root)) { Place::Below } else { Place::Outside }
 }

@@ -246,12 +246,12 @@ impl Request {
         match self {
             // An agent must not write the conditions that a person is shown.
             Self::Package { runs: Some(runs), .. } if *runs != nix::confinement() => {
-                Err("`runs` is not yours to say".to_owned())
+                Err("flock sets `runs`: omit it".to_owned())
             }
             Self::Package { action, package, .. } => check_package(*action, package),
             Self::Egress { host, port } => {
                 if *port == Some(0) {
-                    return Err("`port` is a number from 1 to 65535".to_owned());
+                    return Err("`port` must be 1 to 65535".to_owned());
                 }
                 check_host(host, *port)
             }
@@ -261,11 +261,11 @@ impl Request {
                 if target.as_ref().is_none_or(named) {
                     return Ok(());
                 }
-                Err("`target` is /mnt/ and a name of letters, digits and . _ -; give one".to_owned())
+                Err("`target` must be /mnt/ and a name of letters, digits and . _ -".to_owned())
             }
             Self::Command { command, timeout, .. } => {
                 if timeout.is_some_and(|timeout| timeout == 0 || timeout > MAX_TIMEOUT) {
-                    return Err(format!("`timeout` is a number of seconds from 1 to {MAX_TIMEOUT}"));
+                    return Err(format!("`timeout` must be 1 to {MAX_TIMEOUT} seconds"));
                 }
                 check_text("command", command, MAX_COMMAND)
             }
@@ -320,12 +320,12 @@ fn check_package(action: Change, package: &str) -> Result<(), String> {
         if action == Change::Remove || is_fixed(source) {
             return Ok(());
         }
-        return Err("`package` must say which revision of the flake: github:owner/repository/COMMIT#name, \
+        return Err("`package` must name the revision of the flake: github:owner/repository/COMMIT#name, \
                     git+https://…?rev=COMMIT#name with all 40 digits of the commit, or https://…?narHash=sha256-…#name"
             .to_owned());
     }
-    Err("`package` is the name of one package as in ripgrep or python3Packages.numpy, or a reference as in \
-         github:owner/repository#name, which a person has to approve"
+    Err("`package` must be a package name such as ripgrep or python3Packages.numpy, or a reference such as \
+         github:owner/repository/COMMIT#name, which a person must approve"
         .to_owned())
 }
 
@@ -355,7 +355,7 @@ fn is_fixed(source: &str) -> bool {
 fn check_host(host: &str, port: Option<u16>) -> Result<(), String> {
     let wrong = |why: String| {
         Err(format!(
-            "`host` is a public name in lower case as in static.crates.io, without scheme, path or port: {why}"
+            "`host` must be a public name in lower case such as static.crates.io, without scheme, path or port: {why}"
         ))
     };
     let rule = rule(host, port);
@@ -381,7 +381,7 @@ fn check_path(name: &str, path: &str) -> Result<(), String> {
         && !path.contains(':')
         && !path.chars().any(bounded::is_unseen)
         && path.split('/').all(|part| part != "..");
-    if plain { Ok(()) } else { Err(format!("`{name}` is an absolute path without `..` and `:`")) }
+    if plain { Ok(()) } else { Err(format!("`{name}` must be an absolute path without `..` and `:`")) }
 }
 
 /// Checks a text that a person decides about. Invisible characters are refused, because the person would see something
@@ -391,10 +391,10 @@ fn check_text(name: &str, text: &str, limit: usize) -> Result<(), String> {
         return Err(format!("`{name}` is empty"));
     }
     if text.len() > limit {
-        return Err(format!("`{name}` has {} bytes; at most {limit} are taken", text.len()));
+        return Err(format!("`{name}` has {} bytes; at most {limit} are possible", text.len()));
     }
     if text.chars().any(|c| c != '\n' && c != '\t' && bounded::is_unseen(c)) {
-        return Err(format!("`{name}` holds characters that can't be seen"));
+        return Err(format!("`{name}` contains invisible characters"));
     }
     Ok(())
 }

@@ -30,13 +30,10 @@ impl Triage {
     /// runs.
     pub async fn restart_gateway(self: &Arc<Self>, by: &By, reason: &str) -> Result<String, SwarmError> {
         if reason.trim().is_empty() || reason.len() > super::MAX_REASON {
-            return Err(SwarmError::Invalid(format!(
-                "`reason` is a text of 1 to {} bytes",
-                super::MAX_REASON
-            )));
+            return Err(SwarmError::Invalid(format!("`reason` must have 1 to {} bytes", super::MAX_REASON)));
         }
         // Asking again does nothing, so it is not in the audit either.
-        let under_way = || Ok("a restart is on its way already".to_owned());
+        let under_way = || Ok("a restart is planned already".to_owned());
         if self.restarting.load(Ordering::SeqCst) {
             return under_way();
         }
@@ -57,7 +54,7 @@ impl Triage {
             triage.stop.run_until_cancelled(triage.restart_after(turn)).await;
             triage.restarting.store(false, Ordering::SeqCst);
         });
-        Ok("the gateway restarts when this turn has ended, and the requests that run; end it now".to_owned())
+        Ok("the gateway restarts after this turn and all running requests; end the turn now".to_owned())
     }
 
     /// Returns `true` if a request is being carried out.

@@ -26,8 +26,8 @@ pub const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
 
 /// Returns the text for the sysadmin.
 pub fn text(rows: &[RequestRow]) -> String {
-    let mut text = "For review afterwards, nothing to do where it is right; with triage_decision and revoke you take one back. These \
-                    were YELLOW:".to_owned();
+    let mut text = "For your review: these were YELLOW. If they are right, do nothing. To take one back, use triage_decision \
+                    with revoke.".to_owned();
     for row in rows {
         let line = format!(
             "\n- {} of {}: {}. It is {}. Reason given: {}",

@@ -69,7 +69,7 @@ fn an_agent_that_the_orchestrator_made_is_there_at_once_and_tricks_make_none() {
     assert_eq!(agents(&home).len(), 2);
 
     let said = ask("make ada");
-    assert!(said.contains("ada is there"), "{said}");
+    assert!(said.contains("ada is created"), "{said}");
     assert_eq!(agents(&home), ["orchestrator", "sysadmin", "ada"]);
     let row =
         requests(&home).into_iter().find(|row| row["body"].as_str().unwrap().contains("\"ada\"")).unwrap();

@@ -128,7 +128,7 @@ fn the_gateway_restarts_at_the_sysadmins_word_after_its_turn_and_the_team_goes_o
     let pid = || home.flock(["status", "--json"]).json()["gateway"]["pid"].as_i64();
     let before = pid().unwrap();
     let said = home.flock(["chat", "sysadmin", "start it anew"]).ok().stdout;
-    assert!(said.contains("restarts when this turn has ended"), "the turn came to its end: {said}");
+    assert!(said.contains("restarts after this turn"), "the turn came to its end: {said}");
     wait_until("another gateway answers", LIMIT, || match pid() {
         Some(now) if now != before => Ok(()),
         other => Err(format!("{other:?}")),
