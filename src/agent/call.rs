@@ -49,7 +49,7 @@ pub(super) fn check<'r>(
     stop: StopReason,
 ) -> Checked<'r> {
     if place >= MAX_CALLS {
-        return Checked::Refuse(format!("not run: at most {MAX_CALLS} calls of one answer are run"));
+        return Checked::Refuse(format!("not run: one answer can make at most {MAX_CALLS} calls"));
     }
     let Some(tool) = registry.get(call.name) else {
         // A model that made up a name learns from the answer which tools it really has.
@@ -110,7 +110,7 @@ pub(super) async fn run(
         Ok(Err(ToolError::Fatal(source))) => Err(source),
         Err(_) => {
             tracing::error!(tool = tool.spec().name, "a tool panicked");
-            Ok((text("the tool broke off because of a defect; what it did is not known"), true))
+            Ok((text("the tool failed because of a defect; its effect is unknown"), true))
         }
     }
 }

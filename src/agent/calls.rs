@@ -184,7 +184,7 @@ impl Hand<'_> {
                 content.push(Block::text("[flock: the call was cancelled before it had ended]"));
                 (content, is_error).into()
             }
-            None => (call::text("the call was cancelled; what it did is not known"), true).into(),
+            None => (call::text("the call was cancelled; its effect is unknown"), true).into(),
         }
     }
 }

@@ -107,7 +107,7 @@ async fn carry_out(
         }),
         // The transcript keeps the old messages: a reset only hides them from the model.
         Command::New => engine.reset(key, false).await.map(|()| {
-            "The conversation begins anew. Nothing said before is shown to the model again; the transcript has it."
+            "The conversation begins anew. The model no longer sees earlier messages; the transcript has them."
                 .to_owned()
         }),
         Command::Fresh => {

@@ -564,7 +564,7 @@ const fn share(room: u64, hundredths: u64) -> u64 {
 /// Formats a model's summary with a bar before each line, so that it can't imitate the marker above it.
 fn summarised(summary: &str) -> String {
     let lines: Vec<String> = summary.lines().map(|line| format!("| {line}")).collect();
-    format!("\nA model's summary of what was taken out, which may be wrong:\n{}", lines.join("\n"))
+    format!("\nA model's summary of the removed messages, which may be wrong:\n{}", lines.join("\n"))
 }
 
 /// Shrinks a marker. The summary is dropped first, because only the marker is known to be true.

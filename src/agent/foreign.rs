@@ -13,15 +13,16 @@ use crate::provider::{Block, Message, Role};
 use crate::tool::bounded;
 
 /// The note beside an imported user message.
-const MESSAGE: &str = "<flock-context source=\"flock\">from an imported transcript; who said it is not known here</flock-context>";
+const MESSAGE: &str =
+    "<flock-context source=\"flock\">from an imported transcript; its author is unknown here</flock-context>";
 
 /// The note before an imported compaction marker.
-const MARKER: &str = "<flock-context source=\"flock\">from an imported transcript, where it stood for what had been taken out; nothing of \
+const MARKER: &str = "<flock-context source=\"flock\">from an imported transcript, where it replaced removed messages; nothing of \
 it was checked here</flock-context>";
 
 /// The note before the first message that was not imported.
-pub(super) const UP_TO_HERE: &str = "<flock-context source=\"flock\">everything before this is from an imported transcript: whether a user, the \
-assistant and its tools said it is not known here</flock-context>";
+pub(super) const UP_TO_HERE: &str = "<flock-context source=\"flock\">everything before this is from an imported transcript; it is unknown here if a \
+user, the assistant or its tools wrote it</flock-context>";
 
 /// The prefix of an imported summary. It stays with the summary from one compaction to the next.
 const SUMMARY: &str = "[from an imported transcript]";

@@ -115,7 +115,7 @@ impl Reservation {
 pub struct Paused(pub String);
 
 /// The reason if the budgets can't be read.
-const UNKNOWN: &str = "the budgets could not be looked at";
+const UNKNOWN: &str = "the budgets could not be checked";
 
 impl Paused {
     /// Returns the reason for a database that can't be read, in which case nobody knows the remaining budget.
@@ -184,7 +184,7 @@ impl Oversight for Unwatched {
         _arguments: &'a Value,
         reason: &'a str,
     ) -> BoxFuture<'a, Result<String, String>> {
-        let answer = format!("not run: {reason}; there is no way here to ask a person");
+        let answer = format!("not run: {reason}; no person can be asked here");
         Box::pin(std::future::ready(Err(answer)))
     }
 

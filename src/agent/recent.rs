@@ -149,7 +149,7 @@ fn logged(lines: &[String], agent: &AgentId) -> Vec<String> {
 fn unhappy(end: &TurnRecord) -> Option<String> {
     match end.state {
         Phase::Failed => {
-            let why = end.error.as_deref().unwrap_or("nobody knows why");
+            let why = end.error.as_deref().unwrap_or("unknown reason");
             Some(format!("failed: {}", clean::summary(why, REASON)))
         }
         Phase::Cancelled => Some("stopped before the answer".to_owned()),

@@ -61,8 +61,7 @@ impl Repetition {
         match self.times {
             ENDED.. => Verdict::Ended(format!("{said}; the turn was ended for that]"), self.times),
             TOLD.. => Verdict::Told(format!(
-                "{said}; do something else, or say what keeps you from going on. At {ENDED} times the turn is \
-                 ended]"
+                "{said}; do something else, or say what blocks you. At {ENDED} times the turn is ended]"
             )),
             _ => Verdict::Fine,
         }

@@ -59,8 +59,8 @@ pub fn text(facts: &Facts<'_>) -> String {
 
 fn status(facts: &Facts<'_>) -> String {
     format!(
-        "{STATUS} {} earlier messages of this conversation were taken out to make room (compaction {}). The work \
-         goes on: what follows on these lines is from your files and results, what comes after them was said last.",
+        "{STATUS} {} earlier messages of this conversation were removed to make room (compaction {}). The work \
+         continues: the lines below are from your files and results, the latest messages come after them.",
         facts.taken_out, facts.number
     )
 }
@@ -89,7 +89,7 @@ fn findings(facts: &Facts<'_>) -> String {
     let Findings { files, has_more, .. } = facts.findings;
     let least = if *has_more { "at least " } else { "" };
     let count = format!(
-        "{least}{} in {} (list the folder for every name)",
+        "{least}{} in {} (list the folder for all names)",
         plural(files.len(), "file"),
         facts.findings.folder()
     );

@@ -39,7 +39,7 @@ impl Engine {
             {
                 return answer;
             }
-            return Answered::error("not run to its end: the turn was ended; what the call did is not known");
+            return Answered::error("not completed: the turn was ended; the effect of the call is unknown");
         }
         // Only flock begins such conversations, so the turn of this call has just ended.
         if is_flocks(source) {
@@ -101,7 +101,7 @@ impl Engine {
         let answered = match tokio::time::timeout(LIMIT, work).await {
             Ok(Ok(ended)) => match ended.answer {
                 Some((content, is_error)) => Answered { content, is_error },
-                None => Answered::error("the call did not end; what it did is not known"),
+                None => Answered::error("the call did not end; its effect is unknown"),
             },
             Ok(Err(error)) => Answered { content: call::text(&format!("not run: {error}")), is_error: true },
             Err(_) => Answered::error("not run: the agent is frozen by a person"),

@@ -104,7 +104,7 @@ fn told(text: &str) -> Result<String, String> {
     if !text.starts_with(['{', '[']) {
         return Ok(cut(text, "the persona is longer,"));
     }
-    let document: Value = serde_json::from_str(text).map_err(|error| format!("it is no JSON ({error})"))?;
+    let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON ({error})"))?;
     let Value::Object(document) = document else { return Err("it must be one JSON object".to_owned()) };
     let mut parts = Vec::new();
     for (key, title) in PARTS {
@@ -232,11 +232,11 @@ mod tests {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         for (text, why) in [
             ("", "empty"),
-            ("{\"identity\": ", "no JSON"),
+            ("{\"identity\": ", "not JSON"),
             ("[1]", "one JSON object"),
             ("{\"metadata\": {}}", "none of the parts"),
-            ("{\"identity\": null, \"psychology\": 0}x", "no JSON"),
-            (&deep, "no JSON"),
+            ("{\"identity\": null, \"psychology\": 0}x", "not JSON"),
+            (&deep, "not JSON"),
         ] {
             let reason = told(text).unwrap_err();
             assert!(reason.contains(why) && reason.len() < 300, "{reason}");

@@ -212,11 +212,11 @@ async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) 
     let work = engine.call_for(&ticket.source, asked, &witness);
     tokio::select! {
         answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| Answered {
-            content: vec![Block::text("the call took too long; what it did is not known")],
+            content: vec![Block::text("the call took too long; its effect is unknown")],
             is_error: true,
         }),
         () = ticket.over.cancelled() => Answered {
-            content: vec![Block::text("not run to its end: the turn was ended; what the call did is not known")],
+            content: vec![Block::text("not completed: the turn was ended; the effect of the call is unknown")],
             is_error: true,
         },
     }

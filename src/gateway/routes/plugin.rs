@@ -107,7 +107,7 @@ pub async fn call(
     };
     let work = engine.call_for(&source, asked, &witness);
     let answered = tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| Answered {
-        content: vec![Block::text("the call took too long; what it did is not known")],
+        content: vec![Block::text("the call took too long; its effect is unknown")],
         is_error: true,
     });
     let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();

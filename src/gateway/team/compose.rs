@@ -34,17 +34,16 @@ pub fn item(item: &Item) -> (String, Option<String>) {
             // Text from elsewhere is quoted line by line, so it can't imitate a header of flock.
             format!("[Message from your session {}]\n{}", item.sender, notice::quoted(&item.text)),
             Some(
-                "The message comes from another session of yours, and may repeat what others said."
-                    .to_owned(),
+                "The message comes from another session of yours and may repeat what others said.".to_owned(),
             ),
         ),
         ItemKind::Dm => (
             format!("[Direct message from {}, task {task}]\n{}", item.sender, notice::quoted(&item.text)),
-            Some("Your final text is the answer; only its sender gets it.".to_owned()),
+            Some("Your final text is the answer; only the sender gets it.".to_owned()),
         ),
         ItemKind::Answer => (
             format!("[Answer from {} to your task {task}]\n{}", item.sender, notice::quoted(&item.text)),
-            Some("Nobody gets your final text; post or send what somebody should know.".to_owned()),
+            Some("Nobody gets your final text; post or send what others should know.".to_owned()),
         ),
         ItemKind::Result => {
             (format!("[Outcome of your request {task}]\n{}", notice::quoted(&item.text)), None)
@@ -52,8 +51,8 @@ pub fn item(item: &Item) -> (String, Option<String>) {
         ItemKind::Notice => (format!("[flock]\n{}", notice::quoted(&item.text)), None),
         ItemKind::Resume => (
             format!(
-                "[flock] Your last turn here was broken off: {}. What it was given is above. A tool call without a \
-                 result may or may not have been done: look before you do it again. Go on.",
+                "[flock] Your last turn here was broken off: {}. Its input is above. A tool call without a \
+                 result may or may not have been done: check before you repeat it. Continue.",
                 // The reason is flock's own text, so it needs no quoting.
                 item.text
             ),

@@ -92,11 +92,11 @@ async function post(settings, path, body, signal) {
 /** What became of a call that gave no answer. */
 function explain(error, settings, limit, signal) {
   if (error instanceof Trouble) return error.message;
-  if (signal?.aborted) return "the call was stopped; what it did is not known";
-  if (limit.aborted) return `flock did not answer within ${CALL_TIME / 1000} seconds; what the call did is not known`;
+  if (signal?.aborted) return "the call was stopped; its effect is unknown";
+  if (limit.aborted) return `flock did not answer within ${CALL_TIME / 1000} seconds; the effect of the call is unknown`;
   if (["ECONNREFUSED", "ENOENT", "EADDRNOTAVAIL"].includes(error.code))
     return `flock's gateway does not answer at ${settings.gateway}. Run: flock start`;
-  return `the connection to flock's gateway broke (${error.code ?? error.message}); what the call did is not known`;
+  return `the connection to flock's gateway broke (${error.code ?? error.message}); the effect of the call is unknown`;
 }
 
 const failed = (text) => ({ content: [{ type: "text", text: `Error: ${text}` }], details: { status: "error" }, isError: true });

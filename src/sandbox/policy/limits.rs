@@ -47,7 +47,7 @@ fn command(agent: &Agent, command: &str, workdir: Option<&str>, env: Option<&Val
             Ok(line) => line,
             Err(what) => {
                 return Some(format!(
-                    "the command holds {what}, and only commands that can be judged by their text may run here: {}",
+                    "the command contains {what}, and only commands that flock can check by their text may run here: {}",
                     list(policy)
                 ));
             }
@@ -57,8 +57,7 @@ fn command(agent: &Agent, command: &str, workdir: Option<&str>, env: Option<&Val
         }
         if env.and_then(Value::as_object).is_some_and(|env| !env.is_empty()) {
             return Some(
-                "env can't be given where only certain commands may run: it can make others of them"
-                    .to_owned(),
+                "env is not allowed if only certain commands may run: it can change what they do".to_owned(),
             );
         }
     }

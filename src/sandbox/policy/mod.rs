@@ -145,14 +145,14 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
             Err(error) => {
                 return Some(format!(
                     "no tool can run: the deny list of the tool policy can't be read ({error}); the owner \
-                     mends it with `flock config validate`"
+                     finds the error with `flock config validate`"
                 ));
             }
         }
     }
     if !matches_one(&agent.allow, tool) || agent.profile.as_ref().is_some_and(|list| !matches_one(list, tool))
     {
-        return Some(format!("{tool} is not among the tools you are allowed to use"));
+        return Some(format!("{tool} is not among the tools that you may use"));
     }
     if agent.autonomy == Autonomy::Readonly && CHANGING.contains(&tool) {
         return Some(format!("{tool} is not possible: your autonomy is readonly, so you can only read"));

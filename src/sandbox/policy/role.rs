@@ -74,7 +74,7 @@ pub(super) fn refusal(role: Role, tool: &str) -> Option<String> {
         return None;
     }
     let owner = match roles {
-        Roles::NotSysadmin => return Some(format!("{tool} is how the others reach you, the sysadmin")),
+        Roles::NotSysadmin => return Some(format!("others use {tool} to reach you, the sysadmin")),
         Roles::Orchestrator => Role::Orchestrator,
         Roles::All | Roles::Sysadmin => Role::Sysadmin,
     };

@@ -61,7 +61,7 @@ fn each_role_has_its_tools_and_no_other_when_it_calls_them() {
             let answer = answers.get(*name).unwrap_or_else(|| panic!("{agent} {name}: {answers:#?}"));
             let expected = match (may, role) {
                 (true, _) => "the arguments are not valid JSON",
-                (false, 1) if *roles == Roles::NotSysadmin => "is how the others reach you",
+                (false, 1) if *roles == Roles::NotSysadmin => "to reach you, the sysadmin",
                 (false, _) => "belongs to the",
             };
             assert!(answer.contains(expected), "{agent} {name}: {answer}");
