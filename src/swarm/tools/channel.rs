@@ -50,7 +50,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
         TeamTool::shared(
             swarm,
             "flock_channel_list",
-            "List channels.",
+            "List channels with state, size and topic.",
             &json!({"member": text, "archived": flag}),
             &[],
             list,
