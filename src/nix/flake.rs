@@ -79,7 +79,10 @@ impl Flake {
         if ["github", "gitlab", "sourcehut"].contains(&scheme) {
             let mut parts = rest.split('/');
             let (Some(owner), Some(repository)) = (parts.next(), parts.next()) else { return Err(none()) };
-            return Ok(format!("{scheme}:{owner}/{repository}/{rev}"));
+            // `host=` names a server of one's own, without which the revision would be looked for at the public one.
+            let host = query.split('&').find(|pair| pair.starts_with("host="));
+            let query = host.map(|host| format!("?{host}")).unwrap_or_default();
+            return Ok(format!("{scheme}:{owner}/{repository}/{rev}{query}"));
         }
         if scheme != "git" && !scheme.starts_with("git+") {
             return Err(none());
@@ -156,6 +159,10 @@ mod tests {
         let rev = "50ab793786d9de88ee30ec4e4c24fb4236fc2674";
         for (flake, at) in [
             ("github:NixOS/nixpkgs/24.11", "github:NixOS/nixpkgs/50ab793786d9de88ee30ec4e4c24fb4236fc2674"),
+            (
+                "gitlab:a/b/main?host=git.a.example&ref=x",
+                "gitlab:a/b/50ab793786d9de88ee30ec4e4c24fb4236fc2674?host=git.a.example",
+            ),
             (
                 "git+https://a.example/b?ref=main&rev=00",
                 "git+https://a.example/b?ref=main&rev=50ab793786d9de88ee30ec4e4c24fb4236fc2674",

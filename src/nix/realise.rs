@@ -23,7 +23,7 @@ use super::derivation::{self, DerivationOutput, Fixed};
 use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
 use super::store::{BUILDS, ROOTS, shell};
-use super::{Attribute, NixError, Pin, Store};
+use super::{Attribute, Flake, NixError, Pin, Store};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
 use crate::sandbox::egress::{Connection, EgressPolicy, EgressRule, Proxy};
@@ -225,7 +225,10 @@ impl Realisation<'_> {
         let found: Option<serde_json::Value> = found.and_then(|line| serde_json::from_str(line).ok());
         let text = |path: &str| Some(found.as_ref()?.pointer(path)?.as_str()?.to_owned());
         match (text("/url"), text("/locked/narHash")) {
-            (Some(locked), Some(nar_hash)) => Ok(Pin { flake: flake.to_owned(), locked, nar_hash }),
+            // `fetch` writes the reference into a script, so it must be one that could be configured.
+            (Some(locked), Some(nar_hash)) if Flake::configured(Some(&locked)).is_ok() => {
+                Ok(Pin { flake: flake.to_owned(), locked, nar_hash })
+            }
             _ => Err(NixError::Nix { what, tail: "it reported neither revision nor hash".to_owned() }),
         }
     }

@@ -115,14 +115,21 @@ pub fn hide_secrets(value: &mut Value) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {
-                match value {
-                    // A reference is not secret and tells the reader where the key is.
-                    Value::String(text) if is_secret(key) && !is_reference(text) => *text = HIDDEN.to_owned(),
-                    value => hide_secrets(value),
-                }
+                if is_secret(key) { hide(value) } else { hide_secrets(value) }
             }
         }
         Value::Array(list) => list.iter_mut().for_each(hide_secrets),
+        _ => {}
+    }
+}
+
+/// Hides every text of a value, also in the lists and objects in it, for example the headers of a provider.
+fn hide(value: &mut Value) {
+    match value {
+        // A reference is not secret and tells the reader where the key is.
+        Value::String(text) if !is_reference(text) => *text = HIDDEN.to_owned(),
+        Value::Array(list) => list.iter_mut().for_each(hide),
+        Value::Object(object) => object.values_mut().for_each(hide),
         _ => {}
     }
 }
@@ -131,7 +138,8 @@ const HIDDEN: &str = "(hidden; get its full path to see it)";
 
 fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
+    // A header may carry a key under any name.
+    key == "headers" || ["apikey", "token", "password", "secret"].iter().any(|end| key.ends_with(end))
 }
 
 /// Returns `true` if a text names a key and is not the key itself.
@@ -209,5 +217,10 @@ mod tests {
         assert_eq!(value["gateway"]["auth"]["token"], HIDDEN);
         assert_eq!(value["p"][0]["apiKey"], HIDDEN);
         assert_eq!(value["p"][1]["apiKey"], "env:K");
+        let mut value = json!({"x": {"headers": {"x-team": "s"}, "apiKey": ["k"]}, "env": {"PATH": "/bin"}});
+        hide_secrets(&mut value);
+        let expected =
+            json!({"x": {"headers": {"x-team": HIDDEN}, "apiKey": [HIDDEN]}, "env": {"PATH": "/bin"}});
+        assert_eq!(value, expected);
     }
 }

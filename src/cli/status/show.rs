@@ -10,9 +10,10 @@ use super::report::Report;
 use super::unit::Unit;
 use crate::cli::{Context, team};
 use crate::clock;
+use crate::error::Kind;
 use crate::supervise::figures::Figures;
 use crate::ui::progress::span;
-use crate::ui::{Line, Table, Tone};
+use crate::ui::{Failure, Line, Table, Tone};
 
 pub fn show(report: &Report, context: &Context) {
     let printer = &context.printer;
@@ -72,8 +73,9 @@ pub fn show(report: &Report, context: &Context) {
     }
     for agent in &report.agents {
         if let Some(warning) = &agent.warning {
-            let hint = agent.hint.as_ref().map(|hint| format!("; run `{hint}`")).unwrap_or_default();
-            printer.warn(&format!("{}: {warning}{hint}", agent.id));
+            let mut failure = Failure::new(Kind::Failed, format!("{}: {warning}", agent.id));
+            failure.hint.clone_from(&agent.hint);
+            printer.warn(&failure.with_mend());
         }
     }
     if report.newer_home {

@@ -36,6 +36,8 @@ pub struct Facts {
     pub openclaw: Vec<PathBuf>,
     /// OpenClaw's own state and copies of it, below the home.
     pub openclaw_state: Vec<PathBuf>,
+    /// The folder of flock's own updates, below the home, if there is one.
+    pub own_updates: Option<PathBuf>,
     pub on_openclaw: OnOpenClaw,
     /// Workspaces outside the home.
     pub workspaces: Vec<PathBuf>,
@@ -144,6 +146,7 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
         engine: in_engine(home).await,
         openclaw: remains::found(home),
         openclaw_state: remains::state(home),
+        own_updates: own_updates(home),
         on_openclaw,
         workspaces,
         program: launch::program().ok().map(|path| (path.clone(), removal(&path))),
@@ -208,6 +211,14 @@ fn is_proven(home: &Home) -> bool {
         || config::file::read_document(home)
             .is_ok_and(|(_, document)| document.pointer("/plugins/entries/flock").is_some())
         || versions::list(home).is_ok_and(|list| !list.is_empty())
+}
+
+/// Returns the folder with the previous flock, what an update built, and the database as it was before that update.
+fn own_updates(home: &Home) -> Option<PathBuf> {
+    let folder = home.program();
+    // What lies behind a link is not in the home.
+    let is_here = folder.is_dir() && folder.ancestors().take(2).all(|folder| !folder.is_symlink());
+    folder.strip_prefix(home.root()).ok().filter(|_| is_here).map(Path::to_owned)
 }
 
 fn runs(home: &Home) -> bool {

@@ -267,6 +267,8 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
     // Until the engine was asked, the entry `run` is the reminder that it still has to be.
     let goes = |name: &&str| facts.has(name) && !(silent && *name == "run");
     own.extend(OWN.into_iter().filter(goes).map(PathBuf::from));
+    // The database in it is an older copy of the one in `data`, so it goes although that one may stay.
+    own.extend(facts.own_updates.clone());
     if !own.is_empty() {
         plan.steps.push(Step::Files(own));
     }

@@ -214,6 +214,16 @@ fn openclaw_goes_alone_and_not_while_agents_need_it() {
 }
 
 #[test]
+fn what_an_update_of_flock_left_goes_with_it() {
+    let facts = Facts { own_updates: Some("gateways/flock".into()), ..whole() };
+    for request in [ALL, PURGE] {
+        let steps = words(&planned(&facts, request));
+        let at = |wanted: &str| steps.iter().position(|step| step.contains(wanted)).unwrap();
+        assert!(at("gateways/flock") < at("empty"), "{steps:?}");
+    }
+}
+
+#[test]
 fn all_that_flock_puts_into_its_home_is_known() {
     let layout = include_str!("../../home/layout.rs");
     let names: Vec<&str> = layout
