@@ -39,7 +39,7 @@ use crate::ui::{Line, Tone};
 #[command(after_long_help = "\
 Examples:
   flock add coder --archetype code-first-developer --packages python3,ripgrep
-  flock add critic --runtime claude --effort high
+  flock add critic --archetype code-reviewer --effort high
   flock add reader --egress pypi.org --egress '*.debian.org'")]
 pub struct Args {
     /// Id of the agent: a-z, 0-9, '-' and '_', at most 63 characters

@@ -13,17 +13,17 @@ pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: Withheld) 
     }
     let id = &agent.id;
     // The hint names the setting that a person would have to change, which depends on why the agent is restricted.
-    let (why, setting) = match agent.autonomy {
-        Autonomy::Readonly => (format!("agent {id} may only read"), "autonomy supervised"),
+    let (why, key, value) = match agent.autonomy {
+        Autonomy::Readonly => (format!("agent {id} may only read"), "autonomy", "supervised"),
         Autonomy::Supervised | Autonomy::Full => {
-            (format!("agent {id} may not use all tools"), "runtime native")
+            (format!("agent {id} may not use all tools"), "runtime", "native")
         }
     };
     Some(RuntimeError::Refused {
         program: program.title(),
         status: 403,
         message: format!("{why}, and the program's own tools can't be held to that"),
-        hint: format!("flock config set plugins.entries.flock.config.gatewayAgents[{id}].{setting}"),
+        hint: format!("flock config set plugins.entries.flock.config.gatewayAgents[{id}].{key} {value}"),
     })
 }
 

@@ -73,7 +73,7 @@ fn packages_are_an_agents_own() {
     let greet = "/nix/var/nix/profiles/per-agent/coder/bin/greet";
     assert_eq!(docker_command(&["exec", &container, greet]), "greet from the store");
     let run = home.flock(["nix", "install", "coder", "part", "greet"]).ok();
-    assert!(run.stdout.contains("coder has part now"), "{run:?}");
+    assert!(run.stdout.contains("installed for coder: part"), "{run:?}");
     let list = home.flock(["nix", "list", "--json"]).ok().json();
     let coder = list["agents"].as_array().unwrap().iter().find(|agent| agent["id"] == "coder").unwrap();
     let names: Vec<_> = coder["packages"].as_array().unwrap().iter().map(|found| &found["name"]).collect();

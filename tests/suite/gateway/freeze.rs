@@ -53,7 +53,7 @@ async fn a_chat_with_a_frozen_agent_is_answered_at_once_unless_it_wants_to_wait(
     assert_eq!(error["code"], "agent_frozen");
     let text = error["message"].as_str().unwrap();
     assert!(text.starts_with("coder is frozen since ") && text.ends_with(" by human:ann"), "{text}");
-    assert!(error["hint"].as_str().unwrap().starts_with("flock thaw coder"), "{error}");
+    assert!(error["hint"].as_str().unwrap().starts_with("thaw it with `flock thaw coder`"), "{error}");
     assert_eq!(house.post(&ask_streamed("hello"), &[]).await.status(), 423);
     let say = Call::post("/api/message").json(&json!({"prompt": "hello", "agent": "coder"})).unwrap();
     assert_eq!(house.owner().send(say, LIMIT).await.unwrap().status(), 423);

@@ -8,7 +8,10 @@ use clap::error::ErrorKind;
 use super::{texts, verdict};
 
 /// Words after which a text that begins with `flock` is a sentence about flock and no command.
-const SENTENCES: [&str; 6] = ["is", "itself", "needs", "never", "runs", "was"];
+const SENTENCES: [&str; 13] = [
+    "builds", "can't", "did", "does", "is", "itself", "mounts", "needs", "never", "runs", "sends", "starts",
+    "was",
+];
 
 /// What may stand behind a command in a sentence.
 const ENDS: [char; 8] = [',', ';', ':', '.', ')', '"', '\'', '|'];

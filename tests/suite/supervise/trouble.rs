@@ -262,7 +262,7 @@ fn a_gateway_by_hand_that_nobody_can_reach_is_named_and_left_alone() {
     // It goes on at its old port, and there is no supervisor that knows which.
     flock.flock(["config", "set", key, &free.to_string()]).ok();
     let refused = flock.flock(["stop"]).fails(1).stderr;
-    assert!(refused.contains("still there: a gateway that no supervisor runs"), "{refused}");
+    assert!(refused.contains("still running: a gateway that no supervisor runs"), "{refused}");
     let refused = flock.flock(["freeze", "--all"]).fails(5).stderr;
     assert!(refused.contains("a gateway that no supervisor runs"), "{refused}");
     flock.flock(["restore", "--yes"]).fails(5);

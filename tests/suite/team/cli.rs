@@ -36,7 +36,7 @@ fn who_can_not_answer_is_shown_and_says_why() {
     assert_eq!(all.iter().filter(|(_, text)| text.contains("coder pauses")).count(), 1, "{all:?}");
     for verb in ["list", "status"] {
         let shown = home.flock([verb]).ok().stdout;
-        assert!(shown.contains("no budget until 2"), "{verb}: {shown}");
+        assert!(shown.contains("budget used up until 2"), "{verb}: {shown}");
         let json = home.flock([verb, "--json"]).ok().json();
         let agents = json["agents"].as_array().unwrap();
         let coder = agents.iter().find(|agent| agent["id"] == "coder").unwrap();
