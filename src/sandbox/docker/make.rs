@@ -198,7 +198,7 @@ impl DockerSandbox {
                 return Err(SandboxError::Host { path: plan.agent.workspace.clone(), source });
             }
         }
-        self.connect(agent, spec, &plan, id, std::future::ready(streams)).await
+        Box::pin(self.connect(agent, spec, &plan, id, std::future::ready(streams))).await
     }
 
     /// Connects to a running container, inspects it from outside and probes it from inside.
