@@ -5,11 +5,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-mod seen;
-mod spelled;
+mod ascii;
+mod skeleton;
 
-pub use seen::Seen;
-pub use spelled::{spelled, spelled_lines};
+pub use ascii::{spelled, spelled_lines};
+pub use skeleton::Skeleton;
 
 /// Returns the text with every invisible character except newline and tab written as an escape, as in `\u{1b}`.
 #[must_use]

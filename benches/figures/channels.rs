@@ -8,7 +8,7 @@ use flock::id::{ChannelId, Party};
 use flock::store::{Page, Store};
 use flock::swarm::channel::Wanted;
 use flock::swarm::scheduler::{Scheduler, Settings};
-use flock::swarm::{self, Bell, By, Swarm};
+use flock::swarm::{self, By, Notifier, Swarm};
 
 use crate::home::Home;
 use crate::{Sample, row, stub};
@@ -71,8 +71,11 @@ async fn team(home: &flock::home::Home) -> Arc<Swarm> {
     let (ringer, mut rings) = tokio::sync::mpsc::unbounded_channel();
     let live = Arc::new(Live::open(home.clone()).unwrap());
     let store = Arc::new(Store::open(home).unwrap());
-    let swarm =
-        Arc::new(Swarm::new(swarm::Parts { live, store, bell: Bell::new(ringer, Arc::new(|_, _| {})) }));
+    let swarm = Arc::new(Swarm::new(swarm::SwarmParts {
+        live,
+        store,
+        bell: Notifier::new(ringer, Arc::new(|_, _| {})),
+    }));
     let mut scheduler = Scheduler::new(Settings::default());
     for event in swarm.agent_events().unwrap() {
         scheduler.on(event, 0);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use flock::install::source::{self, Origin};
+use flock::install::source::{self, RepositoryAddress};
 
 use crate::{Sample, row};
 
@@ -52,7 +52,7 @@ fn timed(into: &Path, work: impl FnOnce()) -> Duration {
 }
 
 fn own_way(url: &str, into: &Path) {
-    let origin = Origin::parse(url).unwrap();
+    let origin = RepositoryAddress::parse(url).unwrap();
     let tip = source::resolve(&origin, "main").unwrap();
     source::fetch(&origin, "main", &tip, into, &|_| {}).unwrap();
 }

@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use flock::agent::context::Context;
-use flock::agent::estimate::Images;
+use flock::agent::context::ConversationContext;
+use flock::agent::estimate::ImageEstimate;
 use flock::agent::transcript::{CompactionRecord, MessageRecord, Record, recent};
 use flock::config::Api;
 use flock::id::TurnId;
@@ -100,12 +100,13 @@ fn compacted() {
     }
     let mut file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
     file.write_all(&lines).unwrap();
-    let cost = |record: &MessageRecord| flock::agent::estimate::cost(&record.message.content, Images::Shown);
+    let cost =
+        |record: &MessageRecord| flock::agent::estimate::cost(&record.message.content, ImageEstimate::Shown);
     let zone = jiff::tz::TimeZone::UTC;
     let load = Sample::of(200, || {
         let began = Instant::now();
         let found = recent(file.as_file(), 100_000, cost).unwrap();
-        let context = Context::new(100_000, Images::Shown, &zone, found);
+        let context = ConversationContext::new(100_000, ImageEstimate::Shown, &zone, found);
         assert_eq!(context.len(), 21);
         began.elapsed()
     });

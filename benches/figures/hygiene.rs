@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use flock::agent::context::Context;
-use flock::agent::estimate::Images;
+use flock::agent::context::ConversationContext;
+use flock::agent::estimate::ImageEstimate;
 use flock::agent::transcript::hygiene::{Target, sanitise};
 use flock::agent::transcript::{Entry, MessageRecord, Record, recent};
 use flock::config::Api;
@@ -115,9 +115,10 @@ pub fn run() {
 
 /// As a turn reads it, where all of it fits.
 fn load(file: &File) -> Vec<Entry> {
-    let cost = |record: &MessageRecord| flock::agent::estimate::cost(&record.message.content, Images::Shown);
+    let cost =
+        |record: &MessageRecord| flock::agent::estimate::cost(&record.message.content, ImageEstimate::Shown);
     let found = recent(file, u64::MAX, cost).unwrap();
-    Context::new(u64::MAX, Images::Shown, &jiff::tz::TimeZone::UTC, found).entries()
+    ConversationContext::new(u64::MAX, ImageEstimate::Shown, &jiff::tz::TimeZone::UTC, found).entries()
 }
 
 /// Questions, calls, results and answers, as they are stored.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use flock::agent::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
+use flock::agent::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
 use flock::config::Live;
 
 use crate::home::Home;
@@ -37,7 +37,7 @@ pub fn run() {
         agent,
         model: "bench/instant",
         tools: &tools,
-        calls: Calls::Native,
+        calls: ToolCallStyle::Native,
         knowledge: &knowledge,
         began: 1_772_000_000_000,
         zone: &zone,

@@ -4,7 +4,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use flock::id::{AgentId, SessionKey, SessionKind};
-use flock::swarm::scheduler::{Effect, Ended, Event, Mode, Priority, Scheduler, Settings, Urgency};
+use flock::swarm::scheduler::{
+    Effect, Mode, Priority, Scheduler, SchedulerEvent, Settings, TurnEnd, Urgency,
+};
 
 use crate::{Sample, row};
 
@@ -31,7 +33,10 @@ fn steps(agents: usize, channels: usize) -> Sample {
         let last_turn_at = Some(now);
         let agent = agent.clone();
         let mode = Mode::Active;
-        scheduler.on(Event::Agent { agent, mode, asleep: false, frozen: false, provider, last_turn_at }, now);
+        scheduler.on(
+            SchedulerEvent::Agent { agent, mode, asleep: false, frozen: false, provider, last_turn_at },
+            now,
+        );
     }
     let sessions: Vec<Vec<SessionKey>> = (0..channels)
         .map(|channel| {
@@ -45,7 +50,7 @@ fn steps(agents: usize, channels: usize) -> Sample {
     let mut step = 0;
     Sample::of(1_000, || {
         now += 10;
-        let posts: Vec<Event> = (0..10)
+        let posts: Vec<SchedulerEvent> = (0..10)
             .flat_map(|post| {
                 let members = &sessions[(step * 10 + post) * 101 % channels];
                 // One member of each is mentioned.
@@ -62,15 +67,15 @@ fn steps(agents: usize, channels: usize) -> Sample {
         let mut next = 0;
         while let Some(Effect::Start { session, .. }) = started.get(next).cloned() {
             next += 1;
-            started.extend(scheduler.on(Event::Ended { session, how: Ended::Done }, now));
+            started.extend(scheduler.on(SchedulerEvent::Ended { session, how: TurnEnd::Done }, now));
         }
         black_box(scheduler.next_deadline());
         began.elapsed()
     })
 }
 
-fn unseen(session: SessionKey, is_mention: bool) -> Event {
+fn unseen(session: SessionKey, is_mention: bool) -> SchedulerEvent {
     let (priority, urgency) =
         if is_mention { (Priority::Mention, Urgency::Now) } else { (Priority::Message, Urgency::Tick) };
-    Event::Unseen { session, priority, urgency }
+    SchedulerEvent::Unseen { session, priority, urgency }
 }

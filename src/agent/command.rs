@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use jiff::tz::TimeZone;
 
+use super::deadline::Deadline;
 use super::engine::Engine;
-use super::halt::Halt;
 use super::provenance::Provenance;
-use super::session::{Compacted, Report};
+use super::session::{CompactionReport, ContextReport};
 use super::transcript::{CommandRecord, Record};
 use super::turn::TurnError;
 use crate::clock;
@@ -70,7 +70,7 @@ pub(super) async fn run(
     key: &SessionKey,
     command: Command,
     provenance: Option<Provenance>,
-    halt: &Halt,
+    halt: &Deadline,
 ) -> Result<String, TurnError> {
     let answer = carry_out(engine, key, command, halt).await?;
     let record = CommandRecord {
@@ -91,7 +91,7 @@ async fn carry_out(
     engine: &Engine,
     key: &SessionKey,
     command: Command,
-    halt: &Halt,
+    halt: &Deadline,
 ) -> Result<String, TurnError> {
     let nothing = "Nothing was said in this session yet.";
     let done = match command {
@@ -123,8 +123,8 @@ async fn carry_out(
 
 /// Formats a context report for people.
 #[must_use]
-pub fn describe(report: &Report, zone: &TimeZone) -> String {
-    let Report { conversation, room, messages, prompt, tools, answer, window, model, .. } = report;
+pub fn describe(report: &ContextReport, zone: &TimeZone) -> String {
+    let ContextReport { conversation, room, messages, prompt, tools, answer, window, model, .. } = report;
     let hundredths = conversation.saturating_mul(100) / (*room).max(1);
     let mut text = format!(
         "The conversation has about {conversation} of {room} tokens ({hundredths} %), in {messages} messages. Of the \
@@ -147,11 +147,11 @@ pub fn describe(report: &Report, zone: &TimeZone) -> String {
 
 /// Formats a finished compaction for people, with its marker.
 #[must_use]
-pub fn told(done: &Compacted) -> String {
+pub fn told(done: &CompactionReport) -> String {
     format!("{}\n\n{}", told_briefly(done), done.marker)
 }
 
-fn told_briefly(done: &Compacted) -> String {
+fn told_briefly(done: &CompactionReport) -> String {
     format!(
         "The conversation was compacted from about {} to {} tokens. The transcript has all of it.",
         done.before, done.after

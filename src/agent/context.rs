@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use super::compaction::compact::{self, Piece};
 use super::compaction::findings::{self, Findings};
-use super::compaction::marker::{self, Facts};
+use super::compaction::marker::{self, MarkerInput};
+use super::compaction::retention::{self, RetentionItem};
 use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
-use super::estimate::{Images, MESSAGE_TOKENS, TIME_TOKENS, cost};
-use super::foreign;
+use super::estimate::{ImageEstimate, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::history::{replay, shown_as};
+use super::imported;
 use super::prefix_cache::Prefix;
-use super::transcript::{About, CompactionRecord, Entry, Kind, MessageRecord, Recent};
+use super::transcript::{CompactionRecord, Entry, EntryMetadata, Kind, MessageRecord, RecentConversation};
 use crate::clean;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
@@ -31,11 +31,11 @@ const COMPLETED_CHARS: usize = 200;
 
 /// A conversation with a limit on its tokens.
 #[derive(Clone, Debug)]
-pub struct Context {
+pub struct ConversationContext {
     room: u64,
-    images: Images,
+    images: ImageEstimate,
     zone: TimeZone,
-    items: Vec<Item>,
+    items: Vec<ContextItem>,
     /// Number of leading items that replace what was taken out.
     head: usize,
     /// The messages to the agent in this turn, as stored.
@@ -56,16 +56,16 @@ pub struct Context {
 }
 
 #[derive(Clone, Debug)]
-struct Item {
+struct ContextItem {
     entry: Entry,
     cost: u64,
-    place: Place,
+    place: ItemRole,
     is_of_this_turn: bool,
 }
 
 /// The role of an item in a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ItemRole {
     /// The first message of the conversation, in front of the marker.
     Initial,
     Marker,
@@ -90,21 +90,21 @@ pub struct Wanted<'a> {
 
 /// A compaction that is not written yet. It is applied after it is written.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub struct CompactionDraft {
     /// The record to write.
     pub record: CompactionRecord,
     /// Index behind the head of the first item that stays.
     from: usize,
 }
 
-impl Context {
+impl ConversationContext {
     /// Creates the context from a transcript's recent messages.
     #[must_use]
-    pub fn new(room: u64, images: Images, zone: &TimeZone, recent: Recent) -> Self {
-        let Recent { mut compaction, messages, is_import, has_more, first, .. } = recent;
+    pub fn new(room: u64, images: ImageEstimate, zone: &TimeZone, recent: RecentConversation) -> Self {
+        let RecentConversation { mut compaction, messages, is_import, has_more, first, .. } = recent;
         // An imported compaction is untrusted text, so it is quoted before it is used.
         if let Some(compaction) = compaction.as_mut().filter(|_| is_import) {
-            foreign::compaction(compaction);
+            imported::compaction(compaction);
         }
         let of_user = |record: &&MessageRecord| record.message.role == Role::User;
         let first = match &compaction {
@@ -132,7 +132,7 @@ impl Context {
             context.items = context.standing_in(&compaction, false);
             context.head = context.items.len();
             for record in &compaction.said {
-                context.add(record, Place::Free, false);
+                context.add(record, ItemRole::Free, false);
             }
             context.last = Some(compaction);
         }
@@ -141,7 +141,7 @@ impl Context {
             let nothing = Message { role: record.message.role, content: Vec::new() };
             let message = std::mem::replace(&mut record.message, nothing);
             let message = shown_as(message, &record, &context.zone);
-            context.add_shown(&record, message, Place::Free, false);
+            context.add_shown(&record, message, ItemRole::Free, false);
         }
         context
     }
@@ -158,7 +158,7 @@ impl Context {
     }
 
     /// Replaces the cached prefix by the messages it was made from.
-    pub(super) fn unfold(&mut self, read: Recent) {
+    pub(super) fn unfold(&mut self, read: RecentConversation) {
         self.prefix = None;
         let before = Self::new(self.room, self.images, &self.zone, read);
         self.items.splice(..0, before.items);
@@ -206,7 +206,7 @@ impl Context {
             self.first = Some(Box::new(record.clone()));
         }
         self.said.push(record.clone());
-        self.add(record, Place::Said, true);
+        self.add(record, ItemRole::Said, true);
         if let Some(whole) = &mut self.whole {
             whole.hear(record);
         }
@@ -218,17 +218,17 @@ impl Context {
         if let Some(whole) = &mut self.whole {
             whole.step(answer, results.clone());
         }
-        self.add(answer, Place::Free, true);
+        self.add(answer, ItemRole::Free, true);
         if !results.is_empty() {
-            let about = About { at: answer.at, ..About::default() };
+            let about = EntryMetadata { at: answer.at, ..EntryMetadata::default() };
             let message = Message { role: Role::Tool, content: results };
             let entry = Entry { message: Arc::new(message), about: Arc::new(about) };
-            let item = self.item(entry, Place::Free, true);
+            let item = self.item(entry, ItemRole::Free, true);
             self.items.push(item);
         }
     }
 
-    fn add(&mut self, record: &MessageRecord, place: Place, is_of_this_turn: bool) {
+    fn add(&mut self, record: &MessageRecord, place: ItemRole, is_of_this_turn: bool) {
         self.add_shown(record, replay(record, &self.zone), place, is_of_this_turn);
     }
 
@@ -236,7 +236,7 @@ impl Context {
         &mut self,
         record: &MessageRecord,
         mut message: Message,
-        place: Place,
+        place: ItemRole,
         is_of_this_turn: bool,
     ) {
         if record.imported {
@@ -244,15 +244,15 @@ impl Context {
         } else if self.is_elsewhere && message.role == Role::User {
             // The first user message after imported ones gets a note that separates the two.
             self.is_elsewhere = false;
-            message.content.insert(0, Block::text(foreign::UP_TO_HERE));
+            message.content.insert(0, Block::text(imported::UP_TO_HERE));
         }
         let item = self.item(Entry::stored(record, message), place, is_of_this_turn);
         self.items.push(item);
     }
 
-    fn item(&self, entry: Entry, place: Place, is_of_this_turn: bool) -> Item {
+    fn item(&self, entry: Entry, place: ItemRole, is_of_this_turn: bool) -> ContextItem {
         let cost = cost(&entry.message.content, self.images);
-        Item { entry, cost, place, is_of_this_turn }
+        ContextItem { entry, cost, place, is_of_this_turn }
     }
 
     /// Returns everything that the model reads, before hygiene.
@@ -302,7 +302,7 @@ impl Context {
     #[must_use]
     pub fn free(&self) -> u64 {
         // Everything else can be taken out by a compaction.
-        let stays = |item: &&Item| item.is_of_this_turn || item.place != Place::Free;
+        let stays = |item: &&ContextItem| item.is_of_this_turn || item.place != ItemRole::Free;
         let taken: u64 = self.items.iter().filter(stays).map(|item| item.cost).sum();
         (self.room.saturating_sub(taken) / 2).saturating_sub(DELIVERY_TOKENS)
     }
@@ -315,7 +315,7 @@ impl Context {
 
     /// Switches the context to another model with this much room. Messages that were left out only for the previous
     /// model come back.
-    pub fn go_to(&mut self, room: u64, images: Images) {
+    pub fn go_to(&mut self, room: u64, images: ImageEstimate) {
         if let Some(whole) = self.whole.take() {
             *self = *whole;
         }
@@ -337,12 +337,16 @@ impl Context {
     /// Returns a compaction that makes room, if it gains enough to be worth it. `asked` makes one whenever anything can
     /// be taken out.
     #[must_use]
-    pub fn draft(&self, wanted: &Wanted<'_>, asked: bool) -> Option<Draft> {
+    pub fn draft(&self, wanted: &Wanted<'_>, asked: bool) -> Option<CompactionDraft> {
         // The head replaces earlier messages already. It is rebuilt, so only the items behind it can be taken out.
         let items = &self.items[self.head..];
-        let pieces: Vec<Piece> = items
+        let pieces: Vec<RetentionItem> = items
             .iter()
-            .map(|item| Piece { role: item.entry.role(), cost: item.cost, stays: item.place == Place::Said })
+            .map(|item| RetentionItem {
+                role: item.entry.role(),
+                cost: item.cost,
+                stays: item.place == ItemRole::Said,
+            })
             .collect();
         // An imported message can't say which tasks this agent has done.
         let heard = findings::heard(
@@ -352,7 +356,7 @@ impl Context {
         let completed = self.completed(&heard.done);
         let number = self.last.as_ref().map_or(0, |last| last.number).saturating_add(1);
         let marker = |taken_out| {
-            let facts = Facts {
+            let facts = MarkerInput {
                 number,
                 taken_out,
                 findings: wanted.findings,
@@ -388,20 +392,20 @@ impl Context {
             target = target.min(self.cost() / 2);
         }
         let budget = target.saturating_sub(standing + stays);
-        let from = match compact::keep_from(&pieces, budget, self.last_step()) {
+        let from = match retention::keep_from(&pieces, budget, self.last_step()) {
             Some(from) => from,
             // Older messages that were never loaded are already left out. A compaction has to state that, even if it
             // takes out nothing more.
             None if self.has_more => pieces.iter().position(|piece| piece.role != Role::Tool)?,
             None => return None,
         };
-        let taken_out = items[..from].iter().filter(|item| item.place == Place::Free).count();
+        let taken_out = items[..from].iter().filter(|item| item.place == ItemRole::Free).count();
         record.marker = marker(taken_out);
         self.keep(&mut record, from);
         record.tokens_after = sum(&self.applied(&record, from));
         let gain = record.tokens_before.saturating_sub(record.tokens_after);
         let is_needed = asked || self.has_more || record.tokens_before > self.room;
-        (is_needed || gain >= share(self.room, WORTH)).then_some(Draft { record, from })
+        (is_needed || gain >= share(self.room, WORTH)).then_some(CompactionDraft { record, from })
     }
 
     /// Records which messages stay besides those that replace the rest.
@@ -415,18 +419,18 @@ impl Context {
         let initial = record.initial.as_ref().map(|initial| initial.id.as_str());
         let stays = |said: &&MessageRecord| {
             Some(said.id.as_str()) != initial
-                && out.iter().any(|item| item.place == Place::Said && item.entry.about.id == said.id)
+                && out.iter().any(|item| item.place == ItemRole::Said && item.entry.about.id == said.id)
         };
         record.said = self.said.iter().filter(stays).cloned().collect();
         // Input that is not in the transcript yet will be written after this record, so it can't be named as the first
         // kept message.
-        let is_stored = |item: &&Item| self.has_begun || item.place != Place::Said;
+        let is_stored = |item: &&ContextItem| self.has_begun || item.place != ItemRole::Said;
         record.keep_from = kept.iter().find(is_stored).map(|item| item.entry.about.id.clone());
     }
 
     /// Applies a compaction that is now in the transcript.
-    pub fn apply(&mut self, draft: Draft) {
-        let Draft { record, from } = draft;
+    pub fn apply(&mut self, draft: CompactionDraft) {
+        let CompactionDraft { record, from } = draft;
         self.items = self.applied(&record, from);
         self.head = self.items.iter().take_while(|item| is_standing_in(item)).count();
         self.has_more = false;
@@ -434,20 +438,20 @@ impl Context {
     }
 
     /// Applies a compaction only to what this model reads. The transcript does not have it.
-    pub fn shorten(&mut self, draft: Draft) {
+    pub fn shorten(&mut self, draft: CompactionDraft) {
         // The first of several keeps the whole conversation; the later ones shorten what is shown still more.
         let whole = self.whole.take().unwrap_or_else(|| Box::new(self.clone()));
         self.apply(draft);
         self.whole = Some(whole);
     }
 
-    fn applied(&self, record: &CompactionRecord, from: usize) -> Vec<Item> {
+    fn applied(&self, record: &CompactionRecord, from: usize) -> Vec<ContextItem> {
         let is_of_this_turn =
             record.initial.as_ref().is_some_and(|first| self.said.iter().any(|said| said.id == first.id));
         let mut items = self.standing_in(record, is_of_this_turn);
         let (out, kept) = self.items[self.head..].split_at(from);
         // Messages to the agent in this turn stay even if they are older than the cut.
-        let said = |item: &&Item| record.said.iter().any(|said| said.id == item.entry.about.id);
+        let said = |item: &&ContextItem| record.said.iter().any(|said| said.id == item.entry.about.id);
         items.extend(out.iter().filter(said).cloned());
         items.extend(kept.iter().cloned());
         items
@@ -455,14 +459,14 @@ impl Context {
 
     /// Returns the text that a compaction takes out, for a summary, together with the summary of the compaction before.
     #[must_use]
-    pub fn outgoing(&self, draft: &Draft) -> String {
+    pub fn outgoing(&self, draft: &CompactionDraft) -> String {
         let out = &self.items[self.head..][..draft.from];
-        let free = out.iter().filter(|item| item.place == Place::Free).map(|item| &*item.entry.message);
+        let free = out.iter().filter(|item| item.place == ItemRole::Free).map(|item| &*item.entry.message);
         summary::spoken(draft.record.summary.as_deref(), free)
     }
 
     /// Sets the summary of a compaction that is not written yet.
-    pub fn summarise(&self, draft: &mut Draft, summary: String) {
+    pub fn summarise(&self, draft: &mut CompactionDraft, summary: String) {
         draft.record.summary = Some(summary);
         draft.record.tokens_after = sum(&self.applied(&draft.record, draft.from));
     }
@@ -477,21 +481,21 @@ impl Context {
             let room = self.room.saturating_sub(self.cost() - self.items[at].cost);
             self.change(at, |message, images| shrink::results(message, room, images));
         }
-        for place in [Place::Marker, Place::Initial] {
+        for place in [ItemRole::Marker, ItemRole::Initial] {
             if self.cost() <= self.room {
                 return;
             }
-            let is_it = |item: &Item| item.place == place && !item.is_of_this_turn;
+            let is_it = |item: &ContextItem| item.place == place && !item.is_of_this_turn;
             let Some(at) = self.items.iter().position(is_it) else { continue };
             let room = self.room;
             self.change(at, |message, _| match place {
-                Place::Marker => shrink_marker(message, room),
+                ItemRole::Marker => shrink_marker(message, room),
                 _ => shrink::message(message, room / 8),
             });
         }
     }
 
-    fn change(&mut self, at: usize, change: impl FnOnce(&mut Message, Images)) {
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Message, ImageEstimate)) {
         let images = self.images;
         let item = &mut self.items[at];
         change(Arc::make_mut(&mut item.entry.message), images);
@@ -501,8 +505,8 @@ impl Context {
     /// Returns the index behind the head at which the last step of this turn begins. That step is never taken out.
     fn last_step(&self) -> usize {
         let items = &self.items[self.head..];
-        let is_step = |item: &Item| {
-            item.is_of_this_turn && item.place == Place::Free && item.entry.role() != Role::Tool
+        let is_step = |item: &ContextItem| {
+            item.is_of_this_turn && item.place == ItemRole::Free && item.entry.role() != Role::Tool
         };
         items.iter().rposition(is_step).unwrap_or(items.len())
     }
@@ -533,26 +537,31 @@ impl Context {
     }
 
     /// Returns the items that replace everything that a compaction took out.
-    fn standing_in(&self, record: &CompactionRecord, is_of_this_turn: bool) -> Vec<Item> {
+    fn standing_in(&self, record: &CompactionRecord, is_of_this_turn: bool) -> Vec<ContextItem> {
         let mut items = Vec::with_capacity(2);
         if let Some(initial) = &record.initial {
             let entry = Entry::stored(initial, replay(initial, &self.zone));
-            items.push(self.item(entry, Place::Initial, is_of_this_turn));
+            items.push(self.item(entry, ItemRole::Initial, is_of_this_turn));
         }
-        let about = About { id: record.id.clone(), at: record.at, kind: Kind::Compacted, ..About::default() };
+        let about = EntryMetadata {
+            id: record.id.clone(),
+            at: record.at,
+            kind: Kind::Compacted,
+            ..EntryMetadata::default()
+        };
         let mut content = vec![Block::text(record.marker.clone())];
         content.extend(record.summary.as_deref().map(|summary| Block::text(summarised(summary))));
         let message = Arc::new(Message { role: Role::User, content });
-        items.push(self.item(Entry { message, about: Arc::new(about) }, Place::Marker, false));
+        items.push(self.item(Entry { message, about: Arc::new(about) }, ItemRole::Marker, false));
         items
     }
 }
 
-fn is_standing_in(item: &Item) -> bool {
-    matches!(item.place, Place::Initial | Place::Marker)
+fn is_standing_in(item: &ContextItem) -> bool {
+    matches!(item.place, ItemRole::Initial | ItemRole::Marker)
 }
 
-fn sum(items: &[Item]) -> u64 {
+fn sum(items: &[ContextItem]) -> u64 {
     items.iter().map(|item| item.cost).sum()
 }
 

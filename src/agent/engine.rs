@@ -8,16 +8,16 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio_util::sync::CancellationToken;
 
-use super::delegated::Desk;
+use super::delegated::TurnRouter;
 use super::failover::Cooldowns;
-use super::lost::{self, Lost};
+use super::lost_writes::{self, LostWrites};
 use super::oversight::Oversight;
 use super::prefix_cache::PrefixCache;
-use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
+use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
 use super::provenance::Provenance;
-use super::recover::Interrupted;
-use super::refusals::Refusals;
-use super::transcript::hygiene::Pictures;
+use super::recover::InterruptedTurn;
+use super::rejected_thinking::RejectedThinking;
+use super::transcript::hygiene::PictureCache;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use super::{history, recover, run};
 use crate::config::{Agent, Config, Live};
@@ -33,7 +33,7 @@ use crate::tool::sessions::{HistoryEntry, SessionInfo};
 
 /// Limits of one turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct TurnLimits {
     /// Number of model calls.
     pub steps: u32,
     /// Total time, unless the configuration sets one.
@@ -42,13 +42,13 @@ pub struct Limits {
     pub retry: Policy,
 }
 
-impl Default for Limits {
+impl Default for TurnLimits {
     fn default() -> Self {
         Self { steps: 50, wall: Duration::from_secs(600), retry: Policy::default() }
     }
 }
 
-impl Limits {
+impl TurnLimits {
     /// Returns the turn's time limit under this configuration.
     #[must_use]
     pub fn wall_of(&self, config: &Config) -> Duration {
@@ -57,7 +57,7 @@ impl Limits {
 }
 
 /// The dependencies of an engine.
-pub struct Parts {
+pub struct EngineParts {
     /// The live configuration, which also knows the home.
     pub config: Arc<Live>,
     pub store: Arc<Store>,
@@ -65,7 +65,7 @@ pub struct Parts {
     pub registry: Registry,
     /// The source of models and their providers.
     pub catalog: Catalog,
-    pub limits: Limits,
+    pub limits: TurnLimits,
     /// The observer of turns: budget, approvals, audit and brake.
     pub oversight: Arc<dyn Oversight>,
 }
@@ -75,23 +75,23 @@ const KEPT_PROMPTS: usize = 64;
 
 /// Runs turns and manages all sessions of one home. A process has one engine.
 pub struct Engine {
-    pub(super) parts: Parts,
+    pub(super) parts: EngineParts,
     pub(super) zone: TimeZone,
     builder: SystemPromptBuilder,
     /// Builds the shorter prompt for programs that run turns in place of the native loop.
     brief: SystemPromptBuilder,
     pub(super) runtimes: Runtimes,
     /// Routes what such programs send to the turns they run.
-    pub(super) desk: Desk,
+    pub(super) desk: TurnRouter,
     // By the inputs they were built from. When the map is full it is emptied, which costs one rebuild for each prompt.
     prompts: Mutex<HashMap<String, Arc<str>>>,
     busy: Mutex<HashSet<SessionKey>>,
     /// Cache of pictures that were scaled down for requests.
-    pub(super) pictures: Arc<Pictures>,
+    pub(super) pictures: Arc<PictureCache>,
     /// Models that failed recently.
     pub(super) cooldowns: Cooldowns,
     /// Thinking blocks that providers rejected.
-    pub(super) refusals: Refusals,
+    pub(super) refusals: RejectedThinking,
     /// Encoded beginnings of long conversations.
     pub(super) prefixes: Arc<PrefixCache>,
 }
@@ -99,19 +99,19 @@ pub struct Engine {
 impl Engine {
     /// Creates an engine. Nothing is opened or started.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: EngineParts) -> Self {
         Self {
             parts,
             zone: TimeZone::system(),
             builder: SystemPromptBuilder::for_team(),
             brief: SystemPromptBuilder::for_runtime(),
             runtimes: Runtimes::default(),
-            desk: Desk::default(),
+            desk: TurnRouter::default(),
             prompts: Mutex::default(),
             busy: Mutex::default(),
             pictures: Arc::default(),
             cooldowns: Cooldowns::default(),
-            refusals: Refusals::default(),
+            refusals: RejectedThinking::default(),
             prefixes: Arc::default(),
         }
     }
@@ -161,7 +161,7 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database fails. A transcript that can't be read is logged and skipped.
-    pub async fn recover(&self) -> Result<Vec<Interrupted>, TurnError> {
+    pub async fn recover(&self) -> Result<Vec<InterruptedTurn>, TurnError> {
         let marked = recover::interrupted(self).await?;
         recover::sweep(self).await?;
         recover::forget_purged(self).await?;
@@ -236,8 +236,8 @@ impl Engine {
     /// # Errors
     ///
     /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
-    pub fn lost(&self) -> Result<Vec<Lost>, TurnError> {
-        lost::compare(self)
+    pub fn lost(&self) -> Result<Vec<LostWrites>, TurnError> {
+        lost_writes::compare(self)
     }
 
     pub fn count_sessions(&self) -> Result<i64, StoreError> {
@@ -288,7 +288,7 @@ impl Engine {
         agent: &Agent,
         model: &str,
         tools: &[ToolSpec],
-        calls: Calls,
+        calls: ToolCallStyle,
         began: i64,
     ) -> Result<StoredPrompt, TurnError> {
         let knowledge = Knowledge::read(self.home(), agent);
@@ -317,7 +317,7 @@ impl Engine {
         began: i64,
     ) -> Result<StoredPrompt, TurnError> {
         let knowledge = Knowledge::read(self.home(), agent);
-        let (zone, calls) = (&self.zone, Calls::Native);
+        let (zone, calls) = (&self.zone, ToolCallStyle::Native);
         let context = PromptContext { agent, model, tools, calls, knowledge: &knowledge, began, zone };
         let text: Arc<str> = self.brief.build(&context)?.into();
         // The runtime's name keeps this prompt apart from the native one with the same inputs.
@@ -328,9 +328,9 @@ impl Engine {
     ///
     /// The caller already has a queue per session. The claim guards against a defect there, because two turns of one
     /// session would write into each other's records.
-    pub(super) fn claim(&self, session: &SessionKey) -> Result<Claim<'_>, TurnError> {
+    pub(super) fn claim(&self, session: &SessionKey) -> Result<SessionClaim<'_>, TurnError> {
         if lock(&self.busy).insert(session.clone()) {
-            Ok(Claim { engine: self, session: session.clone() })
+            Ok(SessionClaim { engine: self, session: session.clone() })
         } else {
             Err(TurnError::Busy(session.clone()))
         }
@@ -338,12 +338,12 @@ impl Engine {
 }
 
 /// A session that is claimed for one turn until this guard is dropped.
-pub(super) struct Claim<'e> {
+pub(super) struct SessionClaim<'e> {
     engine: &'e Engine,
     session: SessionKey,
 }
 
-impl Drop for Claim<'_> {
+impl Drop for SessionClaim<'_> {
     fn drop(&mut self) {
         lock(&self.engine.busy).remove(&self.session);
     }

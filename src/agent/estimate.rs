@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::provider::{Block, Request, Resolved, ToolSpec};
+use crate::provider::{Block, Request, ResolvedModel, ToolSpec};
 
 /// Tokens of a picture of any size: providers scale pictures down to about this cost.
 const IMAGE_TOKENS: u64 = 1_600;
@@ -18,17 +18,17 @@ pub const TIME_TOKENS: u64 = 20;
 
 /// The model's handling of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Images {
+pub enum ImageEstimate {
     /// The model takes pictures.
     Shown,
     /// The model gets a text in place of each picture.
     Named,
 }
 
-impl Images {
+impl ImageEstimate {
     /// Returns the handling of pictures for this model.
     #[must_use]
-    pub const fn of(model: &Resolved) -> Self {
+    pub const fn of(model: &ResolvedModel) -> Self {
         if model.images { Self::Shown } else { Self::Named }
     }
 
@@ -42,13 +42,13 @@ impl Images {
 
 /// Estimates the tokens of a message with this content.
 #[must_use]
-pub fn cost(content: &[Block], images: Images) -> u64 {
+pub fn cost(content: &[Block], images: ImageEstimate) -> u64 {
     content.iter().map(|block| block_cost(block, images)).sum::<u64>() + MESSAGE_TOKENS
 }
 
 /// Estimates the tokens of one block.
 #[must_use]
-pub fn block_cost(block: &Block, images: Images) -> u64 {
+pub fn block_cost(block: &Block, images: ImageEstimate) -> u64 {
     match block {
         Block::Text { text, .. } => text_cost(text),
         // Signatures and encrypted thinking are sent back as text, so they cost tokens as well.

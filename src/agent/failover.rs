@@ -21,7 +21,7 @@ const MOST_REMEMBERED: usize = 256;
 
 /// A kind of failure after which another model may still answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ModelFailure {
     /// The model is not configured, or its provider does not have it.
     Missing,
     /// The provider refused the key.
@@ -35,29 +35,29 @@ pub enum Trouble {
 }
 
 /// Classifies an error, or returns `None` if another model would fail too or must not be asked.
-pub(super) fn trouble(error: &TurnError) -> Option<Trouble> {
+pub(super) fn trouble(error: &TurnError) -> Option<ModelFailure> {
     match error {
         TurnError::Provider(error) => of_provider(error),
-        TurnError::TooLong { .. } | TurnError::Overflow { .. } => Some(Trouble::TooLong),
+        TurnError::TooLong { .. } | TurnError::Overflow { .. } => Some(ModelFailure::TooLong),
         _ => None,
     }
 }
 
 /// Classifies an error of a provider, as `trouble` does.
 #[must_use]
-pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
+pub fn of_provider(error: &ProviderError) -> Option<ModelFailure> {
     Some(match error {
-        ProviderError::NotConfigured { .. } => Trouble::Missing,
-        ProviderError::Unauthorised { .. } => Trouble::Refused,
-        ProviderError::Limited { retry_after, .. } => Trouble::Limited(*retry_after),
+        ProviderError::NotConfigured { .. } => ModelFailure::Missing,
+        ProviderError::Unauthorised { .. } => ModelFailure::Refused,
+        ProviderError::Limited { retry_after, .. } => ModelFailure::Limited(*retry_after),
         ProviderError::Failed { .. } | ProviderError::TimedOut { .. } | ProviderError::Garbled { .. } => {
-            Trouble::Down
+            ModelFailure::Down
         }
-        error if is_too_long(error) => Trouble::TooLong,
+        error if is_too_long(error) => ModelFailure::TooLong,
         // 402 means that credit is used up, and 429 that too many requests were made. Another provider may still
         // answer.
-        ProviderError::Rejected { status: 402 | 429, .. } => Trouble::Limited(None),
-        ProviderError::Rejected { status: 404, .. } => Trouble::Missing,
+        ProviderError::Rejected { status: 402 | 429, .. } => ModelFailure::Limited(None),
+        ProviderError::Rejected { status: 404, .. } => ModelFailure::Missing,
         // The request itself is invalid, and would be for other models too.
         ProviderError::Rejected { .. } => return None,
     })
@@ -65,7 +65,7 @@ pub fn of_provider(error: &ProviderError) -> Option<Trouble> {
 
 /// The action after a model failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum FailoverDecision {
     /// Ask the next model.
     Next,
     /// End the turn with the error.
@@ -74,32 +74,32 @@ pub(super) enum Decision {
 
 /// Decides if another model is asked. That never happens after a part of the answer was shown, because two answers
 /// would read as one.
-pub(super) const fn decide(trouble: Option<Trouble>, shown: bool, others: usize) -> Decision {
+pub(super) const fn decide(trouble: Option<ModelFailure>, shown: bool, others: usize) -> FailoverDecision {
     match trouble {
-        Some(_) if !shown && others > 0 => Decision::Next,
-        _ => Decision::GiveUp,
+        Some(_) if !shown && others > 0 => FailoverDecision::Next,
+        _ => FailoverDecision::GiveUp,
     }
 }
 
 /// Returns the time for which a model is avoided after `failures` failures in a row, or `None` if it is not avoided.
-pub(super) fn rest(trouble: Trouble, failures: u32) -> Option<Duration> {
+pub(super) fn rest(trouble: ModelFailure, failures: u32) -> Option<Duration> {
     let first = match trouble {
         // A missing model is found again at once from the configuration, and a long conversation is no fault of the
         // model.
-        Trouble::Missing | Trouble::TooLong => return None,
-        Trouble::Refused => FIRST_REST_WITHOUT_KEY,
-        Trouble::Limited(Some(asked)) => asked.max(FIRST_REST),
-        Trouble::Limited(None) | Trouble::Down => FIRST_REST,
+        ModelFailure::Missing | ModelFailure::TooLong => return None,
+        ModelFailure::Refused => FIRST_REST_WITHOUT_KEY,
+        ModelFailure::Limited(Some(asked)) => asked.max(FIRST_REST),
+        ModelFailure::Limited(None) | ModelFailure::Down => FIRST_REST,
     };
     Some(first.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(LONGEST_REST))
 }
 
 /// The models that failed recently, each with the time until which it is avoided.
 #[derive(Debug, Default)]
-pub struct Cooldowns(Mutex<HashMap<ModelRef, Cooling>>);
+pub struct Cooldowns(Mutex<HashMap<ModelRef, CooldownEntry>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Cooling {
+struct CooldownEntry {
     failures: u32,
     /// Unix milliseconds.
     until: i64,
@@ -107,7 +107,7 @@ struct Cooling {
 
 impl Cooldowns {
     /// Records that a model failed at `now` (Unix milliseconds).
-    pub fn failed(&self, model: &ModelRef, trouble: Trouble, now: i64) {
+    pub fn failed(&self, model: &ModelRef, trouble: ModelFailure, now: i64) {
         let mut models = self.models();
         let failures = models.get(model).map_or(1, |cooling| cooling.failures.saturating_add(1));
         let Some(rest) = rest(trouble, failures) else { return };
@@ -117,7 +117,7 @@ impl Cooldowns {
         }
         let until = now.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
         if models.len() < MOST_REMEMBERED || models.contains_key(model) {
-            models.insert(model.clone(), Cooling { failures, until });
+            models.insert(model.clone(), CooldownEntry { failures, until });
         }
     }
 
@@ -142,7 +142,7 @@ impl Cooldowns {
         order.into_iter().map(|(_, model)| model.clone()).collect()
     }
 
-    fn models(&self) -> MutexGuard<'_, HashMap<ModelRef, Cooling>> {
+    fn models(&self) -> MutexGuard<'_, HashMap<ModelRef, CooldownEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,26 +20,26 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
         reason: "no key".into(),
         hint: String::new(),
     };
-    let (next, end) = (Decision::Next, Decision::GiveUp);
+    let (next, end) = (FailoverDecision::Next, FailoverDecision::GiveUp);
     // The error, its class, the decision if there is another model, and the cooldown of the model.
     for (error, expected, decision, rests) in [
-        (missing.into(), Some(Trouble::Missing), next, None),
-        (status(401, "no"), Some(Trouble::Refused), next, Some(300)),
-        (status(403, "no"), Some(Trouble::Refused), next, Some(300)),
-        (status(402, "no credits"), Some(Trouble::Limited(None)), next, Some(30)),
-        (status(429, "slow down"), Some(Trouble::Limited(None)), next, Some(30)),
-        (status(408, "too slow"), Some(Trouble::Down), next, Some(30)),
-        (status(404, "no such model"), Some(Trouble::Missing), next, None),
-        (limited, Some(Trouble::Limited(Some(wait))), next, Some(90)),
-        (status(529, "busy"), Some(Trouble::Limited(None)), next, Some(30)),
-        (status(500, "oops"), Some(Trouble::Down), next, Some(30)),
-        (status(503, "oops"), Some(Trouble::Down), next, Some(30)),
-        (silent, Some(Trouble::Down), next, Some(30)),
-        (garbled, Some(Trouble::Down), next, Some(30)),
-        (status(400, "prompt is too long: 200001 tokens"), Some(Trouble::TooLong), next, None),
+        (missing.into(), Some(ModelFailure::Missing), next, None),
+        (status(401, "no"), Some(ModelFailure::Refused), next, Some(300)),
+        (status(403, "no"), Some(ModelFailure::Refused), next, Some(300)),
+        (status(402, "no credits"), Some(ModelFailure::Limited(None)), next, Some(30)),
+        (status(429, "slow down"), Some(ModelFailure::Limited(None)), next, Some(30)),
+        (status(408, "too slow"), Some(ModelFailure::Down), next, Some(30)),
+        (status(404, "no such model"), Some(ModelFailure::Missing), next, None),
+        (limited, Some(ModelFailure::Limited(Some(wait))), next, Some(90)),
+        (status(529, "busy"), Some(ModelFailure::Limited(None)), next, Some(30)),
+        (status(500, "oops"), Some(ModelFailure::Down), next, Some(30)),
+        (status(503, "oops"), Some(ModelFailure::Down), next, Some(30)),
+        (silent, Some(ModelFailure::Down), next, Some(30)),
+        (garbled, Some(ModelFailure::Down), next, Some(30)),
+        (status(400, "prompt is too long: 200001 tokens"), Some(ModelFailure::TooLong), next, None),
         (
             TurnError::TooLong { tokens: 2, window: 1, room: 1, model: model("a") },
-            Some(Trouble::TooLong),
+            Some(ModelFailure::TooLong),
             next,
             None,
         ),
@@ -60,17 +60,18 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
 /// Otherwise the turn would end before another model is asked.
 #[test]
 fn silence_is_noticed_before_the_turn_is_over() {
-    let (limits, turn) = (crate::provider::http::Limits::default(), crate::agent::Limits::default().wall);
+    let (limits, turn) =
+        (crate::provider::http::HttpLimits::default(), crate::agent::TurnLimits::default().wall);
     assert!(limits.first_byte * 4 < turn && limits.near_first_byte + limits.first_byte < turn);
     assert!(limits.idle * 2 <= turn);
 }
 
 #[test]
 fn rests_double_up_to_an_hour() {
-    let seconds = |failures| rest(Trouble::Down, failures).unwrap().as_secs();
+    let seconds = |failures| rest(ModelFailure::Down, failures).unwrap().as_secs();
     assert_eq!([1, 2, 3, 4].map(seconds), [30, 60, 120, 240]);
     assert_eq!(seconds(u32::MAX), 3_600);
-    assert_eq!(rest(Trouble::Limited(Some(Duration::MAX)), 1), Some(LONGEST_REST));
+    assert_eq!(rest(ModelFailure::Limited(Some(Duration::MAX)), 1), Some(LONGEST_REST));
 }
 
 #[test]
@@ -79,17 +80,17 @@ fn a_model_that_failed_is_asked_last_until_its_rest_is_over() {
     let [a, b, c] = ["a", "b", "c"].map(model);
     let order = |now| -> Vec<ModelRef> { cooldowns.order([&a, &b, &c].into_iter(), now).into() };
     assert_eq!(order(0), [a.clone(), b.clone(), c.clone()]);
-    cooldowns.failed(&a, Trouble::Down, 0);
+    cooldowns.failed(&a, ModelFailure::Down, 0);
     assert_eq!(order(29_999), [b.clone(), c.clone(), a.clone()]);
     assert_eq!(order(30_000), [a.clone(), b.clone(), c.clone()], "its rest is over");
-    cooldowns.failed(&a, Trouble::Down, 30_000);
+    cooldowns.failed(&a, ModelFailure::Down, 30_000);
     assert_eq!(order(89_999)[2], a, "the second rest is twice as long");
-    cooldowns.failed(&b, Trouble::Refused, 30_000);
-    cooldowns.failed(&c, Trouble::Down, 30_000);
+    cooldowns.failed(&b, ModelFailure::Refused, 30_000);
+    cooldowns.failed(&c, ModelFailure::Down, 30_000);
     assert_eq!(order(31_000), [c.clone(), a.clone(), b.clone()], "all rest: the soonest first");
     cooldowns.answered(&b);
     assert_eq!(order(31_000)[0], b);
-    cooldowns.failed(&b, Trouble::TooLong, 31_000);
+    cooldowns.failed(&b, ModelFailure::TooLong, 31_000);
     assert_eq!(order(31_000)[0], b, "a long conversation is no reason to pass it over");
 }
 
@@ -97,9 +98,9 @@ fn a_model_that_failed_is_asked_last_until_its_rest_is_over() {
 fn what_is_remembered_is_bounded() {
     let cooldowns = Cooldowns::default();
     for at in 0..1_000 {
-        cooldowns.failed(&model(&at.to_string()), Trouble::Down, 0);
+        cooldowns.failed(&model(&at.to_string()), ModelFailure::Down, 0);
     }
     assert_eq!(cooldowns.models().len(), MOST_REMEMBERED);
-    cooldowns.failed(&model("late"), Trouble::Down, 1_000_000);
+    cooldowns.failed(&model("late"), ModelFailure::Down, 1_000_000);
     assert_eq!(cooldowns.models().len(), 1);
 }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use super::call;
-use super::foreign;
+use super::context_wrapper::unwrapped;
+use super::imported;
 use super::prompt::message_context;
 use super::provenance::Provenance;
-use super::transcript::{MessageRecord, history, look};
+use super::tool_call;
+use super::transcript::{MessageRecord, look, message_reader};
 use super::turn::TurnError;
-use super::wrapper::unwrapped;
 use crate::id::TurnId;
 use crate::provider::{Block, Message, Role};
-use crate::tool::bounded;
+use crate::tool::safe_text;
 use crate::tool::sessions::HistoryEntry;
 
 /// The most bytes that are read to list a history.
@@ -34,7 +34,7 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
     if record.imported {
         // An imported document must not be able to put text under flock's name, so its time and client text are not
         // shown.
-        foreign::message(&mut message);
+        imported::message(&mut message);
     } else if let Some(client) = &record.context {
         let blocks = message_context(record.at, zone, client, &record.guidance);
         message.content.extend(blocks.into_iter().map(Block::text));
@@ -46,7 +46,7 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
 pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(Vec::new()) };
-    let records = history::messages(&file, limit, MOST_BYTES).map_err(fail)?;
+    let records = message_reader::messages(&file, limit, MOST_BYTES).map_err(fail)?;
     Ok(records.iter().map(entry).collect())
 }
 
@@ -54,7 +54,7 @@ pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, Tu
 pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(Vec::new()) };
-    let records = history::of_turn(&file, turn).map_err(fail)?;
+    let records = message_reader::of_turn(&file, turn).map_err(fail)?;
     Ok(records.into_iter().filter_map(|record| record.provenance).collect())
 }
 
@@ -62,7 +62,7 @@ pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, T
 pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(None) };
-    let records = history::of_turn(&file, turn).map_err(fail)?;
+    let records = message_reader::of_turn(&file, turn).map_err(fail)?;
     let last = records.last().filter(|record| record.message.role == Role::Assistant);
     // An answer with calls is not final: the turn broke off before the model answered again.
     let last = last.filter(|record| record.message.tool_calls().next().is_none());
@@ -84,12 +84,12 @@ fn shown(block: &Block) -> Option<String> {
         }
         Block::Thinking { .. } => None,
         Block::ToolCall { name, arguments, .. } => {
-            Some(format!("[calls {name} {}]", call::preview(arguments)))
+            Some(format!("[calls {name} {}]", tool_call::preview(arguments)))
         }
         Block::ToolResult { name, content, is_error, .. } => {
             let text = crate::provider::message::joined_text(content);
             let word = if *is_error { "failed" } else { "answered" };
-            Some(format!("[{name} {word}: {}]", bounded::middle_cut(&text, RESULT)))
+            Some(format!("[{name} {word}: {}]", safe_text::middle_cut(&text, RESULT)))
         }
         Block::Image { media_type, .. } => Some(format!("[a picture, {media_type}]")),
         Block::Other(_) => Some("[something that this flock does not know]".to_owned()),

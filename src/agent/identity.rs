@@ -51,7 +51,7 @@ impl Explain for IdentityError {
 
 /// The agent whose files are created.
 #[derive(Clone, Copy, Debug)]
-pub struct Who<'a> {
+pub struct AgentIdentity<'a> {
     pub id: &'a AgentId,
     /// The agent's role in the team.
     pub role: Role,
@@ -61,7 +61,7 @@ pub struct Who<'a> {
     pub archetypes: &'a Path,
 }
 
-impl Who<'_> {
+impl AgentIdentity<'_> {
     /// Returns the archetype's text. If the archetype no longer exists, a warning is logged and the agent gets the
     /// default text.
     fn soul(&self) -> Option<String> {
@@ -94,7 +94,7 @@ const SOUL: &str = "SOUL.md";
 /// # Errors
 ///
 /// Returns an error if the folder or a file can't be created, or if something that is not a file has its name.
-pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), IdentityError> {
+pub fn write(folder: &Path, workspace: &Path, who: &AgentIdentity<'_>) -> Result<(), IdentityError> {
     // Files in the workspace are the owner's only as long as no sandbox of flock's has had it, that is, before the
     // folder exists. Later the agent may have written them.
     let takes_over = !folder.exists();
@@ -121,7 +121,7 @@ pub fn write(folder: &Path, workspace: &Path, who: &Who<'_>) -> Result<(), Ident
 
 /// A file in a workspace that its owner may mistake for an identity file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadFile {
     /// The file that flock does not read.
     pub found: PathBuf,
     /// The file that flock reads instead.
@@ -130,7 +130,7 @@ pub struct Unread {
 
 /// Returns the workspace files that have a text of their own and are not read. The agent may have written them.
 #[must_use]
-pub fn unread(folder: &Path, workspace: &Path) -> Vec<Unread> {
+pub fn unread(folder: &Path, workspace: &Path) -> Vec<UnreadFile> {
     let (Ok(folder_root), Ok(workspace_root)) = (Root::open(folder), Root::open(workspace)) else {
         return Vec::new();
     };
@@ -142,7 +142,7 @@ pub fn unread(folder: &Path, workspace: &Path) -> Vec<Unread> {
             && folder_root.read(path, TAKEN).is_ok_and(|known| known != text)
     };
     let names = FILES.into_iter().filter(is_own);
-    names.map(|name| Unread { found: workspace.join(name), read: folder.join(name) }).collect()
+    names.map(|name| UnreadFile { found: workspace.join(name), read: folder.join(name) }).collect()
 }
 
 /// Gives a newly added agent the text of its archetype if the folder still has one of flock's own texts, from an
@@ -151,7 +151,7 @@ pub fn unread(folder: &Path, workspace: &Path) -> Vec<Unread> {
 /// # Errors
 ///
 /// Returns an error if the file can't be written.
-pub fn renew_soul(folder: &Path, who: &Who<'_>) -> Result<Option<PathBuf>, IdentityError> {
+pub fn renew_soul(folder: &Path, who: &AgentIdentity<'_>) -> Result<Option<PathBuf>, IdentityError> {
     let (Some(soul), Ok(root)) = (who.soul(), Root::open(folder)) else { return Ok(None) };
     let Ok(text) = root.read(Path::new(SOUL), TAKEN) else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
@@ -175,7 +175,11 @@ pub fn renew_soul(folder: &Path, who: &Who<'_>) -> Result<Option<PathBuf>, Ident
 /// # Errors
 ///
 /// Returns an error if a file can't be written.
-pub fn follow(folder: &Path, before: &Who<'_>, now: &Who<'_>) -> Result<Vec<PathBuf>, IdentityError> {
+pub fn follow(
+    folder: &Path,
+    before: &AgentIdentity<'_>,
+    now: &AgentIdentity<'_>,
+) -> Result<Vec<PathBuf>, IdentityError> {
     // If the folder is missing, all files are created when the agent next gets ready.
     let Ok(root) = Root::open(folder) else { return Ok(Vec::new()) };
     let mut kept = Vec::new();
@@ -231,7 +235,7 @@ mod tests {
 
     fn made(folder: &Path, workspace: &Path, archetype: Option<&str>) {
         let id = "coder".parse().unwrap();
-        let who = Who { id: &id, role: Role::Worker, archetype, archetypes: folder };
+        let who = AgentIdentity { id: &id, role: Role::Worker, archetype, archetypes: folder };
         write(folder, workspace, &who).unwrap();
     }
 
@@ -265,7 +269,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
         let id = "coder".parse().unwrap();
-        let who = |archetype| Who { id: &id, role: Role::Worker, archetype, archetypes: &folder };
+        let who = |archetype| AgentIdentity { id: &id, role: Role::Worker, archetype, archetypes: &folder };
         let soul = || std::fs::read_to_string(folder.join("SOUL.md")).unwrap();
         assert_eq!(renew_soul(&folder, &who(Some("qa"))).unwrap(), None, "nothing is there yet");
         made(&folder, &workspace, None);
@@ -285,7 +289,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
         let id = "coder".parse().unwrap();
-        let who = |role, archetype| Who { id: &id, role, archetype, archetypes: &folder };
+        let who = |role, archetype| AgentIdentity { id: &id, role, archetype, archetypes: &folder };
         let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         let (worker, qa) = (who(Role::Worker, None), who(Role::Worker, Some("qa")));
         assert_eq!(follow(&folder, &worker, &qa).unwrap(), Vec::<PathBuf>::new(), "nothing is there yet");
@@ -315,7 +319,7 @@ mod tests {
         std::fs::copy(folder.join("USER.md"), workspace.join("USER.md")).unwrap();
         assert_eq!(unread(&folder, &workspace), []);
         std::fs::write(workspace.join("AGENTS.md"), "Answer in verse.").unwrap();
-        let found = Unread { found: workspace.join("AGENTS.md"), read: folder.join("AGENTS.md") };
+        let found = UnreadFile { found: workspace.join("AGENTS.md"), read: folder.join("AGENTS.md") };
         assert_eq!(unread(&folder, &workspace), [found]);
     }
 

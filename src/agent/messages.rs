@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::derived;
+use super::derived_trace;
 use super::engine::Engine;
-use super::recent::words;
-use super::trace;
+use super::recent_exchanges::words;
+use super::trace_buffer;
 use super::transcript::{Exchange, MessageRecord, Scope, exchanges, look};
 use super::turn::TurnError;
 use crate::id::{AgentId, SessionKey, TurnId};
@@ -20,7 +20,7 @@ const MOST_TEXT: usize = 8 * 1024 * 1024;
 
 /// A message as clients list it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stored {
+pub struct ListedMessage {
     pub id: String,
     pub turn: TurnId,
     pub role: Role,
@@ -49,8 +49,8 @@ impl Engine {
         key: &SessionKey,
         limit: usize,
         with_trace: bool,
-    ) -> Result<Vec<Stored>, TurnError> {
-        let mut newest: Vec<Stored> = Vec::new();
+    ) -> Result<Vec<ListedMessage>, TurnError> {
+        let mut newest: Vec<ListedMessage> = Vec::new();
         let mut size = 0;
         let scope = if with_trace { Scope::Whole } else { Scope::All };
         // Turns arrive newest first, and so do the messages within each: the whole list is turned around at the end.
@@ -72,7 +72,7 @@ impl Engine {
     ///
     /// Returns [`TurnError::Store`] if the database can't be read, and [`TurnError::Transcript`] if the transcript
     /// can't.
-    pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<Stored>, TurnError> {
+    pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<ListedMessage>, TurnError> {
         let mut found = None;
         self.each_turn(key, Scope::All, |exchange| {
             let answer = stored(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
@@ -105,14 +105,14 @@ fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result
 }
 
 /// Returns the messages of a turn, oldest first.
-fn stored(exchange: Exchange, agent: &AgentId) -> Vec<Stored> {
+fn stored(exchange: Exchange, agent: &AgentId) -> Vec<ListedMessage> {
     let log = log(&exchange, agent);
     let Exchange { said, answer, began, .. } = exchange;
     let runtime = began.as_ref().and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned());
     let of_answer = answer.as_ref().and_then(|answer| answer.model.clone());
     // The answer names the model that gave it, which may be a fallback. The turn's beginning names the planned one.
     let model = of_answer.or_else(|| began.and_then(|began| began.model));
-    let one = |record: MessageRecord| Stored {
+    let one = |record: MessageRecord| ListedMessage {
         turn: record.turn,
         role: record.message.role,
         content: words(&record),
@@ -122,7 +122,7 @@ fn stored(exchange: Exchange, agent: &AgentId) -> Vec<Stored> {
         trace: Vec::new(),
         id: record.id,
     };
-    let mut messages: Vec<Stored> = said.into_iter().chain(answer).map(one).collect();
+    let mut messages: Vec<ListedMessage> = said.into_iter().chain(answer).map(one).collect();
     if let Some(last) = messages.last_mut() {
         last.trace = log;
     }
@@ -135,6 +135,6 @@ fn log(exchange: &Exchange, agent: &AgentId) -> Vec<String> {
         told.chain(exchange.ended.iter().map(|end| &end.trace)).flatten().cloned().collect();
     // Imported messages are not this agent's work, so no log is derived from them.
     let is_own = !exchange.said.iter().chain(&exchange.answer).any(|message| message.imported);
-    let lines = if told.is_empty() && is_own { derived::trace(exchange, agent) } else { told };
-    trace::checked(&lines)
+    let lines = if told.is_empty() && is_own { derived_trace::trace(exchange, agent) } else { told };
+    trace_buffer::checked(&lines)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::taken::Taken;
+use super::metering::CallUsage;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::BoxFuture;
 use crate::sandbox::policy::Decision;
@@ -27,11 +27,11 @@ pub trait Oversight: Send + Sync {
     /// # Errors
     ///
     /// Returns [`Paused`] if no budget is left. The turn ends with it.
-    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>>;
+    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>>;
 
     /// Settles a reservation with the call's real usage. Called exactly once for each reservation, even if the turn is
     /// dropped. Must not block.
-    fn settle(&self, reservation: Reservation, taken: Taken);
+    fn settle(&self, reservation: Reservation, taken: CallUsage);
 
     /// Requests a person's approval for a call, which is not run. Returns the text for the model, for instance that a
     /// request is pending.
@@ -50,7 +50,7 @@ pub trait Oversight: Send + Sync {
     ) -> BoxFuture<'a, Result<String, String>>;
 
     /// Reports a tool call that was decided and has ended. The turn waits for this and can't be stopped meanwhile.
-    fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()>;
+    fn called<'a>(&'a self, context: &'a CallContext, call: &'a ToolCallRecord) -> BoxFuture<'a, ()>;
 }
 
 /// A model call that is about to be made. Retries after a failure belong to the same call.
@@ -72,12 +72,12 @@ pub struct ModelCall {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reservation {
     id: u64,
-    seen: Seen,
+    seen: TokenEstimate,
 }
 
 /// flock's own token estimate of a call's text, to check a provider's figures against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct TokenEstimate {
     /// Tokens of the request's text. Pictures are not counted, because their cost varies too much.
     pub input: u64,
     /// Tokens of the answer's text. Thinking that the provider did not show is not counted.
@@ -88,12 +88,12 @@ impl Reservation {
     /// Creates a reservation with its maker's number.
     #[must_use]
     pub const fn new(id: u64) -> Self {
-        Self { id, seen: Seen { input: 0, output: 0 } }
+        Self { id, seen: TokenEstimate { input: 0, output: 0 } }
     }
 
     /// Returns the reservation with flock's own estimate of the call.
     #[must_use]
-    pub const fn with_seen(self, seen: Seen) -> Self {
+    pub const fn with_seen(self, seen: TokenEstimate) -> Self {
         Self { seen, ..self }
     }
 
@@ -104,7 +104,7 @@ impl Reservation {
 
     /// Returns flock's own estimate of the call.
     #[must_use]
-    pub const fn seen(&self) -> Seen {
+    pub const fn seen(&self) -> TokenEstimate {
         self.seen
     }
 }
@@ -112,12 +112,12 @@ impl Reservation {
 /// The reason, for people, why a turn may not go on at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Paused(pub String);
+pub struct PauseReason(pub String);
 
 /// The reason if the budgets can't be read.
 const UNKNOWN: &str = "the budgets could not be checked";
 
-impl Paused {
+impl PauseReason {
     /// Returns the reason for a database that can't be read, in which case nobody knows the remaining budget.
     #[must_use]
     pub fn unknown() -> Self {
@@ -134,7 +134,7 @@ impl Paused {
 
 /// A tool call that has ended or was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CalledTool {
+pub struct ToolCallRecord {
     /// The call's id, unique within the turn.
     pub call_id: String,
     /// The tool's name as the model wrote it, except for its length and characters.
@@ -150,12 +150,12 @@ pub struct CalledTool {
     /// SHA-256 of the arguments as JSON without spaces, in hex.
     pub arguments_sha256: String,
     /// The report of another program that decided and ran the call itself. The decision is then not flock's.
-    pub reported: Option<Reported>,
+    pub reported: Option<ProgramCallReport>,
 }
 
 /// Another program's report of a call of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reported {
+pub struct ProgramCallReport {
     /// The program, as in an agent's `runtime`.
     pub by: String,
     /// `true` if the program reported the call's end.
@@ -164,18 +164,18 @@ pub struct Reported {
 
 /// An oversight that does nothing: no budget, no brake, no audit, and nobody to ask.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unwatched;
+pub struct NoOversight;
 
-impl Oversight for Unwatched {
+impl Oversight for NoOversight {
     fn thawed<'a>(&'a self, _agent: &'a AgentId) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    fn reserve<'a>(&'a self, _call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>> {
+    fn reserve<'a>(&'a self, _call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>> {
         Box::pin(std::future::ready(Ok(Reservation::new(0))))
     }
 
-    fn settle(&self, _reservation: Reservation, _taken: Taken) {}
+    fn settle(&self, _reservation: Reservation, _taken: CallUsage) {}
 
     fn ask<'a>(
         &'a self,
@@ -188,7 +188,7 @@ impl Oversight for Unwatched {
         Box::pin(std::future::ready(Err(answer)))
     }
 
-    fn called<'a>(&'a self, _context: &'a CallContext, _call: &'a CalledTool) -> BoxFuture<'a, ()> {
+    fn called<'a>(&'a self, _context: &'a CallContext, _call: &'a ToolCallRecord) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -35,14 +35,14 @@ pub(super) struct Prefix {
     /// Estimated tokens of its messages.
     pub(super) tokens: u64,
     /// The route it was encoded for.
-    pub(super) way: Way,
+    pub(super) way: EncodingKey,
     /// The end of the prefix in the transcript.
-    pub(super) at: Place,
+    pub(super) at: FilePosition,
 }
 
 /// Everything that the encoding of a plain text depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct EncodingKey {
     pub(super) route: Route,
     pub(super) reasoning: Option<bool>,
     pub(super) thinking: bool,
@@ -50,7 +50,7 @@ pub(super) struct Way {
 
 /// A position in a specific file, which is the end of a line.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FilePosition {
     device: u64,
     inode: u64,
     born: SystemTime,
@@ -60,7 +60,7 @@ pub(super) struct Place {
 }
 
 /// Leaves out the bytes before the position, because a conversation must not get into a log.
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for FilePosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Place")
             .field("inode", &self.inode)
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Place {
     }
 }
 
-impl Place {
+impl FilePosition {
     /// Returns the position in this file, or `None` if the file system has no creation times. They are needed because
     /// an inode number is reused after a file is deleted.
     pub(super) fn of(file: &File, offset: u64) -> io::Result<Option<Self>> {
@@ -91,7 +91,7 @@ impl Place {
 }
 
 /// Messages after a prefix, each with the byte offset at which it ends.
-pub(super) type Since = Vec<(MessageRecord, u64)>;
+pub(super) type MessagesSince = Vec<(MessageRecord, u64)>;
 
 impl Prefix {
     /// Returns the messages after this prefix, or `None` if the file no longer begins with it or has a record since
@@ -100,7 +100,7 @@ impl Prefix {
     /// # Errors
     ///
     /// Returns an error if the file can't be read.
-    pub(super) fn since(&self, file: &File) -> io::Result<Option<Since>> {
+    pub(super) fn since(&self, file: &File) -> io::Result<Option<MessagesSince>> {
         if !self.at.is_in(file)? {
             return Ok(None);
         }
@@ -178,10 +178,10 @@ fn is_plain(entry: &Entry) -> bool {
 
 /// The cached prefixes of all sessions.
 #[derive(Debug, Default)]
-pub(super) struct PrefixCache(Mutex<Kept>);
+pub(super) struct PrefixCache(Mutex<CacheEntries>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CacheEntries {
     sessions: HashMap<SessionKey, (Prefix, u64)>,
     /// Counts uses of the cache, to order them.
     clock: u64,
@@ -189,7 +189,7 @@ struct Kept {
 
 impl PrefixCache {
     /// Returns the cached prefix of a session for this route.
-    pub(super) fn get(&self, session: &SessionKey, way: &Way) -> Option<Prefix> {
+    pub(super) fn get(&self, session: &SessionKey, way: &EncodingKey) -> Option<Prefix> {
         let mut kept = self.kept();
         kept.clock += 1;
         let clock = kept.clock;
@@ -222,7 +222,7 @@ impl PrefixCache {
         self.kept().sessions.remove(session);
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CacheEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,33 +7,33 @@
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::ask::target;
 use super::cache_key;
 use super::compaction::findings;
-use super::context::{Context, Wanted};
+use super::context::{ConversationContext, Wanted};
 use super::delegated;
-use super::estimate::{self, Images};
-use super::line::{Told, asked, room, told};
-use super::past;
-use super::prompt::{Calls, Knowledge, PromptContext, SystemPromptBuilder};
-use super::recent::{self, Before};
-use super::session::{Compacted, Report};
-use super::transcript::hygiene::{Applied, sanitise};
-use super::transcript::{self, Recent};
+use super::estimate::{self, ImageEstimate};
+use super::history_load;
+use super::model_call::target;
+use super::model_chain::{PromptSpec, asked, room, told};
+use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
+use super::recent_exchanges::{self, EarlierExchanges};
+use super::session::{CompactionReport, ContextReport};
+use super::transcript::hygiene::{AppliedRule, sanitise};
+use super::transcript::{self, RecentConversation};
 use super::turn::TurnError;
 use crate::clock;
 use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
-use crate::provider::{Catalog, Request, Resolved, Route, ToolSpec};
+use crate::provider::{Catalog, Request, ResolvedModel, Route, ToolSpec};
 use crate::runtime::cli::{self, Program};
-use crate::runtime::{NATIVE, Order, RuntimeError, openclaw};
+use crate::runtime::{NATIVE, RuntimeError, RuntimeRequest, openclaw};
 use crate::sandbox::policy;
 use crate::store::{Reader, Session};
 
 /// The parts of a request besides the session.
 #[derive(Clone, Debug)]
-pub struct Preview<'a> {
+pub struct RequestPreviewer<'a> {
     /// The home, for the agent's files and transcripts. No secret in it is read.
     pub home: &'a Home,
     pub config: &'a Config,
@@ -45,7 +45,7 @@ pub struct Preview<'a> {
 
 /// A request that was built but not sent.
 #[derive(Clone, Debug)]
-pub struct Previewed {
+pub struct PreviewedRequest {
     /// The API and model it would go to.
     pub route: Route,
     /// The request body, byte for byte.
@@ -55,14 +55,14 @@ pub struct Previewed {
     /// Estimated tokens of prompt, tools and conversation.
     pub tokens: u64,
     /// The hygiene rules that changed the conversation for this route, in order.
-    pub applied: Vec<Applied>,
+    pub applied: Vec<AppliedRule>,
     /// The compaction that would precede the request.
-    pub compaction: Option<Compacted>,
+    pub compaction: Option<CompactionReport>,
     /// `true` if a model would be asked for a summary in that compaction.
     pub wants_summary: bool,
 }
 
-impl Preview<'_> {
+impl RequestPreviewer<'_> {
     /// Returns the request that the model would be sent for the session now, or for a new session if there is none.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Preview<'_> {
         agent: &Agent,
         model: &ModelRef,
         session: Option<&Session>,
-    ) -> Result<Previewed, TurnError> {
+    ) -> Result<PreviewedRequest, TurnError> {
         if agent.runtime != NATIVE {
             return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
         }
@@ -102,7 +102,7 @@ impl Preview<'_> {
         let target = target(&resolved, &asked, &told, self.config.image_side);
         let ready = sanitise(&context.entries(), &target)?;
         asked.messages = ready.messages;
-        Ok(Previewed {
+        Ok(PreviewedRequest {
             // The provider itself encodes the body, so the preview shows the same bytes as a turn would send.
             body: resolved.provider.body(&asked)?,
             route: resolved.route,
@@ -122,7 +122,7 @@ impl Preview<'_> {
     /// - [`TurnError::NoModel`] if the agent has no model, and [`TurnError::Provider`] if its provider is not known. A
     ///   missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files.
-    pub fn report(&self, agent: &Agent, session: &Session) -> Result<Report, TurnError> {
+    pub fn report(&self, agent: &Agent, session: &Session) -> Result<ContextReport, TurnError> {
         if agent.runtime != NATIVE {
             return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
         }
@@ -132,7 +132,7 @@ impl Preview<'_> {
         let prompt = self.prompt(agent, &told, session.began_at)?;
         let asked = asked(&mut resolved, agent, &told, prompt, None);
         let (context, transcript_bytes) = self.context(&resolved, &asked, Some(session))?;
-        Ok(Report::new(session, &resolved, &asked, &context, transcript_bytes))
+        Ok(ContextReport::new(session, &resolved, &asked, &context, transcript_bytes))
     }
 
     /// Returns the start of the program that runs this agent's turns, for the session now or for a new session if there
@@ -158,7 +158,7 @@ impl Preview<'_> {
         }
         let began = session.map_or_else(clock::unix_ms, |(session, _)| session.began_at);
         let system = self.brief(agent, model, began)?;
-        let mut before = Before::default();
+        let mut before = EarlierExchanges::default();
         let mut known = None;
         let conversation = session.map(|(session, _)| delegated::conversation(session));
         if let Some(((session, reader), conversation)) = session.zip(conversation.as_ref()) {
@@ -171,7 +171,7 @@ impl Preview<'_> {
             let path = self.home.sessions(&agent.id).join(format!("{}.jsonl", session.file));
             if let Some(file) = transcript::look(&path)? {
                 let unread = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
-                before = recent::before(&file, &agent.id, turn).map_err(unread)?;
+                before = recent_exchanges::before(&file, &agent.id, turn).map_err(unread)?;
             }
         }
         // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.
@@ -216,7 +216,7 @@ impl Preview<'_> {
         }
         let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
         let none = SessionKey::new(&agent.id, SessionKind::Main, "new");
-        Ok(openclaw::preview(&Order {
+        Ok(openclaw::preview(&RuntimeRequest {
             agent: agent.id.clone(),
             session: session.map_or(none, |session| session.key.clone()),
             turn: TurnId::new(),
@@ -240,7 +240,7 @@ impl Preview<'_> {
             agent,
             model: model.as_str(),
             tools: &tools,
-            calls: Calls::Native,
+            calls: ToolCallStyle::Native,
             knowledge: &knowledge,
             began,
             zone,
@@ -248,9 +248,9 @@ impl Preview<'_> {
         Ok(SystemPromptBuilder::for_runtime().build(&context)?)
     }
 
-    fn prompt(&self, agent: &Agent, told: &Told, began: i64) -> Result<String, TurnError> {
+    fn prompt(&self, agent: &Agent, told: &PromptSpec, began: i64) -> Result<String, TurnError> {
         let knowledge = Knowledge::read(self.home, agent);
-        let Told { label, tools, calls } = told;
+        let PromptSpec { label, tools, calls } = told;
         let (calls, zone) = (*calls, &self.zone);
         let context = PromptContext { agent, model: label, tools, calls, knowledge: &knowledge, began, zone };
         Ok(SystemPromptBuilder::for_team().build(&context)?)
@@ -259,31 +259,31 @@ impl Preview<'_> {
     /// Returns the conversation of a session, and the size of its transcript in bytes.
     fn context(
         &self,
-        resolved: &Resolved,
+        resolved: &ResolvedModel,
         asked: &Request,
         session: Option<&Session>,
-    ) -> Result<(Context, u64), TurnError> {
-        let (room, images) = (room(resolved, asked), Images::of(resolved));
+    ) -> Result<(ConversationContext, u64), TurnError> {
+        let (room, images) = (room(resolved, asked), ImageEstimate::of(resolved));
         let (found, bytes) = match session {
             // The transcript is only read here. Damage in it is repaired by the next turn.
             Some(session) => {
                 let path = self.home.sessions(session.key.agent()).join(format!("{}.jsonl", session.file));
-                past::look(&path, room, images)?
+                history_load::look(&path, room, images)?
             }
-            None => (Recent::default(), 0),
+            None => (RecentConversation::default(), 0),
         };
-        Ok((Context::new(room, images, &self.zone, found), bytes))
+        Ok((ConversationContext::new(room, images, &self.zone, found), bytes))
     }
 
     /// Makes room as a turn does before it asks, but only in memory.
     fn compact(
         &self,
         agent: &Agent,
-        told: &Told,
+        told: &PromptSpec,
         session: &Session,
-        context: &mut Context,
+        context: &mut ConversationContext,
         asked: &mut Request,
-    ) -> Result<Option<Compacted>, TurnError> {
+    ) -> Result<Option<CompactionReport>, TurnError> {
         if !context.is_near_full() {
             return Ok(None);
         }
@@ -291,7 +291,7 @@ impl Preview<'_> {
         let (most_staged, at) = (self.config.compaction.most_staged, clock::unix_ms());
         let wanted = Wanted { findings: &found, most_staged, turn: None, at };
         let Some(draft) = context.draft(&wanted, false) else { return Ok(None) };
-        let compacted = Compacted::from(&draft.record);
+        let compacted = CompactionReport::from(&draft.record);
         context.apply(draft);
         // A turn rebuilds its prompt after a compaction.
         asked.system = self.prompt(agent, told, at)?;

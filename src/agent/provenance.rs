@@ -61,7 +61,7 @@ pub enum Provenance {
 
 /// Facts about another session that sent an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source<'p> {
+pub struct SourceSession<'p> {
     /// The session's key.
     pub session: Option<Cow<'p, str>>,
     /// The channel that the session belongs to.
@@ -82,9 +82,9 @@ impl Provenance {
     /// The facts are complete if flock wrote the provenance. They may all be missing if an older version or another
     /// program did.
     #[must_use]
-    pub fn other_session(&self) -> Option<Source<'_>> {
+    pub fn other_session(&self) -> Option<SourceSession<'_>> {
         match self {
-            Self::InterSession { session, tool, item } => Some(Source {
+            Self::InterSession { session, tool, item } => Some(SourceSession {
                 session: Some(session.as_str().into()),
                 channel: session.channel().map(|channel| channel.to_string().into()),
                 // Only this tool puts messages of sessions into an inbox.
@@ -101,7 +101,7 @@ impl Provenance {
                 // A key that does not parse is still shown to the model, but no channel can be read from it.
                 let key = session.and_then(|key| key.parse::<SessionKey>().ok());
                 let channel = field(["channel", "sourceChannel"]).map(Cow::from);
-                Some(Source {
+                Some(SourceSession {
                     session: session.map(Cow::from),
                     channel: channel.or_else(|| Some(key?.channel()?.to_string().into())),
                     tool: field(["tool", "sourceTool"]).map(Cow::from),
@@ -156,7 +156,7 @@ mod tests {
     fn another_session_is_known_in_whatever_form_it_was_stored() {
         let source = |stored: serde_json::Value| {
             let read: Provenance = serde_json::from_value(stored).unwrap();
-            read.other_session().map(|Source { session, channel, tool }| {
+            read.other_session().map(|SourceSession { session, channel, tool }| {
                 [session, channel, tool].map(|part| part.map_or_else(String::new, Cow::into_owned))
             })
         };

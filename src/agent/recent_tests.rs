@@ -25,10 +25,10 @@ fn turn(asked: &str, answered: &str, trace: &[&str]) -> Vec<Record> {
     let mut answer = said(turn, Role::Assistant, answered);
     answer.trace = trace.iter().map(|line| (*line).to_owned()).collect();
     vec![
-        Record::Turn(TurnRecord::new(turn, Phase::Started, 1)),
+        Record::Turn(TurnRecord::new(turn, TurnPhase::Started, 1)),
         message(said(turn, Role::User, asked)),
         message(answer),
-        Record::Turn(TurnRecord::new(turn, Phase::Done, 2)),
+        Record::Turn(TurnRecord::new(turn, TurnPhase::Done, 2)),
     ]
 }
 
@@ -37,12 +37,12 @@ fn reset(keeps_recent: bool) -> Vec<Record> {
 }
 
 fn read(records: &[Vec<Record>]) -> String {
-    let Before { recent, missed } = read_after(records, None);
+    let EarlierExchanges { recent, missed } = read_after(records, None);
     assert_eq!(missed, None);
     recent
 }
 
-fn read_after(records: &[Vec<Record>], known: Option<TurnId>) -> Before {
+fn read_after(records: &[Vec<Record>], known: Option<TurnId>) -> EarlierExchanges {
     let mut lines = Vec::new();
     records.iter().flatten().for_each(|record| record.write_to(&mut lines));
     let mut file = tempfile::tempfile().unwrap();
@@ -87,13 +87,13 @@ fn a_turn_without_an_answer_says_what_became_of_it() {
             trace: trace.iter().map(|line| (*line).to_owned()).collect(),
             ..TurnRecord::new(turn, state, 2)
         };
-        let began = Record::Turn(TurnRecord::new(turn, Phase::Started, 1));
+        let began = Record::Turn(TurnRecord::new(turn, TurnPhase::Started, 1));
         vec![began, message(said(turn, Role::User, "go")), Record::Turn(end)]
     };
     let told = read(&[
-        failed(Phase::Failed, Some("no\nmodel"), &["[coder] cmd: make → exit 2"]),
-        failed(Phase::Cancelled, None, &[]),
-        failed(Phase::Interrupted, None, &[]),
+        failed(TurnPhase::Failed, Some("no\nmodel"), &["[coder] cmd: make → exit 2"]),
+        failed(TurnPhase::Cancelled, None, &[]),
+        failed(TurnPhase::Interrupted, None, &[]),
     ]);
     assert_eq!(
         told,

@@ -4,26 +4,26 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::engine::Engine;
-use super::running::{result_record, tokens};
-use super::transcript::importing;
-use super::transcript::leftovers::{self, Leftovers};
+use super::transcript::import_note;
+use super::transcript::stale_files::{self, StaleFiles};
 use super::transcript::{
-    Header, MessageRecord, Phase, Record, Tail, Transcript, TurnRecord, model, unknown_result,
+    Header, MessageRecord, Record, ReverseLines, Transcript, TurnPhase, TurnRecord, model, unknown_result,
 };
 use super::turn::TurnError;
+use super::turn_recorder::{result_record, tokens};
 use crate::clock;
 use crate::error::chain;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::{Block, Usage};
 use crate::runtime::cli::state;
-use crate::store::{Ended, Session, Turn, TurnState};
+use crate::store::{Session, Turn, TurnCompletion, TurnState};
 
 /// The most sessions that one database change deletes.
 const SWEEP: u32 = 500;
 
 /// A turn that was running when the last process died.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interrupted {
+pub struct InterruptedTurn {
     pub session: SessionKey,
     pub turn: TurnId,
     /// The state it is marked with: interrupted, or its real end if the transcript has one.
@@ -33,7 +33,7 @@ pub struct Interrupted {
 }
 
 /// Marks every turn that was running when the last process died. One that can't be marked stays as it is, for [`lost`].
-pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<Interrupted>, TurnError> {
+pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>, TurnError> {
     let store = &engine.parts.store;
     let turns = store.running_turns()?;
     let mut marked = Vec::with_capacity(turns.len());
@@ -80,21 +80,21 @@ async fn lost_one(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
 }
 
 /// Ends a turn as its transcript shows.
-async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<Interrupted, TurnError> {
+async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<InterruptedTurn, TurnError> {
     let store = &engine.parts.store;
     let left = match store.session(&turn.session)? {
         Some(session) => mark(engine, &session, &turn, search).unwrap_or_else(|error| {
             // One damaged transcript must not keep the gateway from starting.
             tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
-            Left::default()
+            TurnRecords::default()
         }),
-        None => Left::default(),
+        None => TurnRecords::default(),
     };
     let had_input = left.is_there;
     let ended = left.into_ended();
     let state = ended.state;
     store.end_turn(turn.id, ended).await?;
-    Ok(Interrupted { session: turn.session, turn: turn.id, state, had_input })
+    Ok(InterruptedTurn { session: turn.session, turn: turn.id, state, had_input })
 }
 
 /// The part of a transcript that is searched for a turn.
@@ -108,7 +108,7 @@ enum Search {
 
 /// The records of a turn in a transcript.
 #[derive(Default)]
-struct Left {
+struct TurnRecords {
     end: Option<TurnRecord>,
     steps: u32,
     usage: Usage,
@@ -120,25 +120,25 @@ struct Left {
     is_followed: bool,
 }
 
-impl Left {
-    fn into_ended(self) -> Ended {
+impl TurnRecords {
+    fn into_ended(self) -> TurnCompletion {
         let at = clock::unix_ms();
         match self.end {
             // The process died between its writes to the transcript and to the database. The transcript is written
             // first, so it is right.
-            Some(end) => Ended {
+            Some(end) => TurnCompletion {
                 state: match end.state {
-                    Phase::Done => TurnState::Done,
-                    Phase::Failed => TurnState::Failed,
-                    Phase::Cancelled => TurnState::Cancelled,
-                    Phase::Started | Phase::Interrupted => TurnState::Interrupted,
+                    TurnPhase::Done => TurnState::Done,
+                    TurnPhase::Failed => TurnState::Failed,
+                    TurnPhase::Cancelled => TurnState::Cancelled,
+                    TurnPhase::Started | TurnPhase::Interrupted => TurnState::Interrupted,
                 },
                 steps: end.steps.unwrap_or(self.steps),
                 tokens: tokens(end.usage.unwrap_or(self.usage)),
                 error: end.error,
                 at: end.at,
             },
-            None => Ended {
+            None => TurnCompletion {
                 state: TurnState::Interrupted,
                 steps: self.steps,
                 tokens: tokens(self.usage),
@@ -165,10 +165,10 @@ impl Left {
     }
 }
 
-fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Result<Left, TurnError> {
+fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Result<TurnRecords, TurnError> {
     let path = engine.transcript_path(session);
     if !path.exists() {
-        return Ok(Left::default());
+        return Ok(TurnRecords::default());
     }
     let key = session.key.clone();
     let header =
@@ -184,7 +184,7 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Resu
         records.push(Record::Turn(TurnRecord {
             steps: Some(left.steps),
             usage: Some(left.usage),
-            ..TurnRecord::new(turn.id, Phase::Interrupted, now)
+            ..TurnRecord::new(turn.id, TurnPhase::Interrupted, now)
         }));
         transcript.append(&records)?;
     }
@@ -192,9 +192,9 @@ fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Resu
 }
 
 /// Reads the records of the turn, from the end of the file.
-fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result<Left> {
-    let mut left = Left::default();
-    let mut tail = Tail::new(transcript.file())?;
+fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result<TurnRecords> {
+    let mut left = TurnRecords::default();
+    let mut tail = ReverseLines::new(transcript.file())?;
     let id = turn.id.to_string();
     let names_it = memchr::memmem::Finder::new(id.as_bytes());
     while let Some(line) = tail.next_line()? {
@@ -214,7 +214,7 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
             }
             Ok(Record::Turn(record)) if record.turn == turn.id => {
                 left.is_there = true;
-                if record.state == Phase::Started {
+                if record.state == TurnPhase::Started {
                     break;
                 }
                 left.end.get_or_insert(record);
@@ -273,7 +273,7 @@ fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
             sessions.into_iter().map(|session| session.file).collect()
         };
         let folder = engine.home().sessions(&agent.id);
-        match importing::sweep(&folder, |name| known.contains(name)) {
+        match import_note::sweep(&folder, |name| known.contains(name)) {
             Ok(0) => {}
             Ok(removed) => {
                 tracing::info!(agent = %agent.id, removed, "removed transcripts whose import was interrupted");
@@ -300,10 +300,10 @@ pub(super) async fn sweep_programs(engine: &Engine, first: bool) {
 }
 
 /// Deletes leftovers beside an agent's transcripts. A failure is only logged, because it must not prevent a start.
-fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> Leftovers {
-    leftovers::sweep(&engine.home().sessions(agent), is_start).unwrap_or_else(|error| {
+fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> StaleFiles {
+    stale_files::sweep(&engine.home().sessions(agent), is_start).unwrap_or_else(|error| {
         tracing::warn!(%error, %agent, "failed to delete what was left beside transcripts");
-        Leftovers::default()
+        StaleFiles::default()
     })
 }
 

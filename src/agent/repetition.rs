@@ -14,12 +14,12 @@ const ENDED: u32 = 10;
 /// Counts how often the last call of a turn was repeated without another one between.
 #[derive(Default)]
 pub(super) struct Repetition {
-    last: Option<Seen>,
+    last: Option<LastCall>,
     times: u32,
 }
 
 #[derive(PartialEq)]
-struct Seen {
+struct LastCall {
     tool: String,
     arguments: Value,
     // A hash instead of the content, because results are long and pictures even longer.
@@ -41,7 +41,7 @@ impl Repetition {
     pub(super) fn note(&mut self, tool: &str, arguments: &Value, result: &[Block]) -> Verdict {
         // A result that can't be serialised counts as empty. At worst, two such results look the same.
         let bytes = serde_json::to_vec(result).unwrap_or_default();
-        let seen = Seen {
+        let seen = LastCall {
             tool: tool.to_owned(),
             arguments: arguments.clone(),
             result: Sha256::digest(bytes).into(),

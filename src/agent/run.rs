@@ -7,17 +7,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::command;
+use super::deadline::Deadline;
 use super::delegated;
 use super::engine::Engine;
-use super::estimate::{self, Images};
+use super::estimate::{self, ImageEstimate};
 use super::failover;
-use super::halt::Halt;
 use super::identity;
-use super::line::{Line, Ready, instead, ready};
-use super::running::{Running, tokens};
-use super::steps::{Conversation, Course, Events};
+use super::model_chain::{ModelChain, PreparedModel, instead, ready};
 use super::transcript::{Header, Transcript, model};
-use super::turn::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
+use super::turn_loop::{EventSink, TurnInput, TurnLoop};
+use super::turn_recorder::{TurnRecorder, tokens};
 use crate::clock;
 use crate::config::{Agent, Api, Config};
 use crate::error::chain;
@@ -26,13 +26,13 @@ use crate::id::{ModelRef, TurnId};
 use crate::provider::message::joined_text;
 use crate::provider::{Request, Route, Usage};
 use crate::runtime::NATIVE;
-use crate::store::{Begin, Ended, NewSession, Session, SessionState, StoredPrompt, TurnState};
+use crate::store::{NewSession, NewTurn, Session, SessionState, StoredPrompt, TurnCompletion, TurnState};
 use crate::tool::CallContext;
 
 /// The parts of a turn besides its request.
-struct Plan {
+struct TurnPlan {
     model: ModelRef,
-    line: Line,
+    line: ModelChain,
     prompt: StoredPrompt,
     /// The request without its messages.
     asked: Request,
@@ -50,7 +50,7 @@ pub(super) async fn run(
     // One configuration for the whole plan, so that a change in the middle can't mix two.
     let config = engine.parts.config.current();
     let wall = engine.parts.limits.wall_of(&config);
-    let halt = Halt::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
+    let halt = Deadline::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
     let agent = check(engine, &config, &request)?;
     // A command needs no claim here: each one claims the session itself for what it changes.
     if let Some(command) = request.command {
@@ -58,7 +58,7 @@ pub(super) async fn run(
         halt.now()?;
         let text = command::run(engine, &request.session, command, request.provenance, &halt).await?;
         on_event(TurnEvent::TextDelta(text.clone()));
-        return Ok(TurnOutcome { text, stop: Stop::End, usage: Usage::default(), model, steps: 0 });
+        return Ok(TurnOutcome { text, stop: TurnStop::End, usage: Usage::default(), model, steps: 0 });
     }
     // Held until the turn ends: two turns of one session would write into each other's records.
     let _claim = engine.claim(&request.session)?;
@@ -74,7 +74,7 @@ pub(super) async fn run(
         Ok(transcript) => transcript,
         Err(error) => return Err(give_up(engine, request.turn, error).await),
     };
-    let mut running = Running::new(
+    let mut running = TurnRecorder::new(
         Arc::clone(&engine.parts.store),
         transcript,
         request.turn,
@@ -86,9 +86,9 @@ pub(super) async fn run(
         turn: request.turn,
         cancel: halt.cancel.clone(),
     };
-    let events = Events::new(on_event);
-    let course = Course { engine, halt: &halt, events: &events, context };
-    let conversation = Conversation {
+    let events = EventSink::new(on_event);
+    let course = TurnLoop { engine, halt: &halt, events: &events, context };
+    let conversation = TurnInput {
         input: request.input,
         client: request.context,
         guidance: request.guidance,
@@ -114,7 +114,7 @@ fn plan(
     config: &Arc<Config>,
     agent: &Agent,
     request: &TurnRequest,
-) -> Result<Plan, TurnError> {
+) -> Result<TurnPlan, TurnError> {
     let primary = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     // Models that failed recently come last, so a turn does not wait for them first.
     let mut models = engine.cooldowns.order(agent.models(), clock::unix_ms());
@@ -148,21 +148,22 @@ fn plan_with(
     agent: &Agent,
     request: &TurnRequest,
     model: ModelRef,
-) -> Result<Plan, TurnError> {
+) -> Result<TurnPlan, TurnError> {
     let known = engine.parts.store.session(&request.session)?;
     let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
     let key = cache_key::of(engine.home(), &request.session);
-    let Ready { resolved, prompt, told, asked, room } = ready(engine, config, agent, &model, began, key)?;
-    let images = Images::of(&resolved);
+    let PreparedModel { resolved, prompt, told, asked, room } =
+        ready(engine, config, agent, &model, began, key)?;
+    let images = ImageEstimate::of(&resolved);
     let said = request.input.iter().map(|message| estimate::cost(&message.content, images)).sum::<u64>();
     let tokens = said + request.context.iter().map(|text| estimate::text_cost(text)).sum::<u64>();
     // An input that alone exceeds the room can't be helped by any compaction.
     if tokens > room {
         return Err(TurnError::TooLong { tokens, window: resolved.context_window, room, model });
     }
-    let line = Line::new(resolved, told, Arc::clone(config), agent.clone(), began);
+    let line = ModelChain::new(resolved, told, Arc::clone(config), agent.clone(), began);
     let asked = Request { format: request.format.clone(), ..asked };
-    Ok(Plan { model, line, prompt, asked, room })
+    Ok(TurnPlan { model, line, prompt, asked, room })
 }
 
 /// Lets the program that the agent names run the turn.
@@ -170,7 +171,7 @@ async fn delegate(
     engine: &Engine,
     agent: &Agent,
     request: TurnRequest,
-    halt: &Halt,
+    halt: &Deadline,
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
     let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime(agent))?;
@@ -187,7 +188,7 @@ async fn delegate(
     };
     // The API between flock and the program. No provider's thinking or signature comes over it.
     let route = Route { model, api: Api::OpenAiCompletions };
-    let mut running = Running::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
+    let mut running = TurnRecorder::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
     running.runtime = Some(runtime.name());
     let context = CallContext {
         agent: request.agent.clone(),
@@ -195,8 +196,8 @@ async fn delegate(
         turn: request.turn,
         cancel: halt.cancel.clone(),
     };
-    let events = Events::new(on_event);
-    delegated::Course {
+    let events = EventSink::new(on_event);
+    delegated::DelegatedTurn {
         engine,
         runtime,
         halt,
@@ -216,7 +217,7 @@ async fn begin(
     model: &ModelRef,
     prompt: StoredPrompt,
 ) -> Result<Session, TurnError> {
-    let begin = Begin {
+    let begin = NewTurn {
         session: NewSession { key: request.session.clone(), file: uuid::Uuid::now_v7().to_string() },
         turn: request.turn,
         model: model.to_string(),
@@ -261,7 +262,7 @@ fn settle_in(home: &Home, agent: &Agent) {
     if agent.workspace.exists() {
         return;
     }
-    let who = identity::Who {
+    let who = identity::AgentIdentity {
         id: &agent.id,
         role: agent.role,
         archetype: agent.archetype.as_deref(),
@@ -275,7 +276,7 @@ fn settle_in(home: &Home, agent: &Agent) {
 
 /// Ends a turn that has no transcript to write to.
 async fn give_up(engine: &Engine, turn: TurnId, error: TurnError) -> TurnError {
-    let ended = Ended {
+    let ended = TurnCompletion {
         state: TurnState::Failed,
         steps: 0,
         tokens: tokens(Usage::default()),

@@ -7,27 +7,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::compaction::summary::{self, Asking};
-use super::context::{Context, Wanted};
-use super::engine::{Engine, Parts};
-use super::estimate::{self, Images};
-use super::halt::Halt;
-use super::line::{self, Ready};
-use super::transcript::{CompactionRecord, Recent, Record, ResetRecord};
+use super::compaction::summary::{self, SummaryContext};
+use super::context::{ConversationContext, Wanted};
+use super::deadline::Deadline;
+use super::engine::{Engine, EngineParts};
+use super::estimate::{self, ImageEstimate};
+use super::model_chain::{self, PreparedModel};
+use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord};
 use super::turn::TurnError;
-use super::{past, run};
+use super::{history_load, run};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::config::Agent;
 use crate::id::SessionKey;
-use crate::provider::{Request, Resolved};
+use crate::provider::{Request, ResolvedModel};
 use crate::runtime::NATIVE;
 use crate::store::Session;
 
 /// The size of a session's next request, in estimated tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct ContextReport {
     pub key: SessionKey,
     /// The model as `provider/model`.
     pub model: String,
@@ -48,18 +48,18 @@ pub struct Report {
     /// Start of the conversation or of its last compaction, in Unix milliseconds.
     pub began_at: i64,
     /// The last compaction since the conversation began.
-    pub compaction: Option<Compacted>,
+    pub compaction: Option<CompactionReport>,
     /// Size of the transcript in bytes. None of it is held in memory between two turns.
     pub transcript_bytes: u64,
 }
 
-impl Report {
+impl ContextReport {
     /// Creates the report of a session from its next request and its conversation.
     pub(super) fn new(
         session: &Session,
-        resolved: &Resolved,
+        resolved: &ResolvedModel,
         asked: &Request,
-        context: &Context,
+        context: &ConversationContext,
         transcript_bytes: u64,
     ) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Report {
             room: context.room(),
             messages: context.len(),
             began_at: session.began_at,
-            compaction: context.last().map(Compacted::from),
+            compaction: context.last().map(CompactionReport::from),
             transcript_bytes,
         }
     }
@@ -82,7 +82,7 @@ impl Report {
 /// A finished compaction, for people and clients.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Compacted {
+pub struct CompactionReport {
     /// Number of the compaction within the conversation, from 1.
     pub number: u32,
     /// Unix milliseconds.
@@ -97,7 +97,7 @@ pub struct Compacted {
     pub summary: Option<String>,
 }
 
-impl From<&CompactionRecord> for Compacted {
+impl From<&CompactionRecord> for CompactionReport {
     fn from(record: &CompactionRecord) -> Self {
         Self {
             number: record.number,
@@ -111,21 +111,21 @@ impl From<&CompactionRecord> for Compacted {
 }
 
 /// A session with the parts of its next request.
-struct Sized<'e> {
+struct PreparedSession<'e> {
     agent: Agent,
     session: Session,
-    resolved: Resolved,
+    resolved: ResolvedModel,
     asked: Request,
-    images: Images,
+    images: ImageEstimate,
     room: u64,
     most_staged: usize,
     wants_summary: bool,
     engine: &'e Engine,
 }
 
-impl Sized<'_> {
-    fn context(&self, found: Recent) -> Context {
-        Context::new(self.room, self.images, &self.engine.zone, found)
+impl PreparedSession<'_> {
+    fn context(&self, found: RecentConversation) -> ConversationContext {
+        ConversationContext::new(self.room, self.images, &self.engine.zone, found)
     }
 }
 
@@ -136,13 +136,13 @@ impl Engine {
     ///
     /// Returns [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop, or an error of the parts that
     /// are read.
-    pub fn report(&self, key: &SessionKey) -> Result<Option<Report>, TurnError> {
+    pub fn report(&self, key: &SessionKey) -> Result<Option<ContextReport>, TurnError> {
         // This takes no claim and waits for no turn: while one runs, the report shows the state before its last step.
         let Some(sized) = self.sized(key)? else { return Ok(None) };
-        let Sized { session, resolved, asked, room, images, .. } = &sized;
-        let (found, transcript_bytes) = past::look(&self.transcript_path(session), *room, *images)?;
+        let PreparedSession { session, resolved, asked, room, images, .. } = &sized;
+        let (found, transcript_bytes) = history_load::look(&self.transcript_path(session), *room, *images)?;
         let context = sized.context(found);
-        Ok(Some(Report::new(session, resolved, asked, &context, transcript_bytes)))
+        Ok(Some(ContextReport::new(session, resolved, asked, &context, transcript_bytes)))
     }
 
     /// Compacts the session now, or returns `None` if nothing can be taken out. `may_ask` allows a model call for the
@@ -154,10 +154,14 @@ impl Engine {
     /// - [`TurnError::Busy`] while a turn of the session runs.
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
     /// - An error of the database, the transcript or the stopped model call.
-    pub async fn compact(&self, key: &SessionKey, may_ask: bool) -> Result<Option<Compacted>, TurnError> {
-        let Parts { limits, oversight, config, .. } = &self.parts;
+    pub async fn compact(
+        &self,
+        key: &SessionKey,
+        may_ask: bool,
+    ) -> Result<Option<CompactionReport>, TurnError> {
+        let EngineParts { limits, oversight, config, .. } = &self.parts;
         let wall = limits.wall_of(&config.current());
-        let halt = Halt::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
+        let halt = Deadline::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
         self.compact_under(key, may_ask.then_some(&halt)).await
     }
 
@@ -166,12 +170,12 @@ impl Engine {
     pub(super) async fn compact_under(
         &self,
         key: &SessionKey,
-        halt: Option<&Halt>,
-    ) -> Result<Option<Compacted>, TurnError> {
+        halt: Option<&Deadline>,
+    ) -> Result<Option<CompactionReport>, TurnError> {
         let _claim = self.claim(key)?;
         let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
         let mut transcript = run::open(self, &sized.session)?;
-        let context = sized.context(past::load(&mut transcript, sized.room, sized.images)?);
+        let context = sized.context(history_load::load(&mut transcript, sized.room, sized.images)?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
         // One time for the record and the session, so that both name the same start of the new part.
         let at = clock::unix_ms();
@@ -180,7 +184,7 @@ impl Engine {
         if let Some(halt) = halt.filter(|_| sized.wants_summary) {
             // A frozen agent makes no model call.
             halt.thawed().await?;
-            let asking = Asking {
+            let asking = SummaryContext {
                 engine: sized.engine,
                 resolved: &sized.resolved,
                 session: key,
@@ -202,7 +206,7 @@ impl Engine {
         checkpoint::reach(Checkpoint::Compacted);
         // The next turn builds the prompt as it has to be then.
         self.parts.store.renew_session(key.clone(), None, at).await?;
-        Ok(Some(Compacted::from(&draft.record)))
+        Ok(Some(CompactionReport::from(&draft.record)))
     }
 
     /// Starts a new conversation in the session: the model does not see the old messages again. The transcript keeps
@@ -248,7 +252,7 @@ impl Engine {
         self.home().sessions(key.agent()).join(format!("{file}.jsonl"))
     }
 
-    fn sized(&self, key: &SessionKey) -> Result<Option<Sized<'_>>, TurnError> {
+    fn sized(&self, key: &SessionKey) -> Result<Option<PreparedSession<'_>>, TurnError> {
         let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
         // Without the agent in the configuration there is no model to size the request for.
         let config = self.parts.config.current();
@@ -260,10 +264,10 @@ impl Engine {
         }
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
         let cache_key = cache_key::of(self.home(), key);
-        let Ready { resolved, asked, room, .. } =
-            line::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
-        let images = Images::of(&resolved);
-        Ok(Some(Sized {
+        let PreparedModel { resolved, asked, room, .. } =
+            model_chain::ready(self, &config, &agent, &model, session.began_at, cache_key)?;
+        let images = ImageEstimate::of(&resolved);
+        Ok(Some(PreparedSession {
             agent,
             session,
             resolved,

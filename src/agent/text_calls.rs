@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::prompt::marks as flock_marks;
 use super::transcript::hygiene::inter_session_marks;
-use crate::clean::Seen;
+use crate::clean::Skeleton;
 use crate::provider::{
     Block, BoxFuture, Delta, MOST_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink,
     StopReason,
@@ -48,7 +48,7 @@ pub struct Answer<'t> {
 /// that text.
 #[must_use]
 pub fn parse(answer: &str) -> Answer<'_> {
-    let mut lines = Lines::default();
+    let mut lines = FenceTracker::default();
     let (mut at, mut from) = (0, 0);
     for line in answer.split_inclusive('\n') {
         // `from` skips lines inside a run of calls that other text has followed: they were read already.
@@ -112,11 +112,11 @@ fn call(value: Value) -> Option<(String, Value)> {
 
 /// Tracks whether the current line is inside a code block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lines {
+struct FenceTracker {
     fence: Option<&'static str>,
 }
 
-impl Lines {
+impl FenceTracker {
     fn read(&mut self, line: &str) {
         let line = line.trim_start();
         let fence = ["```", "~~~"].into_iter().find(|mark| line.starts_with(mark));
@@ -151,9 +151,9 @@ fn unindented(line: &str) -> &str {
 
 /// Filters an answer while it streams, so that no part of a call is shown.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub struct CallFilter {
     answer: String,
-    lines: Lines,
+    lines: FenceTracker,
     /// Byte offset at which the last line begins.
     line: usize,
     /// Byte offset up to which no line end was found.
@@ -163,7 +163,7 @@ pub struct Shown {
     holds: bool,
 }
 
-impl Shown {
+impl CallFilter {
     /// Adds a piece of the answer and returns the text that can be shown now.
     pub fn push(&mut self, piece: &str) -> &str {
         self.answer.push_str(piece);
@@ -221,7 +221,7 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
             // This model reads a tool's result as a user message, so it must not be able to imitate flock's own marks
             // or those of another session's message.
             let others = |text: &str| {
-                let seen = Seen::of(text);
+                let seen = Skeleton::of(text);
                 let changes = flock_marks(&seen).chain(inter_session_marks(&seen)).chain(marks(&seen));
                 seen.changed(text, changes.collect()).into_owned()
             };
@@ -240,12 +240,12 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
 /// Returns the text without call and result tags, in whatever spelling they are written.
 #[must_use]
 pub fn tame(text: &str) -> String {
-    let seen = Seen::of(text);
+    let seen = Skeleton::of(text);
     seen.changed(text, marks(&seen).collect()).into_owned()
 }
 
 /// Returns the position of each call or result tag, with the character that replaces its first one.
-pub(super) fn marks(seen: &Seen) -> impl Iterator<Item = (usize, char)> {
+pub(super) fn marks(seen: &Skeleton) -> impl Iterator<Item = (usize, char)> {
     let letters = seen.letters();
     let is_mark = |at: &usize| {
         // Blanks and slashes are skipped, so that "< /tool_call" is found too.
@@ -281,7 +281,7 @@ impl Provider for TextCalling {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let asked = spoken(request);
-            let mut shown = Shown::default();
+            let mut shown = CallFilter::default();
             let mut filtered = |delta: Delta| match delta {
                 Delta::Text(piece) => {
                     let text = shown.push(&piece);
@@ -296,7 +296,7 @@ impl Provider for TextCalling {
             if !rest.is_empty() {
                 sink(Delta::Text(rest.to_owned()));
             }
-            with_calls(response).map_err(|TooMany| {
+            with_calls(response).map_err(|TooManyCalls| {
                 let message = format!("it makes more than {MOST_BLOCKS} calls");
                 ProviderError::Garbled { provider: self.id.clone(), message }
             })
@@ -306,17 +306,17 @@ impl Provider for TextCalling {
 
 /// An answer with more than [`MOST_BLOCKS`] calls.
 #[derive(Debug, PartialEq, Eq)]
-struct TooMany;
+struct TooManyCalls;
 
 /// Splits the text of an answer into text and tool calls.
-fn with_calls(mut response: Response) -> Result<Response, TooMany> {
+fn with_calls(mut response: Response) -> Result<Response, TooManyCalls> {
     let text = crate::provider::message::joined_text(&response.content);
     let answer = parse(&text);
     if answer.calls.is_empty() {
         return Ok(response);
     }
     if answer.calls.len() > MOST_BLOCKS {
-        return Err(TooMany);
+        return Err(TooManyCalls);
     }
     // Thinking stays in front. Only the text is replaced, by its parts.
     response.content.retain(|block| !matches!(block, Block::Text { .. }));

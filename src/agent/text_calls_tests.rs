@@ -91,12 +91,12 @@ fn a_long_answer_is_read_in_one_pass() {
     ] {
         let answer = format!("{}</tool_call>x", line.repeat(5_000));
         assert!(parse(&answer) == Answer { text: &answer, calls: Vec::new() }, "{line:?}");
-        let mut shown = Shown::default();
+        let mut shown = CallFilter::default();
         let told = shown.push(&answer).to_owned() + shown.finish();
         assert!(told == answer, "{line:?}");
     }
     for piece in ["a few more words", "                ", "<tool_call"] {
-        let mut shown = Shown::default();
+        let mut shown = CallFilter::default();
         let told: usize = (0..50_000).map(|_| shown.push(piece).len()).sum();
         assert_eq!(told + shown.finish().len(), 50_000 * piece.len());
     }
@@ -112,8 +112,8 @@ fn an_answer_of_too_many_calls_is_refused() {
         usage: crate::provider::Usage::default(),
     };
     assert_eq!(with_calls(answer(MOST_BLOCKS)).unwrap().content.len(), MOST_BLOCKS);
-    assert_eq!(with_calls(answer(MOST_BLOCKS + 1)), Err(TooMany));
-    assert_eq!(with_calls(answer(20_000)), Err(TooMany));
+    assert_eq!(with_calls(answer(MOST_BLOCKS + 1)), Err(TooManyCalls));
+    assert_eq!(with_calls(answer(20_000)), Err(TooManyCalls));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_result_can_not_pass_for_what_flock_says() {
 
 /// Streams an answer in pieces of `size` characters.
 fn streamed(answer: &str, size: usize) -> (Vec<String>, String) {
-    let mut shown = Shown::default();
+    let mut shown = CallFilter::default();
     let pieces: Vec<char> = answer.chars().collect();
     let told =
         pieces.chunks(size).map(|piece| shown.push(&piece.iter().collect::<String>()).to_owned()).collect();

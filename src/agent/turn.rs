@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::command::Command;
 use super::inbox::Inbox;
-use super::oversight::Paused;
+use super::oversight::PauseReason;
 use super::provenance::Provenance;
 use super::transcript::hygiene::HygieneError;
 use crate::error::{Explain, KERNEL_LOG, Kind, is_of_disk};
@@ -129,7 +129,7 @@ impl TurnEvent {
 
 /// The reason of a successful end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum TurnStop {
     /// The model finished its answer.
     End,
     /// The answer reached the model's output limit and is cut off.
@@ -143,7 +143,7 @@ pub enum Stop {
 pub struct TurnOutcome {
     /// The final text. Empty if the model had nothing to say.
     pub text: String,
-    pub stop: Stop,
+    pub stop: TurnStop,
     /// Token usage of all model calls of the turn.
     pub usage: Usage,
     /// The model that gave the final answer.
@@ -234,7 +234,7 @@ pub enum TurnError {
     },
     /// The agent may make no model call at the moment, for instance because its budget is used up.
     #[error(transparent)]
-    Paused(#[from] Paused),
+    Paused(#[from] PauseReason),
     /// The caller cancelled the turn.
     #[error("the turn was cancelled")]
     Cancelled,
@@ -263,7 +263,7 @@ impl From<RuntimeError> for TurnError {
     /// Maps a paused runtime to [`TurnError::Paused`], so that the same condition looks the same on every runtime.
     fn from(error: RuntimeError) -> Self {
         match error {
-            RuntimeError::Paused { why, .. } => Self::Paused(Paused(why)),
+            RuntimeError::Paused { why, .. } => Self::Paused(PauseReason(why)),
             error => Self::Runtime(error),
         }
     }

@@ -10,7 +10,8 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Exit, Failure, images, list, models, openclaw, person, programs, settings, team, unfinished,
+    Context, Exit, Failure, images, list, models, openclaw, pending_operations, person, programs, settings,
+    team,
 };
 use crate::agent::identity;
 use crate::agent::prompt::archetype;
@@ -27,9 +28,9 @@ use crate::runtime::cli::{self, Program};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::engine::Engine;
 use crate::store::{Level, Store};
-use crate::supervise::loopback::Client;
+use crate::supervise::gateway_client::Client;
 use crate::swarm::By;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Add an agent
 ///
@@ -102,7 +103,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     // An unfinished removal of an agent with this id is completed first. Otherwise the new agent would start with the
     // old one's files, and lose them when the removal is completed.
-    context.block_on(unfinished::finish(&home, &agent.id, context))?;
+    context.block_on(pending_operations::finish(&home, &agent.id, context))?;
     let config = config::read(&home)?;
     if config.agent(&agent.id).is_some() {
         return Err(ConfigError::Exists(agent.id).into());
@@ -150,7 +151,7 @@ async fn add(
     } else {
         None
     };
-    let who = identity::Who {
+    let who = identity::AgentIdentity {
         id,
         role: agent.role,
         archetype: agent.archetype.as_deref(),
@@ -252,13 +253,13 @@ fn report(
         context.printer.json(&json!({"agent": agent}));
         return Ok(Exit::Done);
     }
-    let line = Line::new().with(Tone::Good, "added").plain(" ").accent(id.as_str());
+    let line = StyledLine::new().with(TextStyle::Good, "added").plain(" ").accent(id.as_str());
     context.printer.line(line.plain(format!(", {} in {}", agent.role.as_str(), agent.workspace.display())));
     if let Some(freeze) = team::frozen(home).home() {
         context.printer.warn(&team::home_frozen_text(freeze));
     }
     let next = if running { format!("flock chat {id}") } else { "flock start".to_owned() };
-    context.printer.say(Line::new().plain("next: ").accent(next));
+    context.printer.say(StyledLine::new().plain("next: ").accent(next));
     Ok(Exit::Done)
 }
 

@@ -18,10 +18,10 @@ use crate::home::Home;
 use crate::id::Party;
 use crate::nix::{Attribute, NixError};
 use crate::store::{Reader, RequestRow, RequestState, Store};
-use crate::supervise::loopback::{Call, Client};
+use crate::supervise::gateway_client::{Call, Client};
 use crate::swarm::triage::{Asked, DecideError, Decider, Decision, Request, decide, view};
-use crate::ui::pages::{self, Row};
-use crate::ui::{Line, Table, Tone, ask};
+use crate::ui::pager::{self, PagerRow};
+use crate::ui::{StyledLine, Table, TextStyle, ask};
 
 /// Show, approve, deny and revoke the requests of agents
 ///
@@ -141,14 +141,14 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
     }
     let mut table = Table::new(&["ID", "AGENT", "LEVEL", "STATE", "WHAT", "UNTIL"]);
     for row in &rows {
-        let tone = if row.state == RequestState::Waiting { Tone::Warn } else { Tone::Plain };
+        let tone = if row.state == RequestState::Waiting { TextStyle::Warn } else { TextStyle::Plain };
         table.toned_row(vec![
-            (Tone::Accent, row.id.clone()),
-            (Tone::Plain, row.agent.to_string()),
+            (TextStyle::Accent, row.id.clone()),
+            (TextStyle::Plain, row.agent.to_string()),
             (tone, row.level.as_str().to_owned()),
             (tone, row.state.as_str().to_owned()),
-            (Tone::Plain, view::brief_row(row)),
-            (Tone::Plain, until(row)),
+            (TextStyle::Plain, view::brief_row(row)),
+            (TextStyle::Plain, until(row)),
         ]);
     }
     context.printer.table(&table);
@@ -179,7 +179,7 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
     }
     fields.add("body", &spelled(&row.body));
     fields.add("sha256", &row.sha256);
-    let seen = pages::show(&context.printer, &fields.0, context.may_ask())?;
+    let seen = pager::show(&context.printer, &fields.0, context.may_ask())?;
     // The result of an executed request is not part of what is approved, so it is not paged.
     if let Some(result) = row.result.as_ref().filter(|_| seen) {
         context.printer.stream(&format!("{result}\n"));
@@ -189,7 +189,7 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
 
 /// The fields of a request. The name stands before the first line of a field.
 #[derive(Default)]
-struct Fields(Vec<Row>);
+struct Fields(Vec<PagerRow>);
 
 impl Fields {
     fn add(&mut self, name: &str, text: &str) {
@@ -199,7 +199,7 @@ impl Fields {
     fn all(&mut self, name: &str, lines: impl IntoIterator<Item = String>) {
         for (at, text) in lines.into_iter().enumerate() {
             let name = if at == 0 { name } else { "" };
-            self.0.push(Row { name: format!("{name:<10}"), text });
+            self.0.push(PagerRow { name: format!("{name:<10}"), text });
         }
     }
 }
@@ -209,7 +209,7 @@ fn report(row: &RequestRow, how: &str, context: &Context) {
         context.printer.json(&json!({"request": view::json(row)}));
         return;
     }
-    let line = Line::new().with(Tone::Good, how).plain(" ").accent(row.id.clone());
+    let line = StyledLine::new().with(TextStyle::Good, how).plain(" ").accent(row.id.clone());
     context.printer.line(line.plain(format!(": {}", view::brief_row(row))));
     match row.state {
         RequestState::Approved => {

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::store::{AuditFilter, AuditRow, Level, MAX_AUDIT_ROWS, Reader, Verified};
-use crate::ui::{Line, Table, Tone, time};
+use crate::store::{AuditFilter, AuditRow, AuditVerification, Level, MAX_AUDIT_ROWS, Reader};
+use crate::ui::{StyledLine, Table, TextStyle, time};
 
 /// Show the audit, or verify that it is intact
 ///
@@ -71,18 +71,18 @@ fn table(rows: &[AuditRow]) -> Table {
     for row in rows {
         // The level is a text from the database. A newer flock may have written one that is unknown here.
         let tone = match row.level.parse() {
-            Ok(Level::Red) => Tone::Bad,
-            Ok(Level::Yellow) => Tone::Warn,
-            _ => Tone::Plain,
+            Ok(Level::Red) => TextStyle::Bad,
+            Ok(Level::Yellow) => TextStyle::Warn,
+            _ => TextStyle::Plain,
         };
         table.toned_row(vec![
-            (Tone::Dim, row.id.to_string()),
-            (Tone::Plain, time::local(row.at)),
-            (Tone::Accent, row.actor.clone()),
+            (TextStyle::Dim, row.id.to_string()),
+            (TextStyle::Plain, time::local(row.at)),
+            (TextStyle::Accent, row.actor.clone()),
             (tone, row.level.clone()),
-            (Tone::Plain, row.action.clone()),
-            (Tone::Plain, row.subject.clone()),
-            (Tone::Plain, row.detail.clone()),
+            (TextStyle::Plain, row.action.clone()),
+            (TextStyle::Plain, row.subject.clone()),
+            (TextStyle::Plain, row.detail.clone()),
         ]);
     }
     table
@@ -92,7 +92,7 @@ fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exi
     let found = match reader {
         Some(reader) => reader.verify_audit()?,
         // A home without a database has an empty audit log, which is valid.
-        None => Verified { rows: 0, last: 0, broken: None },
+        None => AuditVerification { rows: 0, last: 0, broken: None },
     };
     let is_whole = found.broken.is_none();
     if context.printer.json_wanted() {
@@ -103,7 +103,7 @@ fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exi
         let text = format!("the audit of {} is not whole: {broken}", home.root().display());
         context.printer.fail(&Failure::new(Kind::Failed, text).hint("flock audit --json"));
     } else {
-        let line = Line::new().with(Tone::Good, "whole").plain(format!(": {} rows", found.rows));
+        let line = StyledLine::new().with(TextStyle::Good, "whole").plain(format!(": {} rows", found.rows));
         context.printer.line(line);
     }
     Ok(if is_whole { Exit::Done } else { Exit::Failed(Kind::Failed) })

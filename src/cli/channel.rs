@@ -2,8 +2,8 @@
 
 mod archive;
 mod assign;
+mod backend;
 mod create;
-mod desk;
 mod follow;
 mod list;
 mod post;
@@ -34,21 +34,21 @@ enum Verb {
     Post(post::Args),
     Read(read::Args),
     Assign(assign::Args),
-    Rename(title::Rename),
-    Topic(title::Topic),
+    Rename(title::RenameArgs),
+    Topic(title::TopicArgs),
     Archive(archive::Args),
     Reopen(reopen::Args),
 }
 
 /// As whom a person does something.
 #[derive(Debug, clap::Args)]
-struct As {
+struct AuthorArg {
     /// Name to act under [default: your login]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
 }
 
-impl As {
+impl AuthorArg {
     /// Returns the given name, or the login name in which characters that a name can't hold are replaced.
     fn name(&self) -> String {
         // A login may have characters that no name in a channel can hold. `Party::human` replaces them.

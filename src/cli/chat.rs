@@ -1,11 +1,11 @@
 //! `flock chat`: a conversation of a person with an agent, in that person's own session.
 
 mod answer;
-mod edited;
+mod commands;
 mod history;
-mod lines;
-mod secret;
-mod typed;
+mod interactive;
+mod secret_detection;
+mod stdin_lines;
 
 use std::io::IsTerminal as _;
 
@@ -18,7 +18,7 @@ use crate::error::Kind;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::ui::editor;
 
-use answer::{Answer, Question, ask};
+use answer::{Answer, ChatTarget, ask};
 
 /// Talk with an agent
 ///
@@ -85,13 +85,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 agent.id, agent.id
             ));
         }
-        let question = Question { gateway, session, waits: args.wait };
-        let talk = Talk { agent: agent.clone(), question, context };
+        let question = ChatTarget { gateway, session, waits: args.wait };
+        let talk = ChatSession { agent: agent.clone(), question, context };
         match text {
             Some(text) => talk.once(text).await,
             // Programs want plain lines: with `--json` and on simple terminals there is no line editor.
             None if editor::is_possible() && !context.printer.json_wanted() => {
-                edited::converse(talk, &config, &home).await
+                interactive::converse(talk, &config, &home).await
             }
             None => talk.by_lines().await,
         }
@@ -99,13 +99,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// A conversation with one agent.
-struct Talk<'a> {
+struct ChatSession<'a> {
     agent: Agent,
-    question: Question,
+    question: ChatTarget,
     context: &'a Context,
 }
 
-impl Talk<'_> {
+impl ChatSession<'_> {
     async fn once(&self, text: String) -> Result<Exit, Failure> {
         let answer = tokio::select! {
             answer = ask(&self.question, text, &self.context.printer) => answer?,
@@ -121,7 +121,7 @@ impl Talk<'_> {
     async fn by_lines(&self) -> Result<Exit, Failure> {
         let printer = &self.context.printer;
         printer.say(format!("{} · end with Ctrl-D", self.title()));
-        let mut lines = lines::read();
+        let mut lines = stdin_lines::read();
         loop {
             printer.prompt("> ");
             let line = tokio::select! {

@@ -9,14 +9,14 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, models, openclaw, settings, team};
-use crate::config::{self, Config, agents, unused};
+use crate::config::{self, Config, agents, ineffective};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::nix::{Flake, Pin};
 use crate::provider::{effort, price};
 use crate::sandbox::policy;
-use crate::ui::{Line, Tone};
-use path::Path;
+use crate::ui::{StyledLine, TextStyle};
+use path::ConfigPath;
 
 /// Show, change or check the configuration
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ Examples:
   flock config get gateway.auth.token")]
     Get {
         /// Path of the value, as in gateway.auth.token [default: the whole configuration]
-        path: Option<Path>,
+        path: Option<ConfigPath>,
     },
     /// Change one value
     ///
@@ -49,7 +49,7 @@ Examples:
   flock config set models.providers.anthropic.apiKey -")]
     Set {
         /// Path of the value, as in gateway.auth.token or agents.list[coder].model.primary
-        path: Path,
+        path: ConfigPath,
         /// JSON or text, or "-" for stdin, which is the way for keys and tokens
         #[arg(allow_hyphen_values = true)]
         value: String,
@@ -57,7 +57,7 @@ Examples:
     /// Remove one value
     Unset {
         /// Path of the value, as in agents.list[coder].sandbox.docker.memory
-        path: Path,
+        path: ConfigPath,
     },
     /// Check that the configuration can be used
     Validate,
@@ -77,7 +77,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn get(path: Option<&Path>, context: &Context) -> Result<Exit, Failure> {
+fn get(path: Option<&ConfigPath>, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // The document is read without checking it, so that a value of a broken configuration can be looked at too.
     let (_, mut document) = config::file::read_document(&home)?;
@@ -104,7 +104,7 @@ fn get(path: Option<&Path>, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
+fn set(path: &ConfigPath, text: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let mut value = value::read(path, text)?;
     // The secret is stored before the configuration names it. A name without a secret would be of no use.
@@ -125,8 +125,9 @@ fn set(path: &Path, text: &str, context: &Context) -> Result<Exit, Failure> {
         ));
     }
     for name in stored {
-        let line =
-            Line::new().plain("the key is in ").accent(home.secrets().join(&name).display().to_string());
+        let line = StyledLine::new()
+            .plain("the key is in ")
+            .accent(home.secrets().join(&name).display().to_string());
         context.printer.say(line.plain(format!("; the configuration says \"secret:{name}\"")));
     }
     done(&format!("{path} is set"), context);
@@ -169,7 +170,7 @@ fn pin(home: &Home, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn unset(path: &Path, context: &Context) -> Result<Exit, Failure> {
+fn unset(path: &ConfigPath, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let there = config::edit(&home, |document| Ok::<_, Failure>(path.remove(document)))?;
     if !there {
@@ -187,8 +188,8 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     models::warn_of_unusable(&home, &config, context);
     let (_, document) = config::file::read_document(&home)?;
     // Warnings come before the checks that end the command, so that a person sees all of them.
-    for path in unused::settings(&document) {
-        context.printer.warn(&unused::warning(&path));
+    for path in ineffective::settings(&document) {
+        context.printer.warn(&ineffective::warning(&path));
     }
     for model in price::unbound(&config) {
         context.printer.warn(&price::unbound_warning(&model));
@@ -204,7 +205,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
     } else {
-        let line = Line::new().with(Tone::Good, "valid").plain(": ");
+        let line = StyledLine::new().with(TextStyle::Good, "valid").plain(": ");
         context.printer.line(line.accent(home.config().display().to_string()));
     }
     Ok(Exit::Done)

@@ -21,11 +21,11 @@ use super::{Context, Exit, Failure};
 use crate::clock::unix_ms;
 use crate::config::{self, Config};
 use crate::error::Kind;
-use crate::gateway::jump;
+use crate::gateway::clock_check;
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
-use crate::ui::{Line, Tone};
-use check::{Check, State};
+use crate::ui::{StyledLine, TextStyle};
+use check::{Check, CheckState};
 
 /// Find problems, and show how to fix them
 ///
@@ -65,7 +65,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     // The clock is confirmed before the checks run, so that they no longer report it.
     if args.confirm_clock {
-        jump::confirm(&context.home_to_change()?, unix_ms())?;
+        clock_check::confirm(&context.home_to_change()?, unix_ms())?;
     }
     let mut checks = look(args, &home, context)?;
     if args.fix {
@@ -74,7 +74,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if let Some(file) = &args.bundle {
         return bundle::write(file, args.force, &checks, &home, context);
     }
-    let broken = checks.iter().any(|check| check.state == State::Bad);
+    let broken = checks.iter().any(|check| check.state == CheckState::Bad);
     if context.printer.json_wanted() {
         context.printer.json(&json!({"ok": !broken, "checks": checks}));
     } else {
@@ -135,18 +135,18 @@ fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failu
 
 fn show(check: &Check, context: &Context) {
     let (tone, word) = match check.state {
-        State::Ok => (Tone::Good, "ok  "),
-        State::Warn => (Tone::Warn, "warn"),
-        State::Bad => (Tone::Bad, "bad "),
+        CheckState::Ok => (TextStyle::Good, "ok  "),
+        CheckState::Warn => (TextStyle::Warn, "warn"),
+        CheckState::Bad => (TextStyle::Bad, "bad "),
     };
-    let line = Line::new().with(tone, word).plain(format!("  {:<8}  ", check.name));
+    let line = StyledLine::new().with(tone, word).plain(format!("  {:<8}  ", check.name));
     context.printer.line(line.plain(check.message.clone()));
     if let Some(fixed) = &check.fixed {
-        context
-            .printer
-            .line(Line::new().plain("                ").with(Tone::Good, format!("mended: {fixed}")));
+        context.printer.line(
+            StyledLine::new().plain("                ").with(TextStyle::Good, format!("mended: {fixed}")),
+        );
     }
     if let Some(mend) = &check.mend {
-        context.printer.line(Line::new().plain("                ").accent(mend.clone()));
+        context.printer.line(StyledLine::new().plain("                ").accent(mend.clone()));
     }
 }

@@ -1,15 +1,15 @@
 //! `flock edit`: changes the settings of an agent.
 
 mod apply;
-mod ask;
-mod wanted;
+mod questions;
+mod values;
 
 use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, add, list, models, openclaw, programs, settings};
 use crate::agent::prompt::archetype;
-use crate::config::setting::{self, Change, Setting, Wanted};
+use crate::config::setting::{self, Setting, SettingChange, Wanted};
 use crate::config::{self, Agent, Autonomy, Config, ConfigError, Network, Role};
 use crate::error::Kind;
 use crate::home::{Home, pending};
@@ -18,7 +18,7 @@ use crate::openclaw::RUNTIME;
 use crate::provider::price;
 use crate::runtime::cli;
 use crate::sandbox::egress::EgressRule;
-use crate::ui::{Line, Tone, ask as question};
+use crate::ui::{StyledLine, TextStyle, ask as question};
 
 /// Change an agent's settings
 ///
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long)]
     pub no_on_host: bool,
     /// Model of the agent, or "default" for the home's default model
-    #[arg(long, value_name = "PROVIDER/MODEL", value_parser = wanted::model)]
+    #[arg(long, value_name = "PROVIDER/MODEL", value_parser = values::model)]
     pub model: Option<Value>,
     /// Thinking effort of the agent's model, or "default" to leave it to the provider
     #[arg(long, value_name = "EFFORT", value_parser = efforts())]
@@ -62,13 +62,13 @@ pub struct Args {
     #[arg(long, value_enum)]
     pub autonomy: Option<Autonomy>,
     /// Memory limit of the container, as in 2g, or "default"
-    #[arg(long, value_name = "SIZE", value_parser = wanted::memory)]
+    #[arg(long, value_name = "SIZE", value_parser = values::memory)]
     pub memory: Option<Value>,
     /// Core limit of the container, as in 1.5, or "default"
-    #[arg(long, value_name = "NUMBER", value_parser = wanted::cores)]
+    #[arg(long, value_name = "NUMBER", value_parser = values::cores)]
     pub cpus: Option<Value>,
     /// Disk limit of the workspace, as in 20g, "none" for no limit, or "default"
-    #[arg(long, value_name = "SIZE", value_parser = wanted::disk)]
+    #[arg(long, value_name = "SIZE", value_parser = values::disk)]
     pub disk: Option<Value>,
     /// Network of the agent's sandbox
     #[arg(long, value_enum)]
@@ -83,10 +83,10 @@ pub struct Args {
     #[arg(long)]
     pub no_egress: bool,
     /// Tokens that the agent may use in one day, or "default" for the limit that holds for all agents
-    #[arg(long, value_name = "NUMBER", value_parser = wanted::tokens)]
+    #[arg(long, value_name = "NUMBER", value_parser = values::tokens)]
     pub budget_tokens: Option<Value>,
     /// Dollars that the agent may use in one day, or "default" for the limit that holds for all agents
-    #[arg(long, value_name = "NUMBER", value_parser = wanted::dollars)]
+    #[arg(long, value_name = "NUMBER", value_parser = values::dollars)]
     pub budget_usd: Option<Value>,
     /// Show what would change, and change nothing
     #[arg(long)]
@@ -107,7 +107,7 @@ pub struct Args {
 /// if a change can't be put into effect.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
-    wanted::refuse_unchangeable(args, &id)?;
+    values::refuse_unchangeable(args, &id)?;
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
     let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
@@ -117,10 +117,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     // The document of this moment is what the person is shown. Writing refuses if it has changed since.
     let (_, before) = config::file::read_document(&home)?;
-    let mut wanted = wanted::given(args);
+    let mut wanted = values::given(args);
     let asks = wanted.is_empty() && context.may_ask();
     if asks {
-        wanted = ask::settings(&home, &before, agent)?;
+        wanted = questions::settings(&home, &before, agent)?;
     } else if wanted.is_empty() {
         let text = format!("no change to {id} was given");
         return Err(Failure::new(Kind::Usage, text).hint("flock edit --help"));
@@ -148,7 +148,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// The settings to change, already checked.
 struct Plan {
     wanted: Vec<Wanted>,
-    changes: Vec<Change>,
+    changes: Vec<SettingChange>,
     /// The agent before the change.
     old: Agent,
     /// The agent after the change.
@@ -171,7 +171,7 @@ impl Plan {
         if plan.changes.is_empty() {
             return Ok(plan);
         }
-        wanted::check(&plan.wanted, &plan.now)?;
+        values::check(&plan.wanted, &plan.now)?;
         if let Some(name) = plan.now.archetype.as_deref().filter(|_| plan.has(&[Setting::Archetype])) {
             archetype::find(&home.archetypes(), name)?;
         }
@@ -220,7 +220,8 @@ impl Plan {
         // The port is chosen before the file is locked: the choice reads the configuration itself.
         let port = apply::openclaw_port(home, &self.now)?;
         config::edit(home, |document| {
-            let is_as_shown = |change: &Change| setting::get(document, id, change.setting) == change.before;
+            let is_as_shown =
+                |change: &SettingChange| setting::get(document, id, change.setting) == change.before;
             if !self.changes.iter().all(is_as_shown) {
                 let text = format!("the settings of {id} were changed meanwhile; nothing was written");
                 return Err(Failure::new(Kind::Conflict, text).hint(format!("flock edit {id}")));
@@ -240,10 +241,10 @@ impl Plan {
             return;
         }
         let width = self.changes.iter().map(|change| change.setting.name().len()).max().unwrap_or_default();
-        for Change { setting, before, after } in &self.changes {
-            let line = Line::new().accent(format!("{:width$}", setting.name())).plain("  ");
-            let line = line.with(Tone::Dim, wanted::text(*setting, before)).plain(" → ");
-            context.printer.line(line.plain(wanted::text(*setting, after)));
+        for SettingChange { setting, before, after } in &self.changes {
+            let line = StyledLine::new().accent(format!("{:width$}", setting.name())).plain("  ");
+            let line = line.with(TextStyle::Dim, values::text(*setting, before)).plain(" → ");
+            context.printer.line(line.plain(values::text(*setting, after)));
         }
     }
 
@@ -262,7 +263,7 @@ impl Plan {
         let changes: Vec<Value> = self
             .changes
             .iter()
-            .map(|Change { setting, before, after }| {
+            .map(|SettingChange { setting, before, after }| {
                 json!({"setting": setting.name(), "before": before, "after": after})
             })
             .collect();
@@ -308,5 +309,5 @@ fn unchanged(plan: &Plan, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn efforts() -> PossibleValuesParser {
-    ["off", "low", "medium", "high", wanted::DEFAULT].into()
+    ["off", "low", "medium", "high", values::DEFAULT].into()
 }

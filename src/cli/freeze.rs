@@ -12,9 +12,9 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
 use crate::store::Store;
-use crate::supervise::loopback::{Call, Client};
+use crate::supervise::gateway_client::{Call, Client};
 use crate::swarm::{By, freeze};
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Freeze an agent, or all of them
 ///
@@ -22,21 +22,21 @@ use crate::ui::{Line, Tone};
 /// messages wait. The freeze lasts until `flock thaw`, also over restarts. With --all, it covers agents that are added
 /// meanwhile, too.
 #[derive(Debug, clap::Args)]
-pub struct Freeze {
+pub struct FreezeArgs {
     #[command(flatten)]
-    whom: Whom,
+    whom: AgentSelection,
 }
 
 /// Thaw a frozen agent, or all of them
 #[derive(Debug, clap::Args)]
-pub struct Thaw {
+pub struct ThawArgs {
     #[command(flatten)]
-    whom: Whom,
+    whom: AgentSelection,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Whom {
+struct AgentSelection {
     /// Id of the agent
     agent: Option<AgentId>,
     /// Freeze or thaw all agents; a freeze then covers agents that are added later, too
@@ -66,7 +66,7 @@ struct Answer {
 /// # Errors
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
-pub fn freeze(args: &Freeze, context: &Context) -> Result<Exit, Failure> {
+pub fn freeze(args: &FreezeArgs, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, true, context)
 }
 
@@ -75,11 +75,11 @@ pub fn freeze(args: &Freeze, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such agent, or if the gateway or the database fails.
-pub fn thaw(args: &Thaw, context: &Context) -> Result<Exit, Failure> {
+pub fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
     run(&args.whom, false, context)
 }
 
-fn run(whom: &Whom, frozen: bool, context: &Context) -> Result<Exit, Failure> {
+fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let config = config::read(&home)?;
     if let Some(agent) = &whom.agent
@@ -99,7 +99,9 @@ fn run(whom: &Whom, frozen: bool, context: &Context) -> Result<Exit, Failure> {
                 (false, true) => "thawed",
                 (false, false) => "was not frozen",
             };
-            context.printer.line(Line::new().with(Tone::Accent, one.id.as_str()).plain(format!(" {word}")));
+            context
+                .printer
+                .line(StyledLine::new().with(TextStyle::Accent, one.id.as_str()).plain(format!(" {word}")));
             // The agent is frozen in the database all the same, so no new turn begins.
             if let Some(problem) = &one.problem {
                 let wanted = if one.frozen { "frozen" } else { "thawed" };

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::{Context, Exit, Failure};
 use crate::config;
 use crate::error::Kind;
-use crate::gateway::serve::serve;
+use crate::gateway::lifecycle::serve;
 use crate::home::FORMAT;
-use crate::store::damage::{self, Depth};
+use crate::store::integrity::{self, CheckDepth};
 use crate::store::{self, Store};
 use crate::ui::log;
 
@@ -49,7 +49,7 @@ fn check(context: &Context) -> Result<Exit, Failure> {
     config::read(&home)?;
     // Opening the store runs the migrations. Dropping it closes the database before it is checked.
     drop(Store::open(&home)?);
-    let found = damage::check(&home.database(), Depth::Quick(CHECK_LIMIT))?;
+    let found = integrity::check(&home.database(), CheckDepth::Quick(CHECK_LIMIT))?;
     if !found.is_whole() {
         return Err(Failure::new(Kind::Damaged, found.summary()));
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::{Context, Exit, Failure};
-use crate::runtime::cli::keeper;
+use crate::runtime::cli::subreaper;
 
 /// Run a program for an agent's turn on the host, and end the processes that it leaves
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct Args {
 ///
 /// Returns an error if this command was not started by flock itself.
 pub fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
-    let held = keeper::hold(&args.turn, &args.command);
+    let held = subreaper::hold(&args.turn, &args.command);
     let failed = |error| {
         Failure::caused("failed to run and watch a program", &error)
             .hint("this command is only for flock itself")

@@ -6,7 +6,7 @@ use super::{Context, Failure};
 use crate::config::Config;
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::image::{self, Recipe, Step};
+use crate::sandbox::image::{self, ImageStage, Recipe};
 use crate::ui::Progress;
 
 /// Makes the missing images.
@@ -17,16 +17,16 @@ use crate::ui::Progress;
 pub async fn make(engine: &Engine, home: &Home, config: &Config, context: &Context) -> Result<(), Failure> {
     let shown = Mutex::new(None::<(Recipe, Progress)>);
     // The sink is shared, so it can change the progress only behind a lock.
-    let sink = |progress: image::Progress| {
+    let sink = |progress: image::ImageProgress| {
         let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let image::Progress { recipe, step, detail } = progress;
+        let image::ImageProgress { recipe, step, detail } = progress;
         // An image that exists already reports only `Ready`. It gets no progress, just a detail with `-v`.
-        if shown.as_ref().is_none_or(|(of, _)| *of != recipe) && step != Step::Ready {
+        if shown.as_ref().is_none_or(|(of, _)| *of != recipe) && step != ImageStage::Ready {
             *shown = Some((recipe, context.printer.progress(&format!("making the {}", name(recipe)))));
         }
-        match (step, shown.take_if(|(of, _)| step == Step::Ready && *of == recipe)) {
-            (Step::Ready, Some((_, progress))) => progress.done(&format!("{} ready", name(recipe))),
-            (Step::Ready, None) => {
+        match (step, shown.take_if(|(of, _)| step == ImageStage::Ready && *of == recipe)) {
+            (ImageStage::Ready, Some((_, progress))) => progress.done(&format!("{} ready", name(recipe))),
+            (ImageStage::Ready, None) => {
                 context.printer.detail(format!("{} is there: {detail}", name(recipe)));
             }
             _ => {
@@ -48,14 +48,14 @@ const fn name(recipe: Recipe) -> &'static str {
     }
 }
 
-const fn doing(step: Step) -> &'static str {
+const fn doing(step: ImageStage) -> &'static str {
     match step {
-        Step::Waiting => "waiting for another flock process that makes it",
-        Step::Pulling => "pulling",
-        Step::Building => "building from the public base image",
-        Step::Bootstrapping => "making a system from this host's package sources",
-        Step::Installing => "installing packages",
-        Step::Importing => "importing it into the engine",
-        Step::Ready => "ready",
+        ImageStage::Waiting => "waiting for another flock process that makes it",
+        ImageStage::Pulling => "pulling",
+        ImageStage::Building => "building from the public base image",
+        ImageStage::Bootstrapping => "making a system from this host's package sources",
+        ImageStage::Installing => "installing packages",
+        ImageStage::Importing => "importing it into the engine",
+        ImageStage::Ready => "ready",
     }
 }

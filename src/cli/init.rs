@@ -4,19 +4,19 @@
 //! images. Existing parts are not made again.
 
 mod choice;
-mod found;
 mod home;
+mod model_detection;
 mod openclaw;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::programs::{self, Installed};
-use super::{Context, Exit, Failure, images, installing, models, team};
+use super::programs::{self, InstalledProgram};
+use super::{Context, Exit, Failure, images, install_progress, models, team};
 use crate::config;
 use crate::home::{Home, version};
 use crate::id::ModelRef;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Set up a home, or complete an unfinished one
 ///
@@ -42,7 +42,7 @@ pub struct Args {
     ///
     /// Without this option, flock asks in a new home on a terminal. Otherwise it does not add OpenClaw.
     #[arg(long, value_enum)]
-    pub gateway: Option<Gateway>,
+    pub gateway: Option<GatewayChoice>,
     /// Repository to clone OpenClaw from: an https, ssh or file URL, user@host:path, or a path
     #[arg(long, value_name = "URL")]
     pub repo: Option<String>,
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// A gateway that can be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Gateway {
+pub enum GatewayChoice {
     /// Only flock's own gateway, which is part of this program
     Native,
     /// OpenClaw as well, which is cloned and built here
@@ -116,7 +116,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         })?;
     }
     let openclaw = openclaw::install(args, choice.openclaw, &home, context)?;
-    said["openclaw"] = json!(openclaw.as_ref().map(installing::described));
+    said["openclaw"] = json!(openclaw.as_ref().map(install_progress::described));
     if context.printer.json_wanted() {
         context.printer.json(&said);
     } else {
@@ -136,24 +136,25 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Prints which agent programs are installed. A person who chose the model on the command line wants to know them too.
-fn name(programs: &[Installed], context: &Context) {
+fn name(programs: &[InstalledProgram], context: &Context) {
     let Some(first) = programs.first() else { return };
-    let labels: Vec<String> = programs.iter().map(Installed::label).collect();
+    let labels: Vec<String> = programs.iter().map(InstalledProgram::label).collect();
     let (labels, runtime) = (labels.join(", "), first.program.name());
     context.printer.say(format!("found {labels}; to run an agent on one: flock add ID --runtime {runtime}"));
 }
 
-fn described(installed: &Installed) -> Value {
+fn described(installed: &InstalledProgram) -> Value {
     json!({"runtime": installed.program.name(), "version": installed.version})
 }
 
 fn report(home: &Home, port: u16, when: &str, fresh: bool, no_images: bool, context: &Context) {
     let printer = &context.printer;
     let title = if fresh { "flock is set up" } else { "flock was set up already and is complete" };
-    printer.line(Line::new().with(Tone::Good, title));
-    printer.line(Line::new().plain("  home     ").accent(home.root().display().to_string()));
-    printer.line(Line::new().plain("  config   ").accent(home.config().display().to_string()));
-    printer.line(Line::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(when));
+    printer.line(StyledLine::new().with(TextStyle::Good, title));
+    printer.line(StyledLine::new().plain("  home     ").accent(home.root().display().to_string()));
+    printer.line(StyledLine::new().plain("  config   ").accent(home.config().display().to_string()));
+    printer
+        .line(StyledLine::new().plain("  gateway  ").accent(format!("http://127.0.0.1:{port}")).plain(when));
     printer.line(if no_images {
         "  images   left out; the first flock add makes them"
     } else {
@@ -171,6 +172,6 @@ fn next(context: &Context) {
         ("flock chat coder", "talk to it"),
     ] {
         let gap = " ".repeat(18 - command.len());
-        printer.say(Line::new().plain("  ").accent(command).plain(format!("{gap}{what}")));
+        printer.say(StyledLine::new().plain("  ").accent(command).plain(format!("{gap}{what}")));
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure, team};
 use crate::config::{self, Agent, SandboxMode};
-use crate::ui::{Table, Tone};
+use crate::ui::{Table, TextStyle};
 
 /// List the agents
 #[derive(Debug, clap::Args)]
@@ -41,15 +41,15 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         let sandbox = match (held, agent.sandbox) {
             // The reason for which an agent does not work is more important than its sandbox, and shares the column.
             (Some(held), _) => held,
-            (None, _) if agent.runs_on_host() => (Tone::Warn, "none, on the host".to_owned()),
-            (None, SandboxMode::All) => (Tone::Plain, "docker".to_owned()),
-            (None, SandboxMode::Off) => (Tone::Warn, "off".to_owned()),
+            (None, _) if agent.runs_on_host() => (TextStyle::Warn, "none, on the host".to_owned()),
+            (None, SandboxMode::All) => (TextStyle::Plain, "docker".to_owned()),
+            (None, SandboxMode::Off) => (TextStyle::Warn, "off".to_owned()),
         };
         table.toned_row(vec![
-            (Tone::Accent, agent.id.to_string()),
-            (Tone::Plain, role(agent)),
-            (Tone::Plain, agent.runtime.clone()),
-            (Tone::Plain, model(agent)),
+            (TextStyle::Accent, agent.id.to_string()),
+            (TextStyle::Plain, role(agent)),
+            (TextStyle::Plain, agent.runtime.clone()),
+            (TextStyle::Plain, model(agent)),
             sandbox,
         ]);
     }

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::{Context, Exit, Failure};
 use crate::supervise::SUPERVISOR;
-use crate::supervise::follow::Follower;
+use crate::supervise::log_follower::LogFollower;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// Show the log of the gateway, of OpenClaw or of the supervisor
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Log to show
-    #[arg(value_enum, value_name = "LOG", default_value_t = Whose::Gateway)]
-    whose: Whose,
+    #[arg(value_enum, value_name = "LOG", default_value_t = LogName::Gateway)]
+    whose: LogName,
     /// Print new lines as they are written, also after a rotation
     #[arg(short, long)]
     follow: bool,
@@ -24,13 +24,13 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Whose {
+enum LogName {
     Gateway,
     Openclaw,
     Supervisor,
 }
 
-impl Whose {
+impl LogName {
     const fn name(self) -> &'static str {
         match self {
             Self::Gateway => GATEWAY,
@@ -52,7 +52,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let unreadable =
         |error: &std::io::Error| Failure::caused(format!("failed to read {}", path.display()), error);
     // The position at the end is taken together with the lines, so that no line is shown twice or lost in between.
-    let (mut follower, lines) = Follower::at_end(&path, args.lines).map_err(|error| unreadable(&error))?;
+    let (mut follower, lines) = LogFollower::at_end(&path, args.lines).map_err(|error| unreadable(&error))?;
     if lines.is_empty() && !args.follow {
         context.printer.say(format!("the {name} has written nothing yet"));
     }

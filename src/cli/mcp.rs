@@ -16,11 +16,11 @@ use super::{Context, Exit, Failure};
 use crate::env;
 use crate::error::{Kind, chain};
 use crate::gateway::routes::mcp::MOST;
-use crate::runtime::cli::handed;
-use crate::supervise::loopback::{Call, Client, LoopbackError};
+use crate::runtime::cli::environment;
+use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 
 /// Time limit for one message, slightly longer than the gateway's limit for a call.
-const LIMIT: Duration = handed::CARRY;
+const LIMIT: Duration = environment::CARRY;
 
 /// Largest answer in bytes.
 const MOST_BACK: usize = 32 << 20;
@@ -47,21 +47,21 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
     context.block_on(async {
         let mut lines = read();
         let mut under_way = JoinSet::new();
-        let mut calls = Calls::default();
+        let mut calls = RunningCalls::default();
         loop {
             tokio::select! {
                 line = lines.recv(), if under_way.len() < AT_ONCE => {
                     let Some(line) = line else { break };
-                    match Said::of(&line) {
+                    match McpMessage::of(&line) {
                         // The cancellation is handled here. By way of the gateway it could arrive before the call that
                         // it ends.
-                        Said::Cancel(id) => calls.cancel(&id),
-                        Said::Call(id) => {
+                        McpMessage::Cancel(id) => calls.cancel(&id),
+                        McpMessage::Call(id) => {
                             let ends = calls.begin(&id);
                             let carried = carry(gateway.clone(), path.clone(), line);
                             under_way.spawn(called(id, carried, ends, calls.over.clone()));
                         }
-                        Said::Other => {
+                        McpMessage::Other => {
                             under_way.spawn(carry(gateway.clone(), path.clone(), line));
                         }
                     }
@@ -82,7 +82,7 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// A message, as far as this program has to understand it.
-enum Said {
+enum McpMessage {
     /// A tool call, with its id.
     Call(Value),
     /// The cancellation of the request with this id.
@@ -90,7 +90,7 @@ enum Said {
     Other,
 }
 
-impl Said {
+impl McpMessage {
     fn of(line: &[u8]) -> Self {
         let message: Value = serde_json::from_slice(line).unwrap_or_default();
         match (message["method"].as_str(), message.get("id")) {
@@ -103,14 +103,14 @@ impl Said {
 
 /// The running calls and the tokens that end them.
 #[derive(Default)]
-struct Calls {
+struct RunningCalls {
     /// The request id of each call, and the token that ends only this call.
     running: Vec<(Value, CancellationToken)>,
     /// The token that ends all calls.
     over: CancellationToken,
 }
 
-impl Calls {
+impl RunningCalls {
     /// Registers a call. The returned token ends it without an answer.
     fn begin(&mut self, id: &Value) -> CancellationToken {
         // Finished calls cancel their own token, so the list is cleaned up here.
@@ -198,7 +198,7 @@ async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
         let call = Call::post(&path).header("content-type", "application/json").bytes(line.trim_ascii());
         let answer = gateway.send(call, LIMIT).await?;
         let bytes = answer.bytes(MOST_BACK, LIMIT).await?;
-        Ok::<_, LoopbackError>(serde_json::from_slice::<Value>(&bytes).ok())
+        Ok::<_, GatewayClientError>(serde_json::from_slice::<Value>(&bytes).ok())
     };
     let text = match answer.await {
         Ok(Some(answer)) if answer["jsonrpc"] == "2.0" => return Some(answer),

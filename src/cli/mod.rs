@@ -8,7 +8,6 @@ pub mod approvals;
 pub mod audit;
 pub mod channel;
 pub mod chat;
-mod complete;
 pub mod completions;
 pub mod config;
 mod context;
@@ -16,19 +15,18 @@ pub mod doctor;
 pub mod edit;
 pub mod freeze;
 pub mod gateway;
-mod handover;
 pub mod hold;
 mod images;
 pub mod init;
-mod installing;
+mod install_progress;
 mod key_prefixes;
 pub mod list;
 pub mod logs;
 pub mod mcp;
-mod misuse;
 mod models;
 pub mod nix;
 mod openclaw;
+mod pending_operations;
 mod person;
 mod programs;
 pub mod prompt;
@@ -37,7 +35,6 @@ pub mod remove;
 pub mod rename;
 pub mod restart;
 pub mod restore;
-mod room;
 pub mod service;
 pub mod session;
 mod settings;
@@ -48,10 +45,13 @@ pub mod supervise;
 pub mod tasks;
 mod team;
 pub mod token;
-mod unfinished;
 pub mod uninstall;
 pub mod update;
 pub mod usage;
+mod usage_error;
+mod util_linux;
+mod value_completion;
+mod write_check;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::error::Kind;
 pub use crate::ui::Failure;
-use crate::ui::{Color, Options, Printer};
+use crate::ui::{Color, OutputOptions, Printer};
 pub use context::{Context, Exit};
 
 /// Run a supervised team of AI agents on this machine, each confined in a sandbox
@@ -81,14 +81,14 @@ Get started:
 )]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalArgs,
     #[command(subcommand)]
     verb: Verb,
 }
 
 /// What every verb takes.
 #[derive(Debug, clap::Args)]
-struct Global {
+struct GlobalArgs {
     /// Home folder to use [default: $FLOCK_HOME, else ~/.flock]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     home: Option<PathBuf>,
@@ -138,8 +138,8 @@ enum Verb {
     Update(update::Args),
     Approvals(approvals::Args),
     Token(token::Args),
-    Freeze(freeze::Freeze),
-    Thaw(freeze::Thaw),
+    Freeze(freeze::FreezeArgs),
+    Thaw(freeze::ThawArgs),
     Usage(usage::Args),
     Audit(audit::Args),
     Doctor(doctor::Args),
@@ -206,12 +206,12 @@ impl Verb {
 pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // Completion and the handover come first, because neither is a command line that clap would accept.
-    if complete::answer(&args, command) {
+    if value_completion::answer(&args, command) {
         return ExitCode::SUCCESS;
     }
-    if handover::is_for_util_linux(&args, is_verb) {
-        let failure = handover::exec(&args);
-        Printer::new(Options::default()).fail(&failure);
+    if util_linux::is_for_util_linux(&args, is_verb) {
+        let failure = util_linux::exec(&args);
+        Printer::new(OutputOptions::default()).fail(&failure);
         return ExitCode::from(failure.kind.exit_code());
     }
     // Files of agents and of the team are private to the owner. Files for sandboxes get their mode explicitly.
@@ -230,7 +230,7 @@ pub fn command() -> clap::Command {
 
 fn run(cli: Cli) -> ExitCode {
     let global = cli.global;
-    let printer = Printer::new(Options {
+    let printer = Printer::new(OutputOptions {
         json: global.json,
         quiet: global.quiet,
         verbose: global.verbose,
@@ -260,11 +260,11 @@ fn refuse(error: &clap::Error, args: &[OsString]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if args.iter().any(|arg| arg == "--json") {
-        let printer = Printer::new(Options { json: true, ..Options::default() });
-        printer.fail(&misuse::failure(error, args));
+        let printer = Printer::new(OutputOptions { json: true, ..OutputOptions::default() });
+        printer.fail(&usage_error::failure(error, args));
     } else {
         // clap's own printing is not used, because the typed words may contain control characters.
-        Printer::new(Options::default()).usage(&error.to_string());
+        Printer::new(OutputOptions::default()).usage(&error.to_string());
     }
     ExitCode::from(Kind::Usage.exit_code())
 }

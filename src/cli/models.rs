@@ -7,7 +7,7 @@ use crate::config::{Agent, Config};
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::ModelRef;
-use crate::provider::catalog::{Catalog, listing};
+use crate::provider::catalog::{Catalog, known_models};
 
 /// Warns of each model in use that can't be asked, with what is missing, and of each unknown name of a model.
 pub fn warn_of_unusable(home: &Home, config: &Config, context: &Context) {
@@ -42,5 +42,5 @@ fn is_strange(model: &ModelRef, config: &Config) -> bool {
     // A provider with another base URL may serve other models, so its names are not checked.
     let is_own =
         own.is_some_and(|own| own.base_url.is_some() || own.models.iter().any(|one| one.id == model.model()));
-    !is_own && listing::is_strange(model)
+    !is_own && known_models::is_strange(model)
 }

@@ -10,10 +10,10 @@ use crate::config::{self, Config, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
-use crate::nix::{Attribute, Flake, Installed, Pin, Store, pin};
+use crate::nix::{Attribute, Flake, InstalledPackage, Pin, Store, pin};
 use crate::store::Store as Database;
 use crate::swarm::triage::decide;
-use crate::ui::{Line, Table, Tone};
+use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Manage agents' packages in the shared store
 ///
@@ -230,7 +230,7 @@ async fn list(
         Some(agent) => vec![known(config, agent)?],
         None => config.agents.iter().map(|agent| &agent.id).collect(),
     };
-    let mut all: Vec<(&AgentId, Vec<Installed>)> = Vec::new();
+    let mut all: Vec<(&AgentId, Vec<InstalledPackage>)> = Vec::new();
     for agent in agents {
         all.push((agent, store.installed(agent).await?));
     }
@@ -254,7 +254,7 @@ async fn list(
     Ok(())
 }
 
-fn packages(installed: &[Installed]) -> Vec<Value> {
+fn packages(installed: &[InstalledPackage]) -> Vec<Value> {
     installed
         .iter()
         .map(|package| json!({"name": package.package, "flake": package.flake, "narHash": package.nar_hash, "paths": package.store_paths}))
@@ -272,6 +272,6 @@ fn said(context: &Context, value: &Value, text: &str) {
     if context.printer.json_wanted() {
         context.printer.json(value);
     } else {
-        context.printer.line(Line::new().with(Tone::Plain, text));
+        context.printer.line(StyledLine::new().with(TextStyle::Plain, text));
     }
 }

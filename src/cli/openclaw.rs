@@ -16,20 +16,20 @@ use crate::error::{Explain as _, Kind};
 use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::install::underway::{self, Reached};
-use crate::install::{Version, versions};
-use crate::openclaw::check::Program;
-use crate::openclaw::derive::{Derived, quoted};
-use crate::openclaw::facts::{self, Ready};
-use crate::openclaw::place::Put;
-use crate::openclaw::unit::{OpenClaw, Prepare};
+use crate::install::pending_change::{self, VersionChangeState};
+use crate::install::{InstalledVersion, versions};
+use crate::openclaw::check::OpenClawProgram;
+use crate::openclaw::derive::{DerivedConfig, quoted};
+use crate::openclaw::place::ApplyOutcome;
+use crate::openclaw::prepare::{self, PreparedConfig};
+use crate::openclaw::unit::{OpenClawUnit, PrepareFn};
 use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port, process, sandboxes};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::sandbox::policy;
 use crate::store::{Reader, StoreError};
-use crate::supervise::control::{Connection, Request};
-use crate::supervise::unit::Unready;
+use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::supervise::unit::StartError;
 use crate::swarm::triage;
 
 /// Checks that the installed OpenClaw could run the agents of a planned configuration, with everything it would be
@@ -45,7 +45,7 @@ pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<
         port::set(&mut document, port);
     }
     let engine = Engine::from_env();
-    let (_, derived) = facts::derived(home, &document, config, &engine, &approved(home)?, &program).await?;
+    let (_, derived) = prepare::derived(home, &document, config, &engine, &approved(home)?, &program).await?;
     place::provider_keys(home, config, &derived.keys)?;
     Ok(())
 }
@@ -55,7 +55,7 @@ pub async fn check(home: &Home, mut document: Value, config: &Config) -> Result<
 /// # Errors
 ///
 /// Returns an error if it can't be prepared. The configuration from before then stays.
-pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
+pub async fn put(home: &Home, context: &Context) -> Result<PreparedConfig, Failure> {
     let progress = context.printer.progress("checking the configuration with OpenClaw");
     let ready = prepare(home).await?;
     progress.done("OpenClaw accepts its configuration");
@@ -68,10 +68,10 @@ pub async fn put(home: &Home, context: &Context) -> Result<Ready, Failure> {
 
 /// Waits until OpenClaw runs if a supervisor runs, and returns the reason if it does not.
 async fn started(home: &Home, context: &Context) -> Option<Failure> {
-    let mut connection = Connection::open(home).await.ok()?;
-    connection.ask(Request::Look, LOOK).await.ok()?;
+    let mut connection = ControlConnection::open(home).await.ok()?;
+    connection.ask(ControlRequest::Look, LOOK).await.ok()?;
     let _progress = context.printer.progress("starting OpenClaw");
-    let reply = connection.ask(Request::WaitReady, process::READY + process::START).await.ok()?;
+    let reply = connection.ask(ControlRequest::WaitReady, process::READY + process::START).await.ok()?;
     start::without_openclaw(&reply.status?)
 }
 
@@ -86,13 +86,13 @@ pub fn is_wanted(home: &Home, config: &Config) -> bool {
 /// # Errors
 ///
 /// Returns an error if the home's configuration can't be read.
-pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
+pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
     let (own, other) = (home.clone(), home.clone());
-    let prepare: Prepare = Arc::new(move || {
+    let prepare: PrepareFn = Arc::new(move || {
         let home = own.clone();
         Box::pin(async move {
             let ready = made(&home).await;
-            ready.map_err(|Unmade { failure, passes }| unready(&failure, passes))
+            ready.map_err(|PrepareFailure { failure, passes }| unready(&failure, passes))
         })
     });
     // The grants are not in the configuration, so they are hashed here. If they can't be read, the preparation reports
@@ -105,11 +105,11 @@ pub fn unit(home: &Home) -> Result<OpenClaw, ConfigError> {
         }
         hasher.finish()
     });
-    OpenClaw::new(home.clone(), prepare, basis)
+    OpenClawUnit::new(home.clone(), prepare, basis)
 }
 
-fn unready(failure: &Failure, passes: bool) -> Unready {
-    Unready { reason: failure.with_mend(), lasting: (!passes).then_some(failure.kind) }
+fn unready(failure: &Failure, passes: bool) -> StartError {
+    StartError { reason: failure.with_mend(), lasting: (!passes).then_some(failure.kind) }
 }
 
 /// Prepares everything that the installed OpenClaw starts with: flock's plugin, the identity and workspaces of its
@@ -118,24 +118,24 @@ fn unready(failure: &Failure, passes: bool) -> Unready {
 /// # Errors
 ///
 /// Returns an error if one of these can't be prepared. The configuration from before then stays.
-pub async fn prepare(home: &Home) -> Result<Ready, Failure> {
+pub async fn prepare(home: &Home) -> Result<PreparedConfig, Failure> {
     made(home).await.map_err(|unmade| unmade.failure)
 }
 
 /// The reason for which OpenClaw could not be prepared.
-struct Unmade {
+struct PrepareFailure {
     failure: Failure,
     /// `true` if a retry may succeed: the program did not answer, for example because the machine is too busy.
     passes: bool,
 }
 
-impl<E: Into<Failure>> From<E> for Unmade {
+impl<E: Into<Failure>> From<E> for PrepareFailure {
     fn from(error: E) -> Self {
         Self { failure: error.into(), passes: false }
     }
 }
 
-async fn made(home: &Home) -> Result<Ready, Unmade> {
+async fn made(home: &Home) -> Result<PreparedConfig, PrepareFailure> {
     let version = versions::current(home).ok_or(OpenClawError::NotInstalled)?;
     let live = Arc::new(Live::open(home.clone())?);
     let tools = tools::specs(&live)?;
@@ -155,20 +155,20 @@ async fn made(home: &Home) -> Result<Ready, Unmade> {
         match asked.map_err(|error| OpenClawError::Unready(error.to_string()))? {
             Ok(approved) => break approved,
             Err(_) if Instant::now() < end => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => return Err(Unmade { failure: error.into(), passes: true }),
+            Err(error) => return Err(PrepareFailure { failure: error.into(), passes: true }),
         }
     };
-    let ready = Box::pin(facts::ready(home, &engine, &approved, version)).await.map_err(|error| {
+    let ready = Box::pin(prepare::ready(home, &engine, &approved, version)).await.map_err(|error| {
         let passes = matches!(error, OpenClawError::Unchecked { .. });
-        Unmade { failure: error.into(), passes }
+        PrepareFailure { failure: error.into(), passes }
     })?;
-    if ready.put == Put::Sandboxes {
+    if ready.put == ApplyOutcome::Sandboxes {
         // The new configuration may no longer allow what the present sandboxes were made with, so they are removed.
         match sandboxes::remove_all(&engine, home).await {
             Ok(_) => {}
             // Without an engine there are no sandboxes.
             Err(error) if error.kind() == Kind::DockerUnavailable => {}
-            Err(error) => return Err(Unmade { failure: error.into(), passes: true }),
+            Err(error) => return Err(PrepareFailure { failure: error.into(), passes: true }),
         }
         // Written only after the removal: if it failed, the next start tries it again.
         place::cleared(home)?;
@@ -187,14 +187,15 @@ const LOOK: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// Returns an error if the configuration can't be derived.
-pub async fn derived_for(home: &Home, version: &Version) -> Result<Option<Derived>, Failure> {
+pub async fn derived_for(home: &Home, version: &InstalledVersion) -> Result<Option<DerivedConfig>, Failure> {
     let (_, document) = config::file::read_document(home)?;
     let config = config::read(home)?;
     if agents(&config).next().is_none() {
         return Ok(None);
     }
-    let (engine, program) = (Engine::from_env(), Program::from(version));
-    let (_, derived) = facts::derived(home, &document, &config, &engine, &approved(home)?, &program).await?;
+    let (engine, program) = (Engine::from_env(), OpenClawProgram::from(version));
+    let (_, derived) =
+        prepare::derived(home, &document, &config, &engine, &approved(home)?, &program).await?;
     Ok(Some(derived))
 }
 
@@ -203,8 +204,8 @@ pub async fn derived_for(home: &Home, version: &Version) -> Result<Option<Derive
 /// # Errors
 ///
 /// Returns [`OpenClawError::NotInstalled`] if there is none.
-pub fn installed(home: &Home) -> Result<Program, OpenClawError> {
-    versions::current(home).as_ref().map(Program::from).ok_or(OpenClawError::NotInstalled)
+pub fn installed(home: &Home) -> Result<OpenClawProgram, OpenClawError> {
+    versions::current(home).as_ref().map(OpenClawProgram::from).ok_or(OpenClawError::NotInstalled)
 }
 
 /// Returns the host folders that each agent is granted now.
@@ -225,7 +226,7 @@ pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
 }
 
 /// A problem with OpenClaw that a person should know.
-pub struct Trouble {
+pub struct OpenClawProblem {
     /// The description of the problem.
     pub text: String,
     /// The command that repairs it.
@@ -235,19 +236,23 @@ pub struct Trouble {
 }
 
 /// Returns the problems of the agents on OpenClaw that can be seen without starting it.
-pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
+pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
     let mut found = Vec::new();
-    let interrupted = match underway::interrupted(home) {
-        Some(Reached::Swapped { to, .. }) => Some(format!(
+    let interrupted = match pending_change::interrupted(home) {
+        Some(VersionChangeState::Swapped { to, .. }) => Some(format!(
             "a change to OpenClaw {} was interrupted before that version was healthy",
             to.name()
         )),
-        Some(Reached::Back { from }) => {
+        Some(VersionChangeState::Back { from }) => {
             Some(format!("going back to OpenClaw {} was interrupted before it served again", from.name()))
         }
-        Some(Reached::Nothing) | None => None,
+        Some(VersionChangeState::Nothing) | None => None,
     };
-    found.extend(interrupted.map(|text| Trouble { text, mend: "flock update".to_owned(), breaks: false }));
+    found.extend(interrupted.map(|text| OpenClawProblem {
+        text,
+        mend: "flock update".to_owned(),
+        breaks: false,
+    }));
     // Without agents on OpenClaw its other problems affect nobody.
     if agents(config).next().is_none() {
         return found;
@@ -256,11 +261,11 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
         Ok(more) => found.extend(more),
         Err(failure) => {
             let text = failure.text();
-            found.push(Trouble { text, mend: failure.hint.unwrap_or_default(), breaks: true });
+            found.push(OpenClawProblem { text, mend: failure.hint.unwrap_or_default(), breaks: true });
         }
     }
     if Path::new(IN_CONTAINER).exists() {
-        found.push(Trouble {
+        found.push(OpenClawProblem {
             text: format!(
                 "{IN_CONTAINER} makes OpenClaw believe that it runs in a container, so its sandboxes fail"
             ),
@@ -274,11 +279,11 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<Trouble> {
 /// The file whose presence makes OpenClaw believe that it runs in a container.
 const IN_CONTAINER: &str = "/.dockerenv";
 
-async fn looked_at(home: &Home, config: &Config) -> Result<Vec<Trouble>, Failure> {
+async fn looked_at(home: &Home, config: &Config) -> Result<Vec<OpenClawProblem>, Failure> {
     let program = installed(home)?;
     let (_, document) = config::file::read_document(home)?;
     let engine = Engine::from_env();
-    let (_, derived) = facts::derived(home, &document, config, &engine, &approved(home)?, &program).await?;
+    let (_, derived) = prepare::derived(home, &document, config, &engine, &approved(home)?, &program).await?;
     place::provider_keys(home, config, &derived.keys)?;
     if derived.dropped.is_empty() {
         return Ok(Vec::new());
@@ -286,7 +291,7 @@ async fn looked_at(home: &Home, config: &Config) -> Result<Vec<Trouble>, Failure
     // Some entries are sentences and not paths of settings, so no command can unset them.
     let first = derived.dropped.iter().find(|place| !place.contains([' ', ':']));
     let mend = first.map(|place| format!("flock config unset {}", quoted(place)));
-    Ok(vec![Trouble {
+    Ok(vec![OpenClawProblem {
         text: format!(
             "OpenClaw {} does not get these settings: {}",
             program.version,

@@ -9,16 +9,16 @@ use crate::id::ModelRef;
 use crate::openclaw::RUNTIME;
 use crate::provider::{Catalog, catalog};
 use crate::runtime::NATIVE;
-use crate::runtime::cli::asks::{self, Unable, Way};
-pub use crate::runtime::cli::installed::Installed;
-use crate::runtime::cli::installed::{install_hint, renewal_hint};
+use crate::runtime::cli::model_access::{self, ModelAccess, ModelAccessError};
+pub use crate::runtime::cli::version_check::InstalledProgram;
+use crate::runtime::cli::version_check::{install_hint, renewal_hint};
 use crate::runtime::cli::{self, Program, host, locate};
 
 /// Returns the installed programs.
-pub async fn installed() -> Vec<Installed> {
+pub async fn installed() -> Vec<InstalledProgram> {
     let found = cli::PROGRAMS.iter().filter_map(|program| Some((*program, locate::find(*program).ok()?)));
     // Each program is run to ask for its version, so all of them are asked at the same time.
-    let asked = found.map(|(program, found)| async move { Installed::ask(program, &found).await });
+    let asked = found.map(|(program, found)| async move { InstalledProgram::ask(program, &found).await });
     future::join_all(asked).await
 }
 
@@ -58,7 +58,7 @@ pub fn check(
         let text = format!("{} can't run on this machine itself: {why}", program.title());
         return Err(Failure::new(Kind::Usage, text).hint("leave --on-host out, or run flock as another user"));
     }
-    let installed = context.block_on(async { Ok(Installed::ask(program, &found).await) })?;
+    let installed = context.block_on(async { Ok(InstalledProgram::ask(program, &found).await) })?;
     if let Some(why) = installed.unfit() {
         return Err(Failure::new(Kind::Failed, why).hint(renewal_hint(program)));
     }
@@ -96,9 +96,9 @@ fn asks(
 ) -> Result<(), Failure> {
     let (title, provider) = (program.title(), model.provider());
     let described = Catalog::new(context.place()?).describe(model, config);
-    match asks::way(program, model, config, described, agent.on_host) {
-        Ok(Way::Relay(_)) => Ok(()),
-        Ok(Way::OwnLogin) => {
+    match model_access::way(program, model, config, described, agent.on_host) {
+        Ok(ModelAccess::Relay(_)) => Ok(()),
+        Ok(ModelAccess::OwnLogin) => {
             let say = &context.printer;
             say.say(format!("{title} asks {model} with its own login: this home has no key of {provider}"));
             // The program may know the model by other means than flock does, so this is only a warning.
@@ -113,7 +113,7 @@ fn asks(
             Ok(())
         }
         // For an agent in a sandbox the missing key is reported together with the other models.
-        Err(Unable::NoKey(error)) => {
+        Err(ModelAccessError::NoKey(error)) => {
             if agent.on_host {
                 let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
                 context.printer.warn(&format!(
@@ -122,8 +122,8 @@ fn asks(
             }
             Ok(())
         }
-        Err(Unable::NoProvider(error)) => Err(error.into()),
-        Err(unable @ (Unable::Signed(_) | Unable::Unspoken(_))) => {
+        Err(ModelAccessError::NoProvider(error)) => Err(error.into()),
+        Err(unable @ (ModelAccessError::Signed(_) | ModelAccessError::Unspoken(_))) => {
             let text = format!("{title} can't ask {model}: {}", unable.reason(program, model));
             let name = program.name();
             let hint = format!("flock {verb} {} --runtime {name} --model PROVIDER/MODEL", agent.id);
@@ -154,8 +154,8 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
                 let text = format!("{} is not installed, and {who} it: {why}", program.title());
                 found.push((true, text, install_hint(program)));
             }
-            Some(Installed { missing, .. }) if !missing.is_empty() => {
-                let text = there.and_then(Installed::unfit).unwrap_or_default();
+            Some(InstalledProgram { missing, .. }) if !missing.is_empty() => {
+                let text = there.and_then(InstalledProgram::unfit).unwrap_or_default();
                 found.push((true, text, renewal_hint(program)));
             }
             Some(installed) if installed.is_old() => {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::{Context, Failure, team};
 use crate::config;
 use crate::home::Home;
-use crate::supervise::control::{Connection, Request};
-use crate::supervise::loopback::{Client, LoopbackError};
-use crate::supervise::state::Standing;
+use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::supervise::gateway_client::{Client, GatewayClientError};
+use crate::supervise::state::UnitState;
 use crate::supervise::unit::GATEWAY;
 
 /// The rule for sending a request again that may already have been carried out.
@@ -75,7 +75,7 @@ impl Waiting {
         context: &Context,
         gateway: &Client,
         repeat: Repeat,
-        call: impl AsyncFn(&Client) -> Result<T, LoopbackError>,
+        call: impl AsyncFn(&Client) -> Result<T, GatewayClientError>,
     ) -> Result<T, Failure> {
         let mut gateway = gateway.clone();
         let mut tries = 1;
@@ -100,7 +100,7 @@ impl Waiting {
     async fn comes_back(&self, home: &Home, context: &Context) -> bool {
         loop {
             match standing(home).await {
-                Some(Standing::Healthy) => {
+                Some(UnitState::Healthy) => {
                     // The supervisor may not have noticed yet that the gateway is gone, so it is asked a second time.
                     tokio::time::sleep(PAUSE).await;
                     return standing(home).await.is_some_and(is_coming);
@@ -119,30 +119,32 @@ impl Waiting {
 /// Returns the state of the gateway as its supervisor sees it.
 ///
 /// The result is `None` if no supervisor answers, or if the gateway has failed and nobody knows when it can run again.
-async fn standing(home: &Home) -> Option<Standing> {
-    let mut supervisor = Connection::open(home).await.ok()?;
-    let status = supervisor.ask(Request::Status, QUICK).await.ok()?.status?;
+async fn standing(home: &Home) -> Option<UnitState> {
+    let mut supervisor = ControlConnection::open(home).await.ok()?;
+    let status = supervisor.ask(ControlRequest::Status, QUICK).await.ok()?.status?;
     status.unit(GATEWAY).filter(|unit| unit.failure.is_none()).map(|unit| unit.state)
 }
 
 /// Returns `true` if a gateway in this state runs, or will run without anybody's help. One that stops may do so for a
 /// restart.
-const fn is_coming(standing: Standing) -> bool {
+const fn is_coming(standing: UnitState) -> bool {
     match standing {
-        Standing::Starting | Standing::Healthy | Standing::BackingOff | Standing::Stopping => true,
-        Standing::Stopped | Standing::BreakerOpen | Standing::Failed => false,
+        UnitState::Starting | UnitState::Healthy | UnitState::BackingOff | UnitState::Stopping => true,
+        UnitState::Stopped | UnitState::BreakerOpen | UnitState::Failed => false,
     }
 }
 
 /// Returns `true` if the gateway was lost and the request may be sent again.
-fn is_lost(error: &LoopbackError, repeat: Repeat) -> bool {
+fn is_lost(error: &GatewayClientError, repeat: Repeat) -> bool {
     match error {
         // No connection was made, so the request can't have been carried out.
-        LoopbackError::Unreachable { .. } => true,
+        GatewayClientError::Unreachable { .. } => true,
         // The connection broke after the request was sent. Nobody knows if it was carried out.
-        LoopbackError::Broken { .. } => repeat == Repeat::Safe,
+        GatewayClientError::Broken { .. } => repeat == Repeat::Safe,
         // The gateway refused the request because it is stopping, so nothing was done.
-        LoopbackError::Status { status, code, .. } => *status == 503 && code.as_deref() == Some("stopping"),
+        GatewayClientError::Status { status, code, .. } => {
+            *status == 503 && code.as_deref() == Some("stopping")
+        }
         _ => false,
     }
 }
@@ -155,13 +157,13 @@ mod tests {
     fn only_what_did_not_reach_the_gateway_is_always_sent_again() {
         let address = "127.0.0.1:1".parse().unwrap();
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        let unreachable = LoopbackError::Unreachable { address, source: refused };
-        let timeout = LoopbackError::Timeout { address, limit: QUICK };
+        let unreachable = GatewayClientError::Unreachable { address, source: refused };
+        let timeout = GatewayClientError::Timeout { address, limit: QUICK };
         for repeat in [Repeat::Safe, Repeat::Unsent] {
             assert!(is_lost(&unreachable, repeat));
             assert!(!is_lost(&timeout, repeat), "it may still be at it");
         }
-        for standing in [Standing::Stopped, Standing::BreakerOpen, Standing::Failed] {
+        for standing in [UnitState::Stopped, UnitState::BreakerOpen, UnitState::Failed] {
             assert!(!is_coming(standing));
         }
     }

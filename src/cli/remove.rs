@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, person, unfinished};
+use super::{Context, Exit, Failure, pending_operations, person};
 use crate::clock::unix_ms;
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::home::pending::{self, Operation, Pending};
+use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::{AgentId, IdError, Party};
 use crate::openclaw::state;
 use crate::store::Reader;
-use crate::ui::{Line, Tone, ask};
+use crate::ui::{StyledLine, TextStyle, ask};
 
 /// Remove an agent
 ///
@@ -47,7 +47,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let purges = pending.purges();
     let workspace = workspace_of(&pending);
     context.block_on(async {
-        let operator = unfinished::Operator::open(&home).await?;
+        let operator = pending_operations::OperationRunner::open(&home).await?;
         let _lock = pending::lock(&home)?;
         // The configuration may have changed while another process held the lock.
         let pending = planned(args, &id, &home)?;
@@ -60,24 +60,24 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         context.printer.json(&json!({"removed": id, "purged": purges, "kept": kept}));
         return Ok(Exit::Done);
     }
-    context.printer.line(Line::new().with(Tone::Good, "removed").plain(" ").accent(id.as_str()));
+    context.printer.line(StyledLine::new().with(TextStyle::Good, "removed").plain(" ").accent(id.as_str()));
     for path in kept {
-        context.printer.say(Line::new().plain("kept ").accent(path.display().to_string()));
+        context.printer.say(StyledLine::new().plain("kept ").accent(path.display().to_string()));
     }
     Ok(Exit::Done)
 }
 
 /// Returns the removal to carry out: the interrupted one, or a new one.
-fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
+fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperation, Failure> {
     let config = config::read(home)?;
     let agent = config.agent(id);
     let begun = pending::read(home, id)?;
     let (purged, removed_from) = match begun.as_ref().map(|begun| &begun.operation) {
-        Some(Operation::Remove { purge, workspace }) => (*purge, Some(workspace.clone())),
-        Some(Operation::Rename { .. }) | None => (false, None),
+        Some(AgentOperation::Remove { purge, workspace }) => (*purge, Some(workspace.clone())),
+        Some(AgentOperation::Rename { .. }) | None => (false, None),
     };
     if let Some(rename) = &begun
-        && matches!(rename.operation, Operation::Rename { .. })
+        && matches!(rename.operation, AgentOperation::Rename { .. })
     {
         let text = format!("{} was interrupted and has to be finished first", rename.title());
         return Err(Failure::new(Kind::Conflict, text).hint(rename.command()));
@@ -87,15 +87,17 @@ fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<Pending, Failure> {
         return Err(ConfigError::Unknown(id.clone()).into());
     }
     let workspace = removed_from.or_else(|| agent.map(|agent| agent.workspace.clone()));
-    let operation = Operation::Remove {
+    let operation = AgentOperation::Remove {
         // An interrupted removal keeps its own choice. A second command can add deleting, but can't take it back.
         purge: args.purge || purged,
         workspace: workspace.unwrap_or_else(|| home.workspace(id)),
     };
     Ok(match begun {
         // If an agent with this id was added since the interruption, the command means that one.
-        Some(begun) => Pending { operation, configured: begun.configured && agent.is_none(), ..begun },
-        None => Pending {
+        Some(begun) => {
+            PendingOperation { operation, configured: begun.configured && agent.is_none(), ..begun }
+        }
+        None => PendingOperation {
             agent: id.clone(),
             operation,
             by: Party::human(&person::login()).to_string(),
@@ -115,13 +117,15 @@ fn has_left_something(home: &Home, id: &AgentId) -> Result<bool, Failure> {
     Ok(sessions.is_some_and(|sessions| !sessions.is_empty()))
 }
 
-fn workspace_of(pending: &Pending) -> PathBuf {
+fn workspace_of(pending: &PendingOperation) -> PathBuf {
     match &pending.operation {
-        Operation::Remove { workspace, .. } | Operation::Rename { workspace, .. } => workspace.clone(),
+        AgentOperation::Remove { workspace, .. } | AgentOperation::Rename { workspace, .. } => {
+            workspace.clone()
+        }
     }
 }
 
-fn agree(home: &Home, pending: &Pending, context: &Context) -> Result<(), Failure> {
+fn agree(home: &Home, pending: &PendingOperation, context: &Context) -> Result<(), Failure> {
     let id = &pending.agent;
     if !context.may_ask() {
         let text = format!("deleting the workspace and transcripts of {id} must be confirmed");

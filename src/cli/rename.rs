@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::{Context, Exit, Failure, person, start, stop, team, unfinished};
+use super::{Context, Exit, Failure, pending_operations, person, start, stop, team};
 use crate::clock::unix_ms;
 use crate::config::{self, Config, ConfigError};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::home::lock::Lock;
-use crate::home::pending::{self, Operation, Pending};
+use crate::home::pending::{self, AgentOperation, PendingOperation};
 use crate::id::{AgentId, IdError, Party};
 use crate::store::Store;
-use crate::supervise::control::{Connection, Request};
-use crate::ui::{Line, Tone};
+use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Change an agent's id
 ///
@@ -42,8 +42,8 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if context.printer.json_wanted() {
         context.printer.json(&json!({"renamed": old, "to": new, "restarted": restart}));
     } else {
-        let line = Line::new().accent(old.as_str()).plain(" is ").accent(new.as_str());
-        context.printer.line(line.with(Tone::Good, " now"));
+        let line = StyledLine::new().accent(old.as_str()).plain(" is ").accent(new.as_str());
+        context.printer.line(line.with(TextStyle::Good, " now"));
     }
     Ok(Exit::Done)
 }
@@ -75,7 +75,7 @@ async fn rename(
         let planned = planned(home, old, new, runs);
         if let Ok(pending) = &planned {
             pending::write(home, pending)?;
-            unfinished::Operator::here(home)?.finish(pending.clone(), context).await?;
+            pending_operations::OperationRunner::here(home)?.finish(pending.clone(), context).await?;
         }
         planned
     };
@@ -86,19 +86,19 @@ async fn rename(
     let restart = runs
         || planned
             .as_ref()
-            .is_ok_and(|pending| matches!(pending.operation, Operation::Rename { restart: true, .. }));
+            .is_ok_and(|pending| matches!(pending.operation, AgentOperation::Rename { restart: true, .. }));
     if restart {
         let config = config::read(home)?;
-        let status = start::up(home, &config, Request::Start).await?;
+        let status = start::up(home, &config, ControlRequest::Start).await?;
         start::without_openclaw(&status).map_or(Ok(()), Err)?;
     }
     planned.map(|_| restart)
 }
 
 /// Returns the rename to carry out: the interrupted one, or a new one. The caller must hold [`pending::lock`].
-fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<Pending, Failure> {
+fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<PendingOperation, Failure> {
     if let Some(begun) = pending::read(home, old)? {
-        let same = matches!(&begun.operation, Operation::Rename { to, .. } if to == new);
+        let same = matches!(&begun.operation, AgentOperation::Rename { to, .. } if to == new);
         return if same {
             Ok(begun)
         } else {
@@ -110,9 +110,9 @@ fn planned(home: &Home, old: &AgentId, new: &AgentId, restart: bool) -> Result<P
     let config = config::read(home)?;
     check(home, &config, old, new)?;
     let agent = config.agent(old).ok_or_else(|| ConfigError::Unknown(old.clone()))?;
-    Ok(Pending {
+    Ok(PendingOperation {
         agent: old.clone(),
-        operation: Operation::Rename { to: new.clone(), workspace: agent.workspace.clone(), restart },
+        operation: AgentOperation::Rename { to: new.clone(), workspace: agent.workspace.clone(), restart },
         by: Party::human(&person::login()).to_string(),
         begun_at: unix_ms(),
         configured: false,
@@ -152,8 +152,8 @@ async fn is_supervised(home: &Home) -> Result<bool, Failure> {
     if !Lock::is_held(&home.supervisor_lock())? {
         return Ok(false);
     }
-    let status = match Connection::open(home).await {
-        Ok(mut connection) => connection.ask(Request::Status, start::QUICK).await.ok(),
+    let status = match ControlConnection::open(home).await {
+        Ok(mut connection) => connection.ask(ControlRequest::Status, start::QUICK).await.ok(),
         Err(_) => None,
     };
     match status.and_then(|reply| reply.status) {

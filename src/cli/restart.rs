@@ -7,11 +7,11 @@ use serde_json::json;
 use super::{Context, Exit, Failure, service, settings, start, stop};
 use crate::config;
 use crate::home::Home;
-use crate::supervise::control::{Connection, Request, Status};
+use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus};
 use crate::supervise::halt::halt_telling;
-use crate::supervise::restart::Limits;
+use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::unit::GATEWAY;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Restart the gateway and OpenClaw, or start them
 ///
@@ -40,9 +40,9 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         // A supervisor in the foreground belongs to a service manager, and only that may stop it.
         if !is_held {
             let tell = |notice| context.printer.warn(&stop::notice_text(notice));
-            halt_telling(&home, &Limits::default(), &tell).await?;
+            halt_telling(&home, &SupervisionLimits::default(), &tell).await?;
         }
-        start::up(&home, &config, Request::Restart).await
+        start::up(&home, &config, ControlRequest::Restart).await
     })?;
     drop(progress);
     let unit = status.unit(GATEWAY);
@@ -51,7 +51,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         let pid = unit.and_then(|unit| unit.pid);
         context.printer.json(&json!({"running": true, "url": url, "pid": pid, "supervisorPid": status.pid}));
     } else {
-        context.printer.say(Line::new().with(Tone::Good, "gateway").plain(" is up again"));
+        context.printer.say(StyledLine::new().with(TextStyle::Good, "gateway").plain(" is up again"));
         context.printer.line(url.as_str());
     }
     if is_held {
@@ -64,7 +64,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     start::without_openclaw(&status).map_or(Ok(Exit::Done), Err)
 }
 
-async fn supervisor(home: &Home) -> Option<Status> {
-    let mut connection = Connection::open(home).await.ok()?;
-    connection.ask(Request::Status, Duration::from_secs(5)).await.ok()?.status
+async fn supervisor(home: &Home) -> Option<SupervisorStatus> {
+    let mut connection = ControlConnection::open(home).await.ok()?;
+    connection.ask(ControlRequest::Status, Duration::from_secs(5)).await.ok()?.status
 }

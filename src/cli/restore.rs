@@ -6,15 +6,15 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Context, Exit, Failure, team};
-use crate::agent::transcript::survey;
+use crate::agent::transcript::inspect;
 use crate::clock::unix_ms;
 use crate::config;
 use crate::error::{Kind, is_of_disk};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
-use crate::store::{BackupKind, Level, Restored, Store, backups, restore};
+use crate::store::{BackupKind, Level, RestoreOutcome, Store, backups, restore};
 use crate::swarm::By;
-use crate::ui::{Line, ask, time};
+use crate::ui::{StyledLine, ask, time};
 
 /// Restore a damaged or lost database from its newest intact backup
 ///
@@ -52,7 +52,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     for line in done.lines() {
         context.printer.say(line);
     }
-    context.printer.say(Line::new().plain("start it with ").accent("flock start"));
+    context.printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
     Ok(Exit::Done)
 }
 
@@ -94,7 +94,7 @@ fn list(home: &Home, context: &Context) -> Exit {
 #[serde(rename_all = "camelCase")]
 pub struct Done {
     #[serde(flatten)]
-    restored: Restored,
+    restored: RestoreOutcome,
     /// Number of sessions that were found only in their transcripts.
     sessions: usize,
 }
@@ -168,8 +168,8 @@ pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result
     }
     home.make_folders()?;
     let mut lost = Vec::new();
-    for path in survey::all(home) {
-        match survey::survey(&path) {
+    for path in inspect::all(home) {
+        match inspect::survey(&path) {
             Ok((session, _)) => lost.extend(session),
             // The transcript may be readable again later. Without it now, the new database would not know its session.
             Err(source) if is_of_disk(&source) => {

@@ -13,12 +13,12 @@ use crate::env;
 use crate::error::Kind;
 use crate::home::{Home, atomic};
 use crate::provider::Catalog;
-use crate::supervise::control::Connection;
+use crate::supervise::control::ControlConnection;
 use crate::supervise::halt::halt;
 use crate::supervise::launch;
-use crate::supervise::restart::Limits;
+use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::service::{Scope, Service};
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Let the machine's service manager keep the gateway running
 ///
@@ -33,13 +33,13 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Write the unit file of the service, and start the service
-    Install(Options),
+    Install(ServiceOptions),
     /// Stop the service, and remove its unit file
-    Remove(Options),
+    Remove(ServiceOptions),
 }
 
 #[derive(Debug, clap::Args)]
-struct Options {
+struct ServiceOptions {
     /// Use a service of the system, even if you are not root
     #[arg(long, conflicts_with = "user")]
     system: bool,
@@ -63,7 +63,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Failure> {
+fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<Exit, Failure> {
     let service = describe(home, options)?;
     let owner = owner(home)?;
     // A gateway of another user could not read the home, or would leave files that the owner can't change.
@@ -86,17 +86,17 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
     let commands = service.enable();
     let active = options.root.is_none() && systemd_runs();
     if !context.printer.json_wanted() {
-        context.printer.say(Line::new().plain("wrote ").accent(path.display().to_string()));
+        context.printer.say(StyledLine::new().plain("wrote ").accent(path.display().to_string()));
         for line in text.lines() {
-            context.printer.say(Line::new().with(Tone::Dim, format!("  {line}")));
+            context.printer.say(StyledLine::new().with(TextStyle::Dim, format!("  {line}")));
         }
     }
     if active {
         // A supervisor in the background would hold the home's lock, and the service would end at once.
         context.block_on(async {
-            if Connection::open(home).await.is_ok() {
+            if ControlConnection::open(home).await.is_ok() {
                 context.printer.say("stopping the flock that runs in the background");
-                halt(home, &Limits::default()).await?;
+                halt(home, &SupervisionLimits::default()).await?;
             }
             Ok(())
         })?;
@@ -106,7 +106,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
     let lacking = lacking(home)?;
     let names: Vec<&str> = lacking.iter().map(|lack| lack.variable.as_str()).collect();
     tell(&path, &commands, active, &names, context);
-    for Lack { variable, mend } in &lacking {
+    for MissingVariable { variable, mend } in &lacking {
         let mend = match mend {
             Some(command) => format!("run `{command}`"),
             None => format!("set it in the service with `{}`", service.edit()),
@@ -119,7 +119,7 @@ fn install(home: &Home, options: &Options, context: &Context) -> Result<Exit, Fa
 }
 
 /// A variable that flock uses here and that the service manager does not give to the service.
-struct Lack {
+struct MissingVariable {
     variable: String,
     /// The command that makes the variable unnecessary. `None` if it has to be given to the service.
     mend: Option<String>,
@@ -128,27 +128,29 @@ struct Lack {
 /// Returns the variables with provider keys and with proxies that the service lacks.
 ///
 /// Keys are not written into the unit, because everybody can read it. A proxy's URL may hold a password too.
-fn lacking(home: &Home) -> Result<Vec<Lack>, Failure> {
+fn lacking(home: &Home) -> Result<Vec<MissingVariable>, Failure> {
     let config = config::read(home)?;
     let catalog = Catalog::new(home.clone());
-    let mut lacking: Vec<Lack> = Vec::new();
+    let mut lacking: Vec<MissingVariable> = Vec::new();
     for model in config.agents.iter().flat_map(Agent::models) {
         let Some(variable) = catalog.key_variable(model, &config) else { continue };
         let mend = Some(format!("flock config set models.providers.{}.apiKey -", model.provider()));
         // Several models of one provider need the same key.
         if !lacking.iter().any(|lack| lack.mend == mend) {
-            lacking.push(Lack { variable, mend });
+            lacking.push(MissingVariable { variable, mend });
         }
     }
     let proxies = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"];
     let names = proxies.iter().flat_map(|name| [(*name).to_owned(), name.to_ascii_lowercase()]);
     lacking.extend(
-        names.filter(|name| env::named(name).is_some()).map(|variable| Lack { variable, mend: None }),
+        names
+            .filter(|name| env::named(name).is_some())
+            .map(|variable| MissingVariable { variable, mend: None }),
     );
     Ok(lacking)
 }
 
-fn remove(home: &Home, options: &Options, context: &Context) -> Result<Exit, Failure> {
+fn remove(home: &Home, options: &ServiceOptions, context: &Context) -> Result<Exit, Failure> {
     let service = describe(home, options)?;
     let path = place(&service, options)?;
     if !path.exists() {
@@ -183,13 +185,13 @@ fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure
 
 /// An installed service of this home.
 #[derive(Clone, Debug)]
-pub struct Installed {
+pub struct InstalledService {
     service: Service,
     /// Path of its unit file.
     pub path: PathBuf,
 }
 
-impl Installed {
+impl InstalledService {
     /// Stops the service and removes its file.
     ///
     /// # Errors
@@ -211,17 +213,17 @@ impl Installed {
 /// # Errors
 ///
 /// Returns an error if the program's own path or the home's owner can't be found.
-pub fn installed(home: &Home) -> Result<Vec<Installed>, Failure> {
+pub fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
     let mut found = Vec::new();
     for system in [false, true] {
-        let options = Options { system, user: !system, root: None };
+        let options = ServiceOptions { system, user: !system, root: None };
         let service = describe(home, &options)?;
         // A user without a home folder has no place for a user service.
         let Ok(path) = place(&service, &options) else { continue };
         let text = atomic::read(&path, MOST_UNIT).ok().flatten().unwrap_or_default();
         // Homes of two users can have services of the same name. The text of the unit names its home.
         if service.is_told_by(&String::from_utf8_lossy(&text)) {
-            found.push(Installed { service, path });
+            found.push(InstalledService { service, path });
         }
     }
     Ok(found)
@@ -246,16 +248,16 @@ fn tell(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], c
     }
     context.printer.line(path.display().to_string().as_str());
     if active {
-        context.printer.say(Line::new().with(Tone::Good, "the service runs"));
+        context.printer.say(StyledLine::new().with(TextStyle::Good, "the service runs"));
     } else {
         context.printer.say("no service manager was asked; to start it, run");
         for command in commands {
-            context.printer.say(Line::new().plain("  ").accent(command));
+            context.printer.say(StyledLine::new().plain("  ").accent(command));
         }
     }
 }
 
-fn describe(home: &Home, options: &Options) -> Result<Service, Failure> {
+fn describe(home: &Home, options: &ServiceOptions) -> Result<Service, Failure> {
     let program = launch::program()
         .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
     let root = Uid::effective().is_root();
@@ -290,7 +292,7 @@ fn login(uid: Uid) -> String {
     name.filter(|name| is_plain(name)).unwrap_or_else(|| uid.to_string())
 }
 
-fn place(service: &Service, options: &Options) -> Result<PathBuf, Failure> {
+fn place(service: &Service, options: &ServiceOptions) -> Result<PathBuf, Failure> {
     let nowhere = || Failure::new(Kind::Failed, "this user has no home folder to put a service in");
     let config = dirs::config_dir().ok_or_else(nowhere)?;
     let path = service.path(&config);

@@ -1,7 +1,7 @@
 //! `flock session`: shows and changes conversations of agents.
 
+mod backend;
 mod compact;
-mod desk;
 mod export;
 mod import;
 mod list;
@@ -34,7 +34,7 @@ enum Verb {
 
 /// Which session.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct SessionArg {
     /// Key of the session, or an agent for your own session with it
     #[arg(value_name = "KEY|AGENT")]
     session: String,

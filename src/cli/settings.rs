@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Context, Failure};
-use crate::config::unread::{self, Unread};
+use crate::config::ignored::{self, IgnoredSetting};
 use crate::config::{self, Agent, Config, ConfigError, SandboxMode, parse};
 use crate::error::Kind;
 use crate::home::Home;
@@ -12,10 +12,10 @@ use crate::sandbox::engine::Engine;
 use crate::sandbox::spec;
 
 /// Returns the settings in flock's own block that it does not read. The list is empty if the file can't be read.
-pub fn unread(home: &Home) -> Vec<Unread> {
+pub fn unread(home: &Home) -> Vec<IgnoredSetting> {
     // A file that can't be read is reported by the command that needs it, so this list is just empty.
     config::file::read_document(home)
-        .map(|(_, document)| unread::settings(&document, home))
+        .map(|(_, document)| ignored::settings(&document, home))
         .unwrap_or_default()
 }
 
@@ -59,7 +59,7 @@ pub fn planned(
 /// Returns an error that lists these settings, each with the most similar known key.
 pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Failure> {
     // Settings that were there before do not count. An old mistake must not stop an unrelated change.
-    match unread::added(before, after, home) {
+    match ignored::added(before, after, home) {
         unread if unread.is_empty() => Ok(()),
         unread => Err(not_read(&unread).hint("flock config get plugins.entries.flock.config")),
     }
@@ -91,7 +91,7 @@ pub fn check(home: &Home, config: &Config) -> Result<(), Failure> {
     Err(Failure::new(Kind::Failed, texts.join("\n")).hint("flock config get agents"))
 }
 
-fn not_read(unread: &[Unread]) -> Failure {
-    let texts: Vec<String> = unread.iter().map(Unread::text).collect();
+fn not_read(unread: &[IgnoredSetting]) -> Failure {
+    let texts: Vec<String> = unread.iter().map(IgnoredSetting::text).collect();
     Failure::new(Kind::Usage, texts.join("\n"))
 }

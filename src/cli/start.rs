@@ -9,15 +9,15 @@ use crate::config::{self, Config};
 use crate::error::{KERNEL_LOG, Kind};
 use crate::home::{Home, instance};
 use crate::openclaw::process::{READY, START};
-use crate::supervise::control::{Connection, Request, Status, UnitStatus};
-use crate::supervise::health::Identity;
+use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus, UnitStatus};
+use crate::supervise::health::HomeIdentity;
 use crate::supervise::launch;
 use crate::supervise::port;
-use crate::supervise::state::Standing;
+use crate::supervise::state::UnitState;
 use crate::supervise::task::failure_kind;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 use crate::ui::progress::{Progress, span};
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Start the gateway in the background and keep it running
 #[derive(Debug, clap::Args)]
@@ -52,12 +52,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// Returns an error if the id can't be written.
 pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
     match instance::settle(home)? {
-        instance::Found::Own => {}
-        instance::Found::Copy => context.printer.say(
+        instance::InstanceStatus::Own => {}
+        instance::InstanceStatus::Copy => context.printer.say(
             "this home is a copy: it now has an identity of its own, and flock leaves alone what belongs to the \
              other home",
         ),
-        instance::Found::Nothing => context.printer.warn(&format!(
+        instance::InstanceStatus::Nothing => context.printer.warn(&format!(
             "{} was missing or empty: the home has a new identity",
             home.instance().display()
         )),
@@ -81,7 +81,7 @@ async fn behind(home: &Home, config: &Config, context: &Context) -> Result<Exit,
         return Ok(Exit::Done);
     }
     let progress = wait_for_openclaw(home, config, context);
-    let status = up(home, config, Request::Start).await?;
+    let status = up(home, config, ControlRequest::Start).await?;
     drop(progress);
     show(&status, &format!("is up after {}", span(began.elapsed())), context);
     without_openclaw(&status).map_or(Ok(Exit::Done), Err)
@@ -94,16 +94,16 @@ pub fn wait_for_openclaw(home: &Home, config: &Config, context: &Context) -> Opt
 
 /// Returns the reason for which OpenClaw does not run although it should. Agents that do not need it work all the same.
 #[must_use]
-pub fn without_openclaw(status: &Status) -> Option<Failure> {
-    let unit = status.unit(OPENCLAW).filter(|unit| unit.state != Standing::Healthy)?;
+pub fn without_openclaw(status: &SupervisorStatus) -> Option<Failure> {
+    let unit = status.unit(OPENCLAW).filter(|unit| unit.state != UnitState::Healthy)?;
     Some(failure(status, unit))
 }
 
 /// Returns the status of a supervisor whose processes are all healthy.
-async fn running(home: &Home) -> Option<Status> {
-    let mut connection = Connection::open(home).await.ok()?;
-    let reply = connection.ask(Request::Status, QUICK).await.ok()?;
-    reply.status.filter(Status::is_healthy)
+async fn running(home: &Home) -> Option<SupervisorStatus> {
+    let mut connection = ControlConnection::open(home).await.ok()?;
+    let reply = connection.ask(ControlRequest::Status, QUICK).await.ok()?;
+    reply.status.filter(SupervisorStatus::is_healthy)
 }
 
 /// Makes sure that a supervisor runs, and waits until the gateway is healthy and every other process is healthy or has
@@ -113,24 +113,24 @@ async fn running(home: &Home) -> Option<Status> {
 ///
 /// Returns an error with the reason if the gateway does not become healthy. A supervisor that was started for it is
 /// stopped again.
-pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, Failure> {
+pub async fn up(home: &Home, config: &Config, want: ControlRequest) -> Result<SupervisorStatus, Failure> {
     let limit = if openclaw::is_wanted(home, config) { LONG_LIMIT } else { LIMIT };
-    let identity = Identity { instance: instance::read(home)?, token: config.token.clone() };
-    let port_is_ours = Connection::open(home).await.is_ok();
+    let identity = HomeIdentity { instance: instance::read(home)?, token: config.token.clone() };
+    let port_is_ours = ControlConnection::open(home).await.is_ok();
     // Without a supervisor another program may hold the port. That is worth an error before anything is started.
     if !port_is_ours {
         port::check(home, config.port, &identity).await?;
     }
     // The limit covers the whole start, because a gateway that crashes is started again meanwhile.
     let started = launch::ensure(home, want, limit).await?;
-    if started.status.unit(GATEWAY).is_some_and(|unit| unit.state == Standing::Healthy) {
+    if started.status.unit(GATEWAY).is_some_and(|unit| unit.state == UnitState::Healthy) {
         return Ok(started.status);
     }
     if started.fresh
-        && let Ok(mut connection) = Connection::open(home).await
+        && let Ok(mut connection) = ControlConnection::open(home).await
     {
         // Only a supervisor that this command started is stopped. The error to report does not depend on how that ends.
-        let _ = connection.ask(Request::Stop, LIMIT).await;
+        let _ = connection.ask(ControlRequest::Stop, LIMIT).await;
     }
     // A port that another program took meanwhile is a clearer error than the gateway's exit code.
     port::check(home, config.port, &identity).await?;
@@ -139,22 +139,22 @@ pub async fn up(home: &Home, config: &Config, want: Request) -> Result<Status, F
 
 /// Returns the reason for which a supervised process is not healthy.
 #[must_use]
-pub fn failed(status: &Status) -> Failure {
-    match status.units.iter().find(|unit| unit.state != Standing::Healthy) {
+pub fn failed(status: &SupervisorStatus) -> Failure {
+    match status.units.iter().find(|unit| unit.state != UnitState::Healthy) {
         Some(unit) => failure(status, unit),
         None => Failure::new(Kind::Failed, "the supervisor runs no process"),
     }
 }
 
-fn failure(status: &Status, unit: &UnitStatus) -> Failure {
+fn failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
     let name = unit_name(unit);
     let none = match unit.state {
-        Standing::Stopped | Standing::Stopping => "it was stopped",
+        UnitState::Stopped | UnitState::Stopping => "it was stopped",
         _ => "it gave no reason",
     };
     let reason = unit.reason.clone().unwrap_or_else(|| none.to_owned());
     let message = match unit.state {
-        Standing::BreakerOpen => {
+        UnitState::BreakerOpen => {
             format!("{name} crashed {} times in a row: {reason}", unit.crashes)
         }
         _ => format!("{name} does not run: {reason}"),
@@ -177,7 +177,7 @@ fn unit_name(unit: &UnitStatus) -> String {
     }
 }
 
-fn show(status: &Status, what: &str, context: &Context) {
+fn show(status: &SupervisorStatus, what: &str, context: &Context) {
     let Some(unit) = status.unit(GATEWAY) else { return };
     let url = url(unit.port);
     let openclaw = status.unit(OPENCLAW);
@@ -193,11 +193,11 @@ fn show(status: &Status, what: &str, context: &Context) {
         return;
     }
     let pid = unit.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    context.printer.say(Line::new().with(Tone::Good, "gateway").plain(format!(" {what}{pid}")));
+    context.printer.say(StyledLine::new().with(TextStyle::Good, "gateway").plain(format!(" {what}{pid}")));
     context.printer.line(url.as_str());
-    if let Some(unit) = openclaw.filter(|unit| unit.state == Standing::Healthy) {
+    if let Some(unit) = openclaw.filter(|unit| unit.state == UnitState::Healthy) {
         let pid = unit.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-        context.printer.say(Line::new().with(Tone::Good, "OpenClaw").plain(format!(" runs{pid}")));
+        context.printer.say(StyledLine::new().with(TextStyle::Good, "OpenClaw").plain(format!(" runs{pid}")));
     }
 }
 

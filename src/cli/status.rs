@@ -1,7 +1,7 @@
 //! `flock status`: shows the state of the home, as measured now.
 
-mod bundle;
 mod collect;
+mod openclaw;
 mod report;
 mod show;
 mod unit;

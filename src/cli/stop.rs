@@ -15,14 +15,14 @@ use crate::home::{Home, HomeError, instance};
 use crate::openclaw::sandboxes;
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::{SandboxError, owned};
-use crate::supervise::halt::{self, Halted, Notice};
-use crate::supervise::health::{self, Identity};
-use crate::supervise::leftover;
+use crate::sandbox::{SandboxError, containers};
+use crate::supervise::halt::{self, HaltNotice, HaltResult};
+use crate::supervise::health::{self, HomeIdentity};
+use crate::supervise::orphans;
 use crate::supervise::port;
-use crate::supervise::restart::Limits;
+use crate::supervise::restart::SupervisionLimits;
 use crate::ui::progress::span;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Stop the gateway, its supervisor and the containers of this home
 #[derive(Debug, clap::Args)]
@@ -55,23 +55,23 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if the supervisor's lock can't be examined. Processes that could not be ended are in the result.
-pub async fn end(home: &Home) -> Result<Halted, HomeError> {
+pub async fn end(home: &Home) -> Result<HaltResult, HomeError> {
     end_telling(home, &|_| ()).await
 }
 
-async fn end_telling(home: &Home, tell: &dyn Fn(Notice)) -> Result<Halted, HomeError> {
-    let mut halted = halt::halt_telling(home, &Limits::default(), tell).await?;
+async fn end_telling(home: &Home, tell: &dyn Fn(HaltNotice)) -> Result<HaltResult, HomeError> {
+    let mut halted = halt::halt_telling(home, &SupervisionLimits::default(), tell).await?;
     unsupervised(home, &mut halted).await;
     Ok(halted)
 }
 
-pub(super) fn notice_text(notice: Notice) -> String {
+pub(super) fn notice_text(notice: HaltNotice) -> String {
     match notice {
-        Notice::StandsStill(supervisor) => format!(
+        HaltNotice::StandsStill(supervisor) => format!(
             "the supervisor (pid {}) is stopped by a signal or a debugger; flock kills it",
             supervisor.pid
         ),
-        Notice::Silent(supervisor, left) => format!(
+        HaltNotice::Silent(supervisor, left) => format!(
             "the supervisor (pid {}) does not answer; if it still does not answer in {} seconds, flock kills it",
             supervisor.pid,
             left.as_secs()
@@ -83,7 +83,7 @@ pub(super) fn notice_text(notice: Notice) -> String {
 ///
 /// A gateway that was started by hand is found only at the configured port. If that was changed meanwhile, its lock is
 /// all that shows it, and nobody knows its pid.
-pub fn still_there(home: &Home, halted: &Halted) -> Vec<String> {
+pub fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
     let mut left: Vec<String> = halted.survivors.iter().map(|one| describe(*one)).collect();
     if left.is_empty() && halted.lock.is_some() && team::lives(home) {
         left.push(
@@ -95,10 +95,10 @@ pub fn still_there(home: &Home, halted: &Halted) -> Vec<String> {
 }
 
 /// Ends a gateway that was started by hand. It has proved that it is this home's.
-async fn unsupervised(home: &Home, halted: &mut Halted) {
+async fn unsupervised(home: &Home, halted: &mut HaltResult) {
     let Ok(config) = config::read(home) else { return };
     let Ok(instance) = instance::read(home) else { return };
-    let identity = Identity { instance, token: config.token.clone() };
+    let identity = HomeIdentity { instance, token: config.token.clone() };
     let Ok(health) = health::ask(config.port, &identity, QUICK).await else { return };
     // The process is identified by its start time too, so that a new process with the same PID is not killed.
     let Some(gateway) = ProcessId::of(health.pid) else { return };
@@ -108,7 +108,7 @@ async fn unsupervised(home: &Home, halted: &mut Halted) {
             // The process may end between the check and the signal. Then there is nothing more to do.
             let _ = kill(Pid::from_raw(gateway.pid), signal);
         }
-        if leftover::gone(&[gateway], GRACE).await.is_empty() {
+        if orphans::gone(&[gateway], GRACE).await.is_empty() {
             return;
         }
     }
@@ -116,7 +116,7 @@ async fn unsupervised(home: &Home, halted: &mut Halted) {
 }
 
 fn report(
-    halted: &Halted,
+    halted: &HaltResult,
     containers: &[String],
     left: &[String],
     began: Instant,
@@ -135,7 +135,9 @@ fn report(
             "containers": containers,
         }));
     } else if stopped {
-        let line = Line::new().with(Tone::Good, "stopped").plain(format!(" in {}", span(began.elapsed())));
+        let line = StyledLine::new()
+            .with(TextStyle::Good, "stopped")
+            .plain(format!(" in {}", span(began.elapsed())));
         context.printer.say(line);
     } else {
         context.printer.say("nothing is running");
@@ -164,7 +166,7 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
             Vec::new()
         }
     };
-    let running = match owned::running(&engine, home).await {
+    let running = match containers::running(&engine, home).await {
         Ok(running) if running.is_empty() => return ended,
         Ok(running) => running,
         Err(error) => {
@@ -173,8 +175,8 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
         }
     };
     // The second listing shows which of them did not stop, so errors are not needed here.
-    let _ = owned::stop_all(&engine, home).await;
-    match owned::running(&engine, home).await {
+    let _ = containers::stop_all(&engine, home).await;
+    match containers::running(&engine, home).await {
         Ok(still) => {
             left.extend(still.iter().map(|name| format!("container {name}")));
             ended.extend(running.into_iter().filter(|name| !still.contains(name)));
@@ -185,7 +187,7 @@ async fn containers(home: &Home, left: &mut Vec<String>, context: &Context) -> V
 }
 
 /// Returns the process of this home that still holds the gateway's port.
-fn port_holder(home: &Home, halted: &Halted) -> Option<String> {
+fn port_holder(home: &Home, halted: &HaltResult) -> Option<String> {
     let port = config::read(home).ok()?.port;
     if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
         return None;

@@ -6,10 +6,10 @@ use super::{Context, Exit, Failure, openclaw};
 use crate::home::Home;
 use crate::home::lock::Lock;
 use crate::supervise::journal::{Echo, Journal};
-use crate::supervise::launch::{self, Report};
-use crate::supervise::restart::Limits;
-use crate::supervise::task::{self, Plan};
-use crate::supervise::unit::Gateway;
+use crate::supervise::launch::{self, LaunchReport};
+use crate::supervise::restart::SupervisionLimits;
+use crate::supervise::task::{self, SupervisorConfig};
+use crate::supervise::unit::GatewayUnit;
 
 /// Keep the gateway running; `flock start` does this in the background
 #[derive(Debug, clap::Args)]
@@ -35,12 +35,12 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         // The lock comes first: only its holder may write the home's run files.
         match launch::claim(&home).await {
             Ok(Some(lock)) => match plan(&home, None, false) {
-                Ok(plan) => Ok(task::run(plan, lock, || launch::report(&Report::Listening)).await?),
+                Ok(plan) => Ok(task::run(plan, lock, || launch::report(&LaunchReport::Listening)).await?),
                 Err(failure) => Err(refused(failure)),
             },
             Ok(None) => {
                 // Another supervisor holds the lock. `flock start` then uses that one.
-                launch::report(&Report::Held);
+                launch::report(&LaunchReport::Held);
                 Ok(())
             }
             Err(error) => Err(refused(error.into())),
@@ -59,21 +59,21 @@ pub async fn foreground(home: &Home, lock: Lock, context: &Context) -> Result<()
     Ok(task::run(plan(home, Some(echo), true)?, lock, || {}).await?)
 }
 
-fn plan<'a>(home: &Home, echo: Option<Echo<'a>>, foreground: bool) -> Result<Plan<'a>, Failure> {
+fn plan<'a>(home: &Home, echo: Option<Echo<'a>>, foreground: bool) -> Result<SupervisorConfig<'a>, Failure> {
     let program = launch::program()
         .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
-    let gateway = Gateway::new(home.clone(), program)?;
-    Ok(Plan {
+    let gateway = GatewayUnit::new(home.clone(), program)?;
+    Ok(SupervisorConfig {
         home: home.clone(),
         units: vec![Arc::new(gateway), Arc::new(openclaw::unit(home)?)],
-        limits: Limits::default(),
+        limits: SupervisionLimits::default(),
         journal: Journal::new(home, echo),
         foreground,
     })
 }
 
 fn refused(failure: Failure) -> Failure {
-    launch::report(&Report::Failed {
+    launch::report(&LaunchReport::Failed {
         code: failure.kind.code().to_owned(),
         message: failure.text(),
         hint: failure.hint.clone(),

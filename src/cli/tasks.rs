@@ -9,8 +9,8 @@ use super::{Context, Exit, Failure};
 use crate::gateway::routes::tasks::describe;
 use crate::id::AgentId;
 use crate::store::{Reader, Task, TaskFilter, TaskState};
-use crate::supervise::loopback::{Call, Client};
-use crate::ui::{Table, Tone};
+use crate::supervise::gateway_client::{Call, Client};
+use crate::ui::{Table, TextStyle};
 
 /// List the tasks that agents were given, with their states
 #[derive(Debug, clap::Args)]
@@ -76,20 +76,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn row(task: &Task) -> Vec<(Tone, String)> {
+fn row(task: &Task) -> Vec<(TextStyle, String)> {
     let tone = match task.state {
-        TaskState::Completed => Tone::Good,
-        TaskState::Submitted | TaskState::Working | TaskState::Canceled => Tone::Plain,
-        TaskState::InputRequired | TaskState::Failed | TaskState::Rejected => Tone::Warn,
+        TaskState::Completed => TextStyle::Good,
+        TaskState::Submitted | TaskState::Working | TaskState::Canceled => TextStyle::Plain,
+        TaskState::InputRequired | TaskState::Failed | TaskState::Rejected => TextStyle::Warn,
     };
     // The summary is cut for the table. `--json` has all of it.
     let what: String = task.summary.chars().take(60).collect();
     vec![
-        (Tone::Plain, task.id.clone()),
+        (TextStyle::Plain, task.id.clone()),
         (tone, task.state.as_str().to_owned()),
-        (Tone::Plain, task.requester.clone()),
-        (Tone::Accent, task.assignee().to_string()),
-        (Tone::Plain, what),
+        (TextStyle::Plain, task.requester.clone()),
+        (TextStyle::Accent, task.assignee().to_string()),
+        (TextStyle::Plain, what),
     ]
 }
 

@@ -17,14 +17,14 @@ use crate::runtime::cli::folders::fittings_of;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
-use crate::store::{AgentState, Freeze, Frozen, Reader};
-use crate::supervise::control::{Connection, Request};
-use crate::supervise::health::{self, HealthError, Identity, Imposter};
-use crate::supervise::loopback::{Call, Client, LoopbackError};
-use crate::supervise::mark::Mark;
-use crate::supervise::pid;
+use crate::store::{AgentState, Freeze, FreezeState, Reader};
+use crate::supervise::control::{ControlConnection, ControlRequest};
+use crate::supervise::env_marker::EnvMarker;
+use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
+use crate::supervise::health::{self, HealthError, HomeIdentity, Imposter};
+use crate::supervise::pid_file;
 use crate::supervise::unit::GATEWAY;
-use crate::ui::{Tone, time};
+use crate::ui::{TextStyle, time};
 
 /// Time that a gateway may take to identify itself. On a busy machine it can be seconds. A dead one refuses at once.
 const IDENTITY: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub async fn gateway(home: &Home, config: &Config) -> Result<Option<Client>, Fai
         Err(HomeError::NoInstance { .. }) => String::new(),
         read => read?,
     };
-    let identity = Identity { instance, token: config.token.clone() };
+    let identity = HomeIdentity { instance, token: config.token.clone() };
     if let Some(client) = gateway_at(config.port, &identity).await? {
         return Ok(Some(client));
     }
@@ -81,8 +81,9 @@ pub fn require_none(home: &Home) -> Result<(), Failure> {
     // The PID file of a copied home names a process of the original home, which holds no lock in the copy. A gateway of
     // an older version holds no lock either, but its environment has the mark of its supervisor.
     let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);
-    let record = pid::read(&home.pid_file(GATEWAY));
-    let (who, hint) = match record.filter(|record| is_held || Mark::new(home, GATEWAY).is_on(record.process))
+    let record = pid_file::read(&home.pid_file(GATEWAY));
+    let (who, hint) = match record
+        .filter(|record| is_held || EnvMarker::new(home, GATEWAY).is_on(record.process))
     {
         Some(record) => (format!("the gateway (pid {})", record.process.pid), "try again, or: flock restart"),
         // Only a supervisor writes a PID file.
@@ -98,11 +99,11 @@ pub fn require_none(home: &Home) -> Result<(), Failure> {
 /// Returns the reason for which the gateway at this port is unhealthy. `None` if it is healthy or does not answer.
 pub async fn trouble(home: &Home, port: u16) -> Option<String> {
     let config = crate::config::read(home).ok()?;
-    let identity = Identity { instance: instance::read(home).ok()?, token: config.token.clone() };
+    let identity = HomeIdentity { instance: instance::read(home).ok()?, token: config.token.clone() };
     health::ask(port, &identity, SHORT).await.ok()?.reason
 }
 
-async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Failure> {
+async fn gateway_at(port: u16, identity: &HomeIdentity) -> Result<Option<Client>, Failure> {
     match health::ask(port, identity, IDENTITY).await {
         Ok(_) => Ok(Some(Client::new(port).with_token(&identity.token))),
         // Each of these proves that something else listens there, or nothing. The other errors may come from our own
@@ -110,7 +111,7 @@ async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Fa
         Err(
             HealthError::Foreign { .. }
             | HealthError::Imposter(Imposter::OtherHome { .. })
-            | HealthError::Loopback(LoopbackError::Unreachable { .. } | LoopbackError::Status { .. }),
+            | HealthError::Loopback(GatewayClientError::Unreachable { .. } | GatewayClientError::Status { .. }),
         ) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -118,8 +119,8 @@ async fn gateway_at(port: u16, identity: &Identity) -> Result<Option<Client>, Fa
 
 /// Returns the port that the gateway was started on, as its supervisor reports it. `None` if it does not run.
 pub async fn served_port(home: &Home) -> Option<u16> {
-    let mut supervisor = Connection::open(home).await.ok()?;
-    let status = supervisor.ask(Request::Status, SHORT).await.ok()?.status?;
+    let mut supervisor = ControlConnection::open(home).await.ok()?;
+    let status = supervisor.ask(ControlRequest::Status, SHORT).await.ok()?.status?;
     let unit = status.unit(GATEWAY)?;
     // Without a process the port is only a plan.
     unit.pid.and(unit.port)
@@ -150,7 +151,7 @@ pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 /// Returns the gateway's own error. An agent that the gateway does not know counts as released.
 pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
     match gateway.ask(Call::delete(&format!("/api/agents/{id}")), LONG).await {
-        Ok(_) | Err(LoopbackError::Status { status: 404, .. }) => Ok(()),
+        Ok(_) | Err(GatewayClientError::Status { status: 404, .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -193,14 +194,14 @@ pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
 }
 
 /// Returns the frozen agents. If the database can't be read, none is known to be frozen.
-pub fn frozen(home: &Home) -> Frozen {
+pub fn frozen(home: &Home) -> FreezeState {
     let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.frozen()).transpose());
     read.ok().flatten().unwrap_or_default()
 }
 
 /// The sleep of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Asleep {
+pub struct SleepState {
     /// Start of the sleep, in Unix milliseconds.
     pub since: i64,
     /// The agent's own reason.
@@ -208,12 +209,12 @@ pub struct Asleep {
 }
 
 /// Returns the sleeping agents. If the database can't be read, none is known to sleep.
-pub fn asleep(home: &Home) -> HashMap<AgentId, Asleep> {
+pub fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
     let read = Reader::open(home).and_then(|reader| reader.map(|reader| reader.agent_states()).transpose());
     let states = read.ok().flatten().unwrap_or_default().into_iter();
     let asleep = |state: AgentState| {
         let since = state.asleep_at?;
-        Some((state.agent, Asleep { since, reason: state.sleep_reason.unwrap_or_default() }))
+        Some((state.agent, SleepState { since, reason: state.sleep_reason.unwrap_or_default() }))
     };
     states.filter_map(asleep).collect()
 }
@@ -235,17 +236,17 @@ pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
 pub fn held_text(
     freeze: Option<&Freeze>,
     paused: Option<&Value>,
-    asleep: Option<&Asleep>,
-) -> Option<(Tone, String)> {
+    asleep: Option<&SleepState>,
+) -> Option<(TextStyle, String)> {
     // A freeze comes first: it is a decision of a person, and the other two end without one.
     if let Some(freeze) = freeze {
-        return Some((Tone::Bad, frozen_text(freeze)));
+        return Some((TextStyle::Bad, frozen_text(freeze)));
     }
     if let Some(paused) = paused {
         let until = paused["until"].as_i64().map(|at| format!(" until {}", time::local(at)));
-        return Some((Tone::Warn, format!("budget used up{}", until.unwrap_or_default())));
+        return Some((TextStyle::Warn, format!("budget used up{}", until.unwrap_or_default())));
     }
-    asleep.map(|asleep| (Tone::Dim, format!("asleep since {}", time::local(asleep.since))))
+    asleep.map(|asleep| (TextStyle::Dim, format!("asleep since {}", time::local(asleep.since))))
 }
 
 /// Formats a freeze, such as `FROZEN since 12:00 by human:ann`.

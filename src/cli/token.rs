@@ -14,9 +14,9 @@ use crate::gateway::routes::tokens::Wanted;
 use crate::home::Home;
 use crate::id::{AgentId, Party};
 use crate::store::{ClientToken, Reader, Right, Store};
-use crate::supervise::loopback::{Call, Client};
+use crate::supervise::gateway_client::{Call, Client};
 use crate::swarm::{By, token};
-use crate::ui::{Line, Table, Tone, time};
+use crate::ui::{StyledLine, Table, TextStyle, time};
 
 /// Make, list and revoke the tokens of clients
 ///
@@ -36,7 +36,7 @@ enum Verb {
     #[command(
         after_long_help = "Example:\n  flock token add ci --agents coder --rights chat,read --expires 30d"
     )]
-    Add(Add),
+    Add(AddArgs),
     /// List the tokens with their rights, agents and expiry times
     List,
     /// Revoke a token and end the streams that it opened
@@ -47,7 +47,7 @@ enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
-struct Add {
+struct AddArgs {
     /// Name of the client, for its posts and the audit
     name: String,
     /// Agents that the client may see and ask, separated by commas, or "all"
@@ -101,7 +101,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
 }
 
-fn add(wanted: &Add, context: &Context) -> Result<Exit, Failure> {
+fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let agents = match wanted.agents.as_slice() {
         [one] if one == "all" => None,
@@ -124,7 +124,7 @@ fn add(wanted: &Add, context: &Context) -> Result<Exit, Failure> {
     let token = made["token"].as_str().unwrap_or_default();
     // The message goes to stderr and the token to stdout, so that a pipe receives only the token.
     context.printer.say(format!("Made token {}. Copy it now: it is not shown again.", shown_name(&made)));
-    context.printer.line(Line::new().plain(token));
+    context.printer.line(StyledLine::new().plain(token));
     Ok(Exit::Done)
 }
 
@@ -208,12 +208,12 @@ fn list(context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn row(token: &ClientToken) -> Vec<(Tone, String)> {
+fn row(token: &ClientToken) -> Vec<(TextStyle, String)> {
     let until = match (token.revoked_at, token.expires_at) {
-        (Some(at), _) => (Tone::Dim, format!("revoked {}", time::local(at))),
-        (None, None) => (Tone::Plain, "never".to_owned()),
-        (None, Some(end)) if token.is_good(unix_ms()) => (Tone::Plain, time::local(end)),
-        (None, Some(end)) => (Tone::Warn, format!("expired {}", time::local(end))),
+        (Some(at), _) => (TextStyle::Dim, format!("revoked {}", time::local(at))),
+        (None, None) => (TextStyle::Plain, "never".to_owned()),
+        (None, Some(end)) if token.is_good(unix_ms()) => (TextStyle::Plain, time::local(end)),
+        (None, Some(end)) => (TextStyle::Warn, format!("expired {}", time::local(end))),
     };
     let agents = token.agents.as_ref().map_or_else(
         || "all".to_owned(),
@@ -221,10 +221,10 @@ fn row(token: &ClientToken) -> Vec<(Tone, String)> {
     );
     let rights: Vec<&str> = token.rights.iter().copied().map(Right::as_str).collect();
     vec![
-        (Tone::Accent, token.name.clone()),
-        (Tone::Plain, rights.join(",")),
-        (Tone::Plain, agents),
-        (Tone::Plain, time::local(token.created_at)),
+        (TextStyle::Accent, token.name.clone()),
+        (TextStyle::Plain, rights.join(",")),
+        (TextStyle::Plain, agents),
+        (TextStyle::Plain, time::local(token.created_at)),
         until,
     ]
 }

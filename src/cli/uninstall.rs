@@ -14,8 +14,8 @@ use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::ui::ask;
-use plan::{Plan, Request, Step};
-use steps::Held;
+use plan::{UninstallPlan, UninstallRequest, UninstallStep};
+use steps::UninstallLocks;
 
 /// Remove flock from this machine, or OpenClaw from the home
 ///
@@ -26,7 +26,7 @@ use steps::Held;
 pub struct Args {
     /// Part to remove [default: everything]
     #[arg(value_enum, value_name = "PART")]
-    pub what: Option<What>,
+    pub what: Option<UninstallTarget>,
     /// Also delete what people and agents made: workspaces, transcripts, configuration, keys, database
     #[arg(long)]
     pub purge: bool,
@@ -40,7 +40,7 @@ pub struct Args {
 
 /// A part that can be removed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum What {
+pub enum UninstallTarget {
     /// The OpenClaw gateway and its sandboxes; flock's own gateway keeps running
     Openclaw,
 }
@@ -53,10 +53,10 @@ pub enum What {
 /// agree. Failed steps are reported and decide the exit code.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.place()?;
-    let request = Request { openclaw: args.what.is_some(), purge: args.purge, force: args.force };
+    let request = UninstallRequest { openclaw: args.what.is_some(), purge: args.purge, force: args.force };
     let found = context.block_on(facts::gather(&home))?;
     let plan = plan::plan(home.root(), &found, request)?;
-    let report = show::Report { home: &home, request, plan: &plan, dry_run: args.dry_run };
+    let report = show::UninstallReport { home: &home, request, plan: &plan, dry_run: args.dry_run };
     if args.dry_run {
         report.planned(context);
         return Ok(Exit::Done);
@@ -72,7 +72,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(report.done(&troubles, context))
 }
 
-fn agree(args: &Args, report: &show::Report<'_>, context: &Context) -> Result<(), Failure> {
+fn agree(args: &Args, report: &show::UninstallReport<'_>, context: &Context) -> Result<(), Failure> {
     if !context.may_ask() {
         let mut line = "flock uninstall".to_owned();
         line.push_str(if args.what.is_some() { " openclaw" } else { "" });
@@ -89,7 +89,7 @@ fn agree(args: &Args, report: &show::Report<'_>, context: &Context) -> Result<()
 }
 
 /// A step that failed.
-pub struct Trouble {
+pub struct FailedStep {
     /// The description of the step.
     pub what: String,
     /// The reason, and the command that repairs it.
@@ -97,17 +97,17 @@ pub struct Trouble {
 }
 
 /// Carries out all steps that can be done. A failed step does not stop the ones that do not depend on it.
-async fn carry_out(plan: &Plan, home: &Home, context: &Context) -> Result<Vec<Trouble>, Failure> {
-    let mut held = Held::default();
+async fn carry_out(plan: &UninstallPlan, home: &Home, context: &Context) -> Result<Vec<FailedStep>, Failure> {
+    let mut held = UninstallLocks::default();
     held.unfinished = !plan.unseen.is_empty();
-    let mut troubles: Vec<Trouble> = Vec::new();
+    let mut troubles: Vec<FailedStep> = Vec::new();
     let mut restless = false;
     for step in &plan.steps {
         let what = show::named(step);
         // A process that could not be stopped would write the files again, or lose what it has open.
         if restless && step.wants_silence() {
             let failure = Failure::new(Kind::Failed, "not begun: something still runs").hint("flock stop");
-            troubles.push(Trouble { what, failure });
+            troubles.push(FailedStep { what, failure });
             continue;
         }
         // A small step is not worth a line.
@@ -120,9 +120,9 @@ async fn carry_out(plan: &Plan, home: &Home, context: &Context) -> Result<Vec<Tr
             }
             Err(failure) => {
                 drop(progress);
-                restless |= matches!(step, Step::Stop { .. } | Step::StopOpenClaw);
+                restless |= matches!(step, UninstallStep::Stop { .. } | UninstallStep::StopOpenClaw);
                 held.unfinished = true;
-                troubles.push(Trouble { what, failure });
+                troubles.push(FailedStep { what, failure });
             }
         }
     }

@@ -6,24 +6,24 @@
 //! next update completes one that was killed.
 
 mod change;
-mod look;
-mod own;
+mod openclaw_restart;
 mod report;
-mod serving;
+mod search;
+mod self_update;
 
 use std::path::PathBuf;
 
-use super::installing::Shown;
+use super::install_progress::InstallProgress;
 use super::{Context, Exit, Failure};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::install::underway::{self, Reached, Underway, Way};
+use crate::install::pending_change::{self, ChangeDirection, PendingVersionChange, VersionChangeState};
 use crate::install::update::{Asked, Decision, own_fault};
 use crate::install::versions::Failed;
-use crate::install::{self, InstallError, Installer, Version, Wanted, prune, versions};
+use crate::install::{self, InstallError, InstallLock, InstalledVersion, Wanted, prune, versions};
 use crate::{clock, config};
-use change::{Change, Done};
-use look::{Look, Search};
+use change::{Done, VersionChange};
+use search::{VersionQuery, VersionSearch};
 
 /// Update OpenClaw or flock itself, or go back to the previous version
 ///
@@ -75,7 +75,7 @@ pub struct Args {
 /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says otherwise.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.own {
-        return own::run(args, context);
+        return self_update::run(args, context);
     }
     let home = if args.check { context.home()? } else { context.home_to_change()? };
     let Some(current) = versions::current(&home) else {
@@ -83,11 +83,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     };
     if args.check {
-        let look = Look::at(&home, &current, search(args, &home, &current)?, context)?;
+        let look = VersionSearch::at(&home, &current, search(args, &home, &current)?, context)?;
         report::found(&home, &current, &look, context);
         return Ok(Exit::Done);
     }
-    let installer = Installer::begin(&home)?;
+    let installer = InstallLock::begin(&home)?;
     end_interrupted(&installer, &home, context)?;
     // Completing the interrupted change may have put the earlier version back in use.
     let Some(current) = versions::current(&home) else {
@@ -102,21 +102,22 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Completes a change that was interrupted between the swap and the proof of the new version.
-fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Result<(), Failure> {
-    match underway::interrupted(home) {
+fn end_interrupted(installer: &InstallLock, home: &Home, context: &Context) -> Result<(), Failure> {
+    match pending_change::interrupted(home) {
         None => Ok(()),
         // It was interrupted before the swap, so the version in use never changed.
-        Some(Reached::Nothing) => Ok(Underway::end(installer, home)?),
-        Some(Reached::Back { from }) => {
+        Some(VersionChangeState::Nothing) => Ok(PendingVersionChange::end(installer, home)?),
+        Some(VersionChangeState::Back { from }) => {
             context.printer.say(format!("going back to {}, which was interrupted", report::name(&from)));
             // Going back needs only the version that it leads to, so both ends of the change are that one.
-            Change { installer, home, context, way: Way::Rollback, from: &from, to: &from }.go_back()
+            VersionChange { installer, home, context, way: ChangeDirection::Rollback, from: &from, to: &from }
+                .go_back()
         }
-        Some(Reached::Swapped { way, from, to }) => {
+        Some(VersionChangeState::Swapped { way, from, to }) => {
             context.printer.say(format!("going on with the interrupted change to {}", report::name(&to)));
-            let done = Change { installer, home, context, way, from: &from, to: &to }.go_on()?;
+            let done = VersionChange { installer, home, context, way, from: &from, to: &to }.go_on()?;
             // A version that proved itself must not be passed over any longer.
-            if way == Way::Update {
+            if way == ChangeDirection::Update {
                 versions::forget_failure(home, &to.commit)?;
             }
             if done.serves {
@@ -127,10 +128,10 @@ fn end_interrupted(installer: &Installer, home: &Home, context: &Context) -> Res
     }
 }
 
-fn search(args: &Args, home: &Home, current: &Version) -> Result<Search, Failure> {
+fn search(args: &Args, home: &Home, current: &InstalledVersion) -> Result<VersionQuery, Failure> {
     let settings = config::read(home)?.openclaw;
     let named = args.reference.as_deref();
-    Ok(Search {
+    Ok(VersionQuery {
         wanted: Wanted::choose(None, named, &settings, Some(current)),
         asked: if named.is_some() { Asked::Named } else { Asked::Followed },
         retry: args.retry,
@@ -139,22 +140,23 @@ fn search(args: &Args, home: &Home, current: &Version) -> Result<Search, Failure
 }
 
 fn forward(
-    installer: &Installer,
+    installer: &InstallLock,
     home: &Home,
-    current: &Version,
+    current: &InstalledVersion,
     args: &Args,
     context: &Context,
 ) -> Result<Exit, Failure> {
     let taken = take(installer, home, current, search(args, home, current)?, context)?;
     let (made, done) = match taken {
-        Taken::Nothing(version, look) => {
+        UpdateResult::Nothing(version, look) => {
             report::nothing_done(home, &version, &look, context);
             warn_of_another(home, &version, context);
             return Ok(Exit::Done);
         }
-        Taken::Changed(made, done) => (made, done),
+        UpdateResult::Changed(made, done) => (made, done),
     };
-    let change = Change { installer, home, context, way: Way::Update, from: current, to: &made };
+    let change =
+        VersionChange { installer, home, context, way: ChangeDirection::Update, from: current, to: &made };
     report::changed(home, &change, done, context);
     // A version asked for with `--ref` is not written to the configuration, so the next update would leave it again.
     let named = config::read(home)?.openclaw.reference.filter(|named| *named != made.reference);
@@ -175,14 +177,14 @@ fn forward(
 ///
 /// Returns the error of the step that failed. The earlier version is then still in use, unless the text says otherwise.
 pub fn install(
-    installer: &Installer,
+    installer: &InstallLock,
     home: &Home,
     (repository, reference): (Option<&str>, Option<&str>),
     context: &Context,
-) -> Result<Option<Version>, Failure> {
+) -> Result<Option<InstalledVersion>, Failure> {
     end_interrupted(installer, home, context)?;
     // A version whose program is missing or whose files were changed is built again.
-    let is_whole = |current: &Version| current.entry().is_file() && current.check().is_ok();
+    let is_whole = |current: &InstalledVersion| current.entry().is_file() && current.check().is_ok();
     let Some(current) = versions::current(home).filter(is_whole) else {
         return Ok(None);
     };
@@ -190,15 +192,22 @@ pub fn install(
     let wanted = Wanted::choose(repository, reference, &settings, Some(&current));
     let is_named = repository.or(reference).is_some();
     let asked = if is_named { Asked::Named } else { Asked::Followed };
-    let search = Search { wanted, asked, retry: false, words: Failure::from };
+    let search = VersionQuery { wanted, asked, retry: false, words: Failure::from };
     Ok(Some(match take(installer, home, &current, search, context)? {
-        Taken::Nothing(version, look) => {
+        UpdateResult::Nothing(version, look) => {
             report::passed_over(&look, context);
             warn_of_another(home, &version, context);
             version
         }
-        Taken::Changed(made, done) => {
-            let change = Change { installer, home, context, way: Way::Update, from: &current, to: &made };
+        UpdateResult::Changed(made, done) => {
+            let change = VersionChange {
+                installer,
+                home,
+                context,
+                way: ChangeDirection::Update,
+                from: &current,
+                to: &made,
+            };
             report::in_use(&change, done, context);
             made
         }
@@ -206,22 +215,22 @@ pub fn install(
 }
 
 /// The result of looking for another version.
-enum Taken {
+enum UpdateResult {
     /// This version stays in use. The look tells the reason.
-    Nothing(Version, Box<Look>),
+    Nothing(InstalledVersion, Box<VersionSearch>),
     /// This version is in use now.
-    Changed(Version, Done),
+    Changed(InstalledVersion, Done),
 }
 
 /// Looks for another version, and builds it, tries it and puts it in use if there is one.
 fn take(
-    installer: &Installer,
+    installer: &InstallLock,
     home: &Home,
-    current: &Version,
-    search: Search,
+    current: &InstalledVersion,
+    search: VersionQuery,
     context: &Context,
-) -> Result<Taken, Failure> {
-    let look = Look::at(home, current, search, context)?;
+) -> Result<UpdateResult, Failure> {
+    let look = VersionSearch::at(home, current, search, context)?;
     let wanted = &look.wanted;
     // A tag that was moved upstream would give another program under the same name, so a person has to name the commit.
     if let Decision::Moved(moved) = &look.decision {
@@ -232,30 +241,35 @@ fn take(
     let renamed = look.decision == Decision::Current
         && (wanted.reference != current.reference || wanted.repository != current.origin);
     if !renamed && !matches!(look.decision, Decision::New(_)) {
-        return Ok(Taken::Nothing(current.clone(), Box::new(look)));
+        return Ok(UpdateResult::Nothing(current.clone(), Box::new(look)));
     }
-    let shown = Shown::new(context);
+    let shown = InstallProgress::new(context);
     let made = install::prepare(installer, home, wanted, &|event| shown.event(&event));
     let made = made.map_err(|error| not_made(home, current, &look, error))?;
     shown.end();
     if made.commit == current.commit {
         // It is the same commit under another name, or one that was given in a shortened form.
-        return Ok(Taken::Nothing(made, Box::new(Look { decision: Decision::Current, ..look })));
+        return Ok(UpdateResult::Nothing(
+            made,
+            Box::new(VersionSearch { decision: Decision::Current, ..look }),
+        ));
     }
     // The full commit is known only now, if a shortened one was asked for. It may have failed here before.
     let known = versions::failed(home).remove(&made.commit);
     if let Some(failed) = known.filter(|_| !look.retry) {
         let decision = Decision::Failed(made.commit, failed);
-        return Ok(Taken::Nothing(current.clone(), Box::new(Look { decision, ..look })));
+        return Ok(UpdateResult::Nothing(current.clone(), Box::new(VersionSearch { decision, ..look })));
     }
-    let done = Change { installer, home, context, way: Way::Update, from: current, to: &made }.run()?;
+    let done =
+        VersionChange { installer, home, context, way: ChangeDirection::Update, from: current, to: &made }
+            .run()?;
     versions::forget_failure(home, &made.commit)?;
     tidy(installer, home, context, None);
-    Ok(Taken::Changed(made, done))
+    Ok(UpdateResult::Changed(made, done))
 }
 
 /// Warns if another version runs than the one in use, for example after a person changed the link by hand.
-fn warn_of_another(home: &Home, version: &Version, context: &Context) {
+fn warn_of_another(home: &Home, version: &InstalledVersion, context: &Context) {
     let runs = serving_build(home, context).ok().flatten();
     if let Some(other) = runs.filter(|build| *build != version.name()) {
         context
@@ -266,7 +280,7 @@ fn warn_of_another(home: &Home, version: &Version, context: &Context) {
 
 /// Returns the folder name of the version that runs, if one does.
 fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failure> {
-    let found = context.block_on(async { Ok(serving::look(home).await) })?;
+    let found = context.block_on(async { Ok(openclaw_restart::look(home).await) })?;
     let found = found.map_err(|unproved| Failure::new(Kind::Failed, unproved.to_string()))?;
     Ok(found.and_then(|unit| unit.build))
 }
@@ -274,10 +288,10 @@ fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failu
 /// Removes versions that are no longer needed.
 ///
 /// An error is only a warning: the change itself is complete, and the next update tries the removal again.
-pub fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option<&Version>) {
+pub fn tidy(installer: &InstallLock, home: &Home, context: &Context, again: Option<&InstalledVersion>) {
     let removed = serving_build(home, context).and_then(|runs| {
         // A version that still runs must keep its files, even if it is not in use any more.
-        let kept: Vec<String> = runs.into_iter().chain(again.map(Version::name)).collect();
+        let kept: Vec<String> = runs.into_iter().chain(again.map(InstalledVersion::name)).collect();
         Ok(prune(installer, home, &kept)?)
     });
     if let Err(failure) = removed {
@@ -288,7 +302,12 @@ pub fn tidy(installer: &Installer, home: &Home, context: &Context, again: Option
 }
 
 /// Rolls back to the earlier version. Later updates pass over the one that is left.
-fn back(installer: &Installer, home: &Home, current: &Version, context: &Context) -> Result<Exit, Failure> {
+fn back(
+    installer: &InstallLock,
+    home: &Home,
+    current: &InstalledVersion,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let before = versions::previous(home);
     let Some(before) = before.filter(|before| before.entry().is_file()) else {
         return Err(report::no_way_back(current, None));
@@ -298,14 +317,21 @@ fn back(installer: &Installer, home: &Home, current: &Version, context: &Context
     }
     // The files may have been changed since the build. A rollback must not put such a version in use.
     before.check().map_err(|error| report::altered(&before, error))?;
-    let change = Change { installer, home, context, way: Way::Rollback, from: current, to: &before };
+    let change = VersionChange {
+        installer,
+        home,
+        context,
+        way: ChangeDirection::Rollback,
+        from: current,
+        to: &before,
+    };
     let done = change.run()?;
     report::changed(home, &change, done, context);
     Ok(Exit::Done)
 }
 
 /// Reports a commit that can't be built, and remembers it if that is the commit's own fault.
-fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) -> Failure {
+fn not_made(home: &Home, current: &InstalledVersion, look: &VersionSearch, error: InstallError) -> Failure {
     let reason = own_fault(&error).filter(|_| look.is_staged(home));
     let commit = look.tip.as_ref().and_then(|tip| tip.commit.as_deref());
     let remembered = match (reason, commit) {
@@ -319,7 +345,7 @@ fn not_made(home: &Home, current: &Version, look: &Look, error: InstallError) ->
 /// on.
 ///
 /// A doubtful failure, which may be the machine's fault, counts only the second time.
-fn remember(home: &Home, version: &Version, reason: String, doubtful: bool) -> bool {
+fn remember(home: &Home, version: &InstalledVersion, reason: String, doubtful: bool) -> bool {
     note_failure(home, &version.commit, Some(version.version.clone()), reason, doubtful)
 }
 

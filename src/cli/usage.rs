@@ -7,7 +7,7 @@ use super::{Context, Exit, Failure};
 use crate::id::AgentId;
 use crate::store::{Reader, UsageBy, UsageSum};
 use crate::swarm::budget;
-use crate::ui::{Table, Tone};
+use crate::ui::{Table, TextStyle};
 
 /// Show the usage of models and its cost
 ///
@@ -72,15 +72,15 @@ fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {
         UsageBy::Day => "DAY",
     };
     let mut table = Table::new(&[name, "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"]);
-    for (tone, sum) in sums.iter().map(|sum| (Tone::Accent, sum)).chain([(Tone::Strong, total)]) {
+    for (tone, sum) in sums.iter().map(|sum| (TextStyle::Accent, sum)).chain([(TextStyle::Strong, total)]) {
         let name = if sum.name.is_empty() { "(no channel)" } else { &sum.name };
         table.toned_row(vec![
             (tone, name.to_owned()),
-            (Tone::Plain, sum.calls.to_string()),
-            (Tone::Plain, (sum.input + sum.cache_write).to_string()),
-            (Tone::Plain, sum.cache_read.to_string()),
-            (Tone::Plain, sum.output.to_string()),
-            (Tone::Plain, dollars(sum)),
+            (TextStyle::Plain, sum.calls.to_string()),
+            (TextStyle::Plain, (sum.input + sum.cache_write).to_string()),
+            (TextStyle::Plain, sum.cache_read.to_string()),
+            (TextStyle::Plain, sum.output.to_string()),
+            (TextStyle::Plain, dollars(sum)),
         ]);
     }
     table

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::key_line;
 use super::parse::{self, Problem};
-use super::place;
 use super::{Config, ConfigError};
 use crate::home::{Home, atomic};
 
@@ -74,7 +74,7 @@ pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
     // The typed view has no line numbers. The file is read again, only to name the line in the message.
     let line = atomic::read(&home.config(), CAP).ok().flatten().and_then(|bytes| {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
-        place::line_of(bytes, &problem.at)
+        key_line::line_of(bytes, &problem.at)
     });
     ConfigError::Shape {
         path: home.config(),

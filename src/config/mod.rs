@@ -7,17 +7,17 @@ pub mod agents;
 pub mod budgets;
 pub mod edit;
 pub mod file;
+pub mod ignored;
+pub mod ineffective;
+mod key_line;
 pub mod live;
 pub mod model;
 pub mod parse;
-mod place;
 pub mod policy;
 pub mod relocate;
 pub mod secret;
 pub mod setting;
 pub mod starter;
-pub mod unread;
-pub mod unused;
 
 use std::path::PathBuf;
 
@@ -30,8 +30,8 @@ pub use edit::{complete, edit};
 pub use file::read;
 pub use live::Live;
 pub use model::{
-    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, EgressAsk, ModelCost,
-    Network, OpenClawSettings, Retention, Role, SandboxMode, SkillsMode,
+    Agent, Api, Autonomy, ChannelReaders, Compaction, Config, DockerSettings, Effort, EgressApprover,
+    ModelCost, Network, OpenClawSettings, Retention, Role, SandboxMode, SkillsMode,
 };
 pub use policy::CommandPolicy;
 

@@ -125,7 +125,7 @@ impl Network {
 /// The party that decides about a host that an agent wants to reach but was not given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum EgressAsk {
+pub enum EgressApprover {
     /// A person decides. The host is not reached before that.
     #[default]
     Person,
@@ -244,7 +244,7 @@ impl Agent {
     /// Returns `true` if an agent program runs its turns: an external program that is started for each turn.
     #[must_use]
     pub fn is_run_by_program(&self) -> bool {
-        !super::unused::NEVER_ON_HOST.contains(&self.runtime.as_str())
+        !super::ineffective::NEVER_ON_HOST.contains(&self.runtime.as_str())
     }
 
     /// Returns `true` if its turns run outside any sandbox. Only an agent program can do that: `onHost` has no effect
@@ -361,7 +361,7 @@ pub struct Config {
     /// Folders of the host below which a mount can be approved. Empty by default.
     pub mount_roots: Vec<PathBuf>,
     /// The party that decides about new hosts.
-    pub egress_ask: EgressAsk,
+    pub egress_ask: EgressApprover,
     /// People besides the owner who may approve requests of agents.
     pub approvers: Vec<Party>,
     /// Longest side of a picture that a model is shown, in pixels.

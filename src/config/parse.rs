@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use super::budgets;
 use super::model::{
-    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort, EgressAsk,
-    ModelCost, ModelSettings, Network, OpenClawSettings, ProviderSettings, Retention, Role, SandboxMode,
-    SkillsMode,
+    Agent, Autonomy, ChannelReaders, Compaction, Config, DEFAULT_PORT, DockerSettings, Effort,
+    EgressApprover, ModelCost, ModelSettings, Network, OpenClawSettings, ProviderSettings, Retention, Role,
+    SandboxMode, SkillsMode,
 };
 use super::policy::{self, CommandPolicy};
 use super::starter::SANDBOX_TOOLS;
@@ -55,7 +55,7 @@ pub fn keys(document: &Value, home: &Home) -> Result<BTreeSet<String>, Problem> 
     Ok(asked)
 }
 
-fn read(document: &Value, home: &Home, asked: Option<&Asked>) -> Result<Config, Problem> {
+fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Config, Problem> {
     let root = View { value: Some(document), at: String::new(), asked };
     if !document.is_object() {
         // Every key is read through `View`, which names the key in an error and records that it was looked up.
@@ -194,9 +194,9 @@ fn mount_roots(view: &View<'_>, home: &Home) -> Result<Vec<PathBuf>, Problem> {
     Ok(roots)
 }
 
-fn egress_ask(view: &View<'_>) -> Result<EgressAsk, Problem> {
+fn egress_ask(view: &View<'_>) -> Result<EgressApprover, Problem> {
     view.only(&["ask"])?;
-    Ok(view.get("ask")?.word::<EgressAsk>("person, sysadmin or auto")?.unwrap_or_default())
+    Ok(view.get("ask")?.word::<EgressApprover>("person, sysadmin or auto")?.unwrap_or_default())
 }
 
 fn approvers(own: &View<'_>) -> Result<Vec<Party>, Problem> {
@@ -684,11 +684,11 @@ pub(super) struct View<'a> {
     pub(super) value: Option<&'a Value>,
     pub(super) at: String,
     /// Records the paths that are looked up.
-    asked: Option<&'a Asked>,
+    asked: Option<&'a LookupLog>,
 }
 
 /// Paths that were looked up.
-type Asked = RefCell<BTreeSet<String>>;
+type LookupLog = RefCell<BTreeSet<String>>;
 
 impl<'a> View<'a> {
     #[cfg(test)]

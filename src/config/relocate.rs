@@ -46,7 +46,7 @@ fn own_store(binds: Option<&mut Value>, home: &Home) {
 mod tests {
     use super::*;
     use crate::config::agents::{NewAgent, add};
-    use crate::config::{Role, parse, starter, unread};
+    use crate::config::{Role, ignored, parse, starter};
 
     #[test]
     fn a_copy_leads_to_itself_and_another_folder_stays() {
@@ -62,7 +62,7 @@ mod tests {
         let mut copy = made(&first);
         assert!(relocate(&mut copy, first.root(), &second));
         assert_eq!(copy, made(&second));
-        assert_eq!(unread::settings(&copy, &second), []);
+        assert_eq!(ignored::settings(&copy, &second), []);
         let config = parse::config(&copy, &second).unwrap();
         assert_eq!(config.agents[0].workspace, second.workspace(&config.agents[0].id));
         assert!(!relocate(&mut copy, first.root(), &second), "once is enough");

@@ -109,7 +109,7 @@ pub type Wanted = (Setting, Value);
 
 /// A setting whose value differs between two documents.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct SettingChange {
     pub setting: Setting,
     /// Null if the document had no value.
     pub before: Value,
@@ -150,8 +150,9 @@ fn of_hosts(egress: &Value) -> &[Value] {
 
 /// Returns the settings of the agent that differ between two documents.
 #[must_use]
-pub fn changes(before: &Value, after: &Value, id: &AgentId) -> Vec<Change> {
-    let both = |setting| Change { setting, before: get(before, id, setting), after: get(after, id, setting) };
+pub fn changes(before: &Value, after: &Value, id: &AgentId) -> Vec<SettingChange> {
+    let both =
+        |setting| SettingChange { setting, before: get(before, id, setting), after: get(after, id, setting) };
     Setting::ALL.into_iter().map(both).filter(|change| !is_same(&change.before, &change.after)).collect()
 }
 
@@ -333,7 +334,7 @@ fn object<'d>(holder: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut 
 mod tests {
     use super::*;
     use crate::config::agents::{NewAgent, add};
-    use crate::config::{parse, starter, unread};
+    use crate::config::{ignored, parse, starter};
     use crate::home::Home;
 
     fn home() -> Home {
@@ -353,7 +354,7 @@ mod tests {
         let mut after = before.clone();
         set(&mut after, id, wanted).unwrap();
         parse::config(&after, &home()).unwrap();
-        assert_eq!(unread::settings(&after, &home()), []);
+        assert_eq!(ignored::settings(&after, &home()), []);
         let texts = changes(before, &after, id)
             .iter()
             .map(|change| format!("{} {} {}", change.setting.name(), change.before, change.after))

@@ -35,14 +35,14 @@ const PLUGIN: &str = "/api/plugin/";
 /// The services that the tokens of an agent program's turn open. Each service has its own token, no other token opens
 /// it, and these tokens open nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum TurnService {
     /// The relay to the agent's model.
     Relay,
     /// flock's tools, over MCP.
     Mcp,
 }
 
-impl Turns {
+impl TurnService {
     /// Returns the service at this path, if it is one of the two.
     #[must_use]
     pub fn at(path: &str) -> Option<Self> {

@@ -15,7 +15,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use super::limits::Limits;
+use super::limits::ServerLimits;
 
 /// Refuses a body whose `Content-Length` is too large, before any of it is read.
 ///
@@ -31,14 +31,14 @@ pub fn check_announced(headers: &HeaderMap, limit: usize) -> Result<(), ApiError
 }
 
 /// An extractor for a request body that is parsed from JSON.
-pub struct Json<T>(pub T);
+pub struct JsonBody<T>(pub T);
 
-impl<S: Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         // The middleware puts the limits of the path into the request.
-        let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
+        let limits = request.extensions().get::<ServerLimits>().copied().unwrap_or_default();
         let bytes = whole(request.into_body(), &limits).await?;
         parsed(&bytes).map(Self)
     }
@@ -56,13 +56,13 @@ pub fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
 }
 
 /// An extractor for the unparsed bytes of a request body.
-pub struct Raw(pub Vec<u8>);
+pub struct RawBody(pub Vec<u8>);
 
-impl<S: Sync> FromRequest<S> for Raw {
+impl<S: Sync> FromRequest<S> for RawBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
+        let limits = request.extensions().get::<ServerLimits>().copied().unwrap_or_default();
         whole(request.into_body(), &limits).await.map(Self)
     }
 }
@@ -72,7 +72,7 @@ impl<S: Sync> FromRequest<S> for Raw {
 /// # Errors
 ///
 /// Returns 413 if the body is too large, 408 if it takes too long, and 400 if it breaks off.
-pub async fn whole(body: Body, limits: &Limits) -> Result<Vec<u8>, ApiError> {
+pub async fn whole(body: Body, limits: &ServerLimits) -> Result<Vec<u8>, ApiError> {
     tokio::time::timeout(limits.body_timeout, read(body, limits.body))
         .await
         .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", "the body took too long"))?
@@ -99,7 +99,7 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
 ///
 /// When this is dropped, the rest of the body is read and discarded, within limits. Closing the connection at once
 /// would make the kernel reset it, and a client that still sends would never read why it was refused.
-pub struct Unread {
+pub struct DrainingBody {
     body: Option<Incoming>,
     /// `true` while a client that sent `Expect` has not been asked for its body. Such a client must not be invited to
     /// send a body that nobody reads.
@@ -109,9 +109,9 @@ pub struct Unread {
 
 /// A handle that tells if a body has been read to its end.
 #[derive(Clone, Debug)]
-pub struct Ended(Arc<AtomicBool>);
+pub struct BodyEnd(Arc<AtomicBool>);
 
-impl Ended {
+impl BodyEnd {
     /// Returns `true` if nothing of the body is left to read.
     #[must_use]
     pub fn is_ended(&self) -> bool {
@@ -119,7 +119,7 @@ impl Ended {
     }
 }
 
-impl Unread {
+impl DrainingBody {
     /// Wraps the body of a request that has these headers.
     #[must_use]
     pub fn new(body: Incoming, headers: &HeaderMap) -> Self {
@@ -129,12 +129,12 @@ impl Unread {
 
     /// Returns a handle that tells later if the body was read to its end.
     #[must_use]
-    pub fn ended(&self) -> Ended {
-        Ended(Arc::clone(&self.ended))
+    pub fn ended(&self) -> BodyEnd {
+        BodyEnd(Arc::clone(&self.ended))
     }
 }
 
-impl HttpBody for Unread {
+impl HttpBody for DrainingBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -162,7 +162,7 @@ impl HttpBody for Unread {
     }
 }
 
-impl Drop for Unread {
+impl Drop for DrainingBody {
     fn drop(&mut self) {
         let Some(body) = self.body.take() else { return };
         if self.waits || self.ended.load(Ordering::Acquire) {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::id::{AgentId, ChannelId, Party};
 use crate::store::{Channel, ChannelState, IdempotencyKey, Page, Post, Reader, Store, StoreError};
-use crate::swarm::archive::Archive;
+use crate::swarm::archive::ArchiveAction;
 use crate::swarm::channel::{MAX_PAGE, Wanted};
-use crate::swarm::title::Title;
+use crate::swarm::title::ChannelTitle;
 use crate::swarm::{By, Swarm, SwarmError};
 
 /// Most results of one search.
@@ -23,7 +23,7 @@ const PIECE: u32 = 20;
 /// A request to create a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Create {
+pub struct CreateChannel {
     pub id: ChannelId,
     pub topic: String,
     /// The first members.
@@ -40,7 +40,7 @@ pub struct Create {
 /// A request to post a message as a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Say {
+pub struct PostMessage {
     pub content: String,
     /// Name of the person who posts.
     #[serde(default, rename = "as")]
@@ -53,7 +53,7 @@ pub struct Say {
 /// A request to change the members of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Assign {
+pub struct ChangeMembers {
     /// Parties that become members.
     #[serde(default)]
     pub add: Vec<Party>,
@@ -68,7 +68,7 @@ pub struct Assign {
 /// A request to change the shown name or the topic of a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Retitle {
+pub struct RenameChannel {
     /// The new shown name.
     #[serde(default, rename = "name")]
     pub title: Option<String>,
@@ -83,8 +83,8 @@ pub struct Retitle {
 /// A request for one step of the archive protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
-    pub action: Action,
+pub struct ArchiveRequest {
+    pub action: ArchiveRequestKind,
     /// Name of the person who asks.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
@@ -93,7 +93,7 @@ pub struct Step {
 /// The archive steps that a person may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum ArchiveRequestKind {
     /// Begins archiving, or reports its state if it has begun.
     Begin,
     /// Archives the channel now.
@@ -107,7 +107,7 @@ pub enum Action {
 /// A filter for the list of channels.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Filter {
+pub struct ChannelFilter {
     /// Only channels with this member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<Party>,
@@ -119,7 +119,7 @@ pub struct Filter {
 /// A request to read or search the messages of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reading {
+pub struct MessageQuery {
     /// Only messages after this sequence number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
@@ -135,7 +135,7 @@ pub struct Reading {
 }
 
 /// A source of channels: the gateway's own database, or a read-only view beside it.
-pub trait Shelf {
+pub trait ChannelSource {
     /// Returns all channels, or only those of a member or in a state.
     fn list(&self, member: Option<&Party>, state: Option<ChannelState>) -> Result<Vec<Channel>, StoreError>;
 
@@ -148,9 +148,9 @@ pub trait Shelf {
     fn search(&self, id: &ChannelId, words: &str, limit: u32) -> Result<Vec<Post>, StoreError>;
 }
 
-macro_rules! shelf {
+macro_rules! channel_source {
     ($kind:ty) => {
-        impl Shelf for $kind {
+        impl ChannelSource for $kind {
             fn list(
                 &self,
                 member: Option<&Party>,
@@ -174,8 +174,8 @@ macro_rules! shelf {
     };
 }
 
-shelf!(Store);
-shelf!(Reader);
+channel_source!(Store);
+channel_source!(Reader);
 
 /// Returns the person with this name, or the owner if there is no name. The result is never an agent and never flock
 /// itself.
@@ -202,11 +202,11 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
 ///
 /// Returns the store's error if the database can't be read.
 pub fn list(
-    shelf: &impl Shelf,
-    filter: &Filter,
+    source: &impl ChannelSource,
+    filter: &ChannelFilter,
     is_shown: impl Fn(&Channel) -> bool,
 ) -> Result<Value, SwarmError> {
-    let mut channels = shelf.list(filter.member.as_ref(), filter.state)?;
+    let mut channels = source.list(filter.member.as_ref(), filter.state)?;
     channels.retain(is_shown);
     Ok(json!({"channels": channels.iter().map(describe).collect::<Vec<_>>()}))
 }
@@ -217,8 +217,8 @@ pub fn list(
 ///
 /// Returns [`SwarmError::NoChannel`] if there is none with this id, and the store's error if the database can't be
 /// read.
-pub fn show(shelf: &impl Shelf, id: &ChannelId) -> Result<Value, SwarmError> {
-    Ok(describe(&find(shelf, id)?))
+pub fn show(source: &impl ChannelSource, id: &ChannelId) -> Result<Value, SwarmError> {
+    Ok(describe(&find(source, id)?))
 }
 
 /// Returns messages of a channel, oldest first, with the numbers from which to continue in both directions.
@@ -227,7 +227,7 @@ pub fn show(shelf: &impl Shelf, id: &ChannelId) -> Result<Value, SwarmError> {
 ///
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
-pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Value, SwarmError> {
+pub fn read(source: &impl ChannelSource, id: &ChannelId, reading: &MessageQuery) -> Result<Value, SwarmError> {
     // A search has no position, and a page has only one.
     let page = match (reading.after, reading.before, &reading.q) {
         (None, None, _) => Page::Last,
@@ -235,14 +235,14 @@ pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Val
         (None, Some(before), None) => Page::Before(before),
         _ => return Err(SwarmError::Invalid("give one of after, before and q".to_owned())),
     };
-    let channel = find(shelf, id)?;
+    let channel = find(source, id)?;
     let limit = reading.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let found = match &reading.q {
         Some(words) => {
-            let found = shelf.search(&channel.id, words, limit.min(MAX_FOUND))?;
+            let found = source.search(&channel.id, words, limit.min(MAX_FOUND))?;
             fitting(found)
         }
-        None => pages(shelf, &channel.id, page, limit)?,
+        None => pages(source, &channel.id, page, limit)?,
     };
     // Messages are numbered without gaps, so the number at an edge shows if there are more beyond it.
     let (mut earlier, mut later) = (None, None);
@@ -265,7 +265,7 @@ pub fn read(shelf: &impl Shelf, id: &ChannelId, reading: &Reading) -> Result<Val
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::create_channel`].
-pub async fn create(swarm: &Swarm, new: Create) -> Result<Value, SwarmError> {
+pub async fn create(swarm: &Swarm, new: CreateChannel) -> Result<Value, SwarmError> {
     let by = person(new.name.as_deref())?;
     let wanted = Wanted { id: new.id, topic: new.topic, members: new.members, message: new.message };
     swarm.create_channel(&by, wanted).await.map(|channel| describe(&channel))
@@ -280,7 +280,7 @@ pub async fn say(
     swarm: &Swarm,
     by: &By,
     id: &ChannelId,
-    say: Say,
+    say: PostMessage,
     key: Option<IdempotencyKey>,
 ) -> Result<Value, SwarmError> {
     let notify = say.notify.unwrap_or(true);
@@ -298,7 +298,7 @@ pub async fn say(
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::assign_members`].
-pub async fn assign(swarm: &Swarm, id: &ChannelId, change: Assign) -> Result<Value, SwarmError> {
+pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
     let channel = swarm.channel(id)?;
@@ -311,12 +311,12 @@ pub async fn assign(swarm: &Swarm, id: &ChannelId, change: Assign) -> Result<Val
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person or if neither is given, and the error of
 /// [`Swarm::retitle`].
-pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: Retitle) -> Result<Value, SwarmError> {
+pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: RenameChannel) -> Result<Value, SwarmError> {
     let by = person(change.name.as_deref())?;
     if change.title.is_none() && change.topic.is_none() {
         return Err(SwarmError::Invalid("give a name or a topic".to_owned()));
     }
-    let title = Title { name: change.title, topic: change.topic };
+    let title = ChannelTitle { name: change.title, topic: change.topic };
     Ok(describe(&swarm.retitle(&by, id, title).await?))
 }
 
@@ -325,13 +325,13 @@ pub async fn retitle(swarm: &Swarm, id: &ChannelId, change: Retitle) -> Result<V
 /// # Errors
 ///
 /// Returns [`SwarmError::Invalid`] for a wrong name of the person, and the error of [`Swarm::archive`].
-pub async fn archive(swarm: &Swarm, id: &ChannelId, step: Step) -> Result<Value, SwarmError> {
+pub async fn archive(swarm: &Swarm, id: &ChannelId, step: ArchiveRequest) -> Result<Value, SwarmError> {
     let by = person(step.name.as_deref())?;
     let what = match step.action {
-        Action::Begin => Archive::Begin,
-        Action::Force => Archive::Force,
-        Action::Cancel => Archive::Cancel,
-        Action::Reopen => Archive::Reopen,
+        ArchiveRequestKind::Begin => ArchiveAction::Begin,
+        ArchiveRequestKind::Force => ArchiveAction::Force,
+        ArchiveRequestKind::Cancel => ArchiveAction::Cancel,
+        ArchiveRequestKind::Reopen => ArchiveAction::Reopen,
     };
     swarm.archive(&by, id, what).await?;
     Ok(describe(&swarm.channel(id)?))
@@ -377,12 +377,17 @@ fn parties(channel: &Channel) -> Vec<&Party> {
     channel.members.iter().map(|member| &member.party).collect()
 }
 
-fn find(shelf: &impl Shelf, id: &ChannelId) -> Result<Channel, SwarmError> {
-    shelf.find(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
+fn find(source: &impl ChannelSource, id: &ChannelId) -> Result<Channel, SwarmError> {
+    source.find(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
 }
 
 /// Reads as many messages as fit into one response, in pieces, beginning where the request says.
-fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
+fn pages(
+    source: &impl ChannelSource,
+    id: &ChannelId,
+    page: Page,
+    limit: u32,
+) -> Result<Vec<Post>, StoreError> {
     let mut taken = Vec::new();
     let mut room = MAX_BYTES;
     let mut next = page;
@@ -390,7 +395,7 @@ fn pages(shelf: &impl Shelf, id: &ChannelId, page: Page, limit: u32) -> Result<V
     let is_forward = matches!(page, Page::After(_));
     'pieces: while left > 0 {
         let asked = left.min(PIECE);
-        let mut piece = shelf.page(id, next, asked)?;
+        let mut piece = source.page(id, next, asked)?;
         // A piece that is shorter than asked for is the last one.
         let is_last = piece.len() < asked as usize;
         // Backward pages are read newest first, so the ones that do not fit are the oldest.
@@ -458,9 +463,9 @@ mod tests {
     }
 
     /// A channel with this many messages of this size in bytes.
-    struct Long(u64, usize);
+    struct FakeChannel(u64, usize);
 
-    impl Long {
+    impl FakeChannel {
         fn post(&self, seq: u64) -> Post {
             Post {
                 channel: "x".parse().unwrap(),
@@ -468,13 +473,13 @@ mod tests {
                 author: Party::human("ann"),
                 content: "x".repeat(self.1),
                 created_at: 0,
-                wake: crate::store::Wake::Nobody,
-                mentions: crate::store::Mentioned::default(),
+                wake: crate::store::WakeUrgency::Nobody,
+                mentions: crate::store::PostMentions::default(),
             }
         }
     }
 
-    impl Shelf for Long {
+    impl ChannelSource for FakeChannel {
         fn list(&self, _: Option<&Party>, _: Option<ChannelState>) -> Result<Vec<Channel>, StoreError> {
             Ok(Vec::new())
         }
@@ -514,39 +519,42 @@ mod tests {
         messages.map(|message| message["seq"].as_u64().unwrap()).collect()
     }
 
-    fn ask(shelf: &Long, reading: Reading) -> Value {
-        read(shelf, &"x".parse().unwrap(), &reading).unwrap()
+    fn ask(source: &FakeChannel, reading: MessageQuery) -> Value {
+        read(source, &"x".parse().unwrap(), &reading).unwrap()
     }
 
     #[test]
     fn pages_go_both_ways_and_name_what_is_beyond_them() {
-        let shelf = Long(100, 1);
-        let last = ask(&shelf, Reading { limit: Some(45), ..Reading::default() });
+        let source = FakeChannel(100, 1);
+        let last = ask(&source, MessageQuery { limit: Some(45), ..MessageQuery::default() });
         assert_eq!(numbers(&last), (56..=100).collect::<Vec<_>>());
         assert_eq!((last["before"].as_u64(), last["after"].as_u64()), (Some(56), None));
-        let earlier = ask(&shelf, Reading { before: Some(56), limit: Some(45), ..Reading::default() });
+        let earlier =
+            ask(&source, MessageQuery { before: Some(56), limit: Some(45), ..MessageQuery::default() });
         assert_eq!(numbers(&earlier), (11..=55).collect::<Vec<_>>());
         assert_eq!((earlier["before"].as_u64(), earlier["after"].as_u64()), (Some(11), Some(55)));
-        let first = ask(&shelf, Reading { before: Some(11), limit: Some(45), ..Reading::default() });
+        let first =
+            ask(&source, MessageQuery { before: Some(11), limit: Some(45), ..MessageQuery::default() });
         assert_eq!((numbers(&first).len(), first["before"].as_u64()), (10, None));
-        let after = ask(&shelf, Reading { after: Some(70), limit: Some(25), ..Reading::default() });
+        let after = ask(&source, MessageQuery { after: Some(70), limit: Some(25), ..MessageQuery::default() });
         assert_eq!(numbers(&after), (71..=95).collect::<Vec<_>>());
         assert_eq!(after["after"].as_u64(), Some(95));
-        let both = Reading { after: Some(1), before: Some(9), ..Reading::default() };
-        assert!(matches!(read(&shelf, &"x".parse().unwrap(), &both), Err(SwarmError::Invalid(_))));
+        let both = MessageQuery { after: Some(1), before: Some(9), ..MessageQuery::default() };
+        assert!(matches!(read(&source, &"x".parse().unwrap(), &both), Err(SwarmError::Invalid(_))));
     }
 
     #[test]
     fn an_answer_is_bounded_and_no_message_is_cut() {
-        let shelf = Long(100, 1 << 20);
-        let last = ask(&shelf, Reading { limit: Some(200), ..Reading::default() });
+        let source = FakeChannel(100, 1 << 20);
+        let last = ask(&source, MessageQuery { limit: Some(200), ..MessageQuery::default() });
         assert_eq!(numbers(&last), (93..=100).collect::<Vec<_>>());
-        let after = ask(&shelf, Reading { after: Some(30), limit: Some(200), ..Reading::default() });
+        let after =
+            ask(&source, MessageQuery { after: Some(30), limit: Some(200), ..MessageQuery::default() });
         assert_eq!(numbers(&after), (31..=38).collect::<Vec<_>>());
         assert_eq!(after["after"].as_u64(), Some(38));
-        let found = ask(&shelf, Reading { q: Some("x".to_owned()), ..Reading::default() });
+        let found = ask(&source, MessageQuery { q: Some("x".to_owned()), ..MessageQuery::default() });
         assert_eq!(numbers(&found), (93..=100).collect::<Vec<_>>());
-        let huge = ask(&Long(3, MAX_BYTES + 1), Reading::default());
+        let huge = ask(&FakeChannel(3, MAX_BYTES + 1), MessageQuery::default());
         assert_eq!(numbers(&huge), [3], "one is always given");
     }
 }

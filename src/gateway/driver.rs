@@ -13,33 +13,33 @@ use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::events::Events;
-use super::limits::Limits;
-use super::queue::{Full, Place, Queues};
+use super::events::EventBuffer;
+use super::limits::ServerLimits;
+use super::queue::{QueueFull, QueueSlot, SessionQueues};
 use crate::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
 
 /// A callback that receives a turn's events. It is called in order, from one task, and must not block.
-pub type OnEvent<'a> = &'a mut (dyn FnMut(TurnEvent) + Send);
+pub type EventCallback<'a> = &'a mut (dyn FnMut(TurnEvent) + Send);
 
 /// A backend that runs one turn to its end.
-pub trait Runner: Send + Sync + 'static {
+pub trait TurnRunner: Send + Sync + 'static {
     /// Runs the turn. Cancelling `cancel` ends it in order; dropping the future does not.
     fn run<'a>(
         &'a self,
         request: TurnRequest,
         cancel: CancellationToken,
-        on_event: OnEvent<'a>,
+        on_event: EventCallback<'a>,
     ) -> BoxFuture<'a, Result<TurnOutcome, TurnError>>;
 }
 
 /// The reason why a turn was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TurnRefused {
     /// Too many turns wait already.
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] QueueFull),
     /// The gateway is stopping and accepts no turn any more.
     #[error("the gateway is stopping")]
     Stopping,
@@ -61,7 +61,7 @@ pub enum Failure {
 
 /// A turn that was accepted. Dropping this handle cancels the turn.
 #[derive(Debug)]
-pub struct Turn {
+pub struct TurnHandle {
     pub id: TurnId,
     pub session: SessionKey,
     result: oneshot::Receiver<Result<TurnOutcome, Failure>>,
@@ -69,7 +69,7 @@ pub struct Turn {
     work: Arc<AtomicBool>,
 }
 
-impl Turn {
+impl TurnHandle {
     /// Returns `true` if the turn has done work that a second attempt would repeat.
     #[must_use]
     pub fn did_something(&self) -> bool {
@@ -132,7 +132,7 @@ impl Turn {
 
 /// The source of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum TurnOrigin {
     /// A request of a client.
     Request,
     /// A message of another session. The sender does not wait for the turn.
@@ -145,34 +145,34 @@ pub enum Origin {
 
 /// A turn that runs or waits.
 #[derive(Clone, Debug)]
-pub struct Active {
+pub struct ActiveTurn {
     pub agent: AgentId,
     pub session: SessionKey,
     /// `true` while it waits for another turn of its session or for a free slot.
     pub waits: bool,
-    pub origin: Origin,
+    pub origin: TurnOrigin,
     cancel: CancellationToken,
     ended: CancellationToken,
 }
 
 /// Accepts turns, queues them by session and runs them.
-pub struct Driver {
-    runner: Arc<dyn Runner>,
-    queues: Arc<Queues>,
-    events: Arc<Events>,
-    active: Mutex<HashMap<TurnId, Active>>,
+pub struct TurnDriver {
+    runner: Arc<dyn TurnRunner>,
+    queues: Arc<SessionQueues>,
+    events: Arc<EventBuffer>,
+    active: Mutex<HashMap<TurnId, ActiveTurn>>,
     tasks: TaskTracker,
     stop: CancellationToken,
     ready: CancellationToken,
 }
 
-impl Driver {
+impl TurnDriver {
     /// Creates a driver for this runner. Turns wait until [`Self::recovered`] has been called.
     #[must_use]
-    pub fn new(runner: Arc<dyn Runner>, events: Arc<Events>, limits: &Limits) -> Self {
+    pub fn new(runner: Arc<dyn TurnRunner>, events: Arc<EventBuffer>, limits: &ServerLimits) -> Self {
         Self {
             runner,
-            queues: Arc::new(Queues::new(limits.turns, limits.waiting_per_session, limits.waiting)),
+            queues: Arc::new(SessionQueues::new(limits.turns, limits.waiting_per_session, limits.waiting)),
             events,
             active: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -195,15 +195,15 @@ impl Driver {
     pub fn start(
         self: &Arc<Self>,
         request: TurnRequest,
-        origin: Origin,
+        origin: TurnOrigin,
         cancel: CancellationToken,
         mut on_event: impl FnMut(TurnEvent) + Send + 'static,
-    ) -> Result<Turn, Refused> {
+    ) -> Result<TurnHandle, TurnRefused> {
         // The place is taken before anything else, so the order of requests is the order in the queue.
-        let place = self.queues.enter(&request.session, origin == Origin::Task)?;
+        let place = self.queues.enter(&request.session, origin == TurnOrigin::Task)?;
         let (sender, result) = oneshot::channel();
         let work = Arc::new(AtomicBool::new(false));
-        let turn = Turn {
+        let turn = TurnHandle {
             id: request.turn,
             session: request.session.clone(),
             result,
@@ -218,7 +218,7 @@ impl Driver {
         };
         self.active().insert(
             request.turn,
-            Active {
+            ActiveTurn {
                 agent: request.agent.clone(),
                 session: request.session.clone(),
                 waits: true,
@@ -232,7 +232,7 @@ impl Driver {
         let is_stopping = self.stop.is_cancelled();
         let entry = Entry { driver: self.clone(), turn: request.turn, session: request.session.clone() };
         if is_stopping {
-            return Err(Refused::Stopping);
+            return Err(TurnRefused::Stopping);
         }
         self.tasks.spawn(async move {
             let result = entry.run(request, place, cancel, &mut on_event).await;
@@ -247,7 +247,7 @@ impl Driver {
 
     /// Returns the turns that run or wait now.
     #[must_use]
-    pub fn list(&self) -> Vec<(TurnId, Active)> {
+    pub fn list(&self) -> Vec<(TurnId, ActiveTurn)> {
         self.active().iter().map(|(turn, active)| (*turn, active.clone())).collect()
     }
 
@@ -288,19 +288,19 @@ impl Driver {
 
     /// Returns the source of the turn that runs in a session now, if one runs.
     #[must_use]
-    pub fn origin(&self, session: &SessionKey) -> Option<Origin> {
+    pub fn origin(&self, session: &SessionKey) -> Option<TurnOrigin> {
         let active = self.active();
         active.values().find(|turn| !turn.waits && turn.session == *session).map(|turn| turn.origin)
     }
 
-    fn active(&self) -> MutexGuard<'_, HashMap<TurnId, Active>> {
+    fn active(&self) -> MutexGuard<'_, HashMap<TurnId, ActiveTurn>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A turn's entry in the list of active turns. Dropping it removes the entry, also during a panic.
 struct Entry {
-    driver: Arc<Driver>,
+    driver: Arc<TurnDriver>,
     turn: TurnId,
     session: SessionKey,
 }
@@ -309,9 +309,9 @@ impl Entry {
     async fn run(
         &self,
         request: TurnRequest,
-        place: Place,
+        place: QueueSlot,
         cancel: CancellationToken,
-        on_event: OnEvent<'_>,
+        on_event: EventCallback<'_>,
     ) -> Result<TurnOutcome, TurnError> {
         let driver = &self.driver;
         // Turns wait for recovery before they wait for a slot, so that none begins while unfinished turns are being
@@ -366,7 +366,7 @@ impl Drop for Entry {
     }
 }
 
-impl Driver {
+impl TurnDriver {
     /// Publishes the short and infrequent events of a turn to watchers. Text goes only to the client that asked.
     pub(super) fn note(&self, turn: TurnId, session: &SessionKey, event: &TurnEvent) {
         let (name, data) = match event {

@@ -36,13 +36,13 @@ pub struct ApiError {
     pub did_something: bool,
     /// The part of the request and the turn that the error is about. They are boxed to keep results small, because most
     /// of them are no errors.
-    pub details: Box<Details>,
+    pub details: Box<ErrorDetails>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 /// The subject of an error.
 #[derive(Debug, Default)]
-pub struct Details {
+pub struct ErrorDetails {
     /// The parameter that is wrong, if the error is about one.
     pub param: Option<&'static str>,
     /// The turn that failed, with its session.
@@ -162,7 +162,7 @@ impl ApiError {
     #[must_use]
     pub fn body(&self, path: &str) -> Value {
         if let Some(body) =
-            relay::shape::error(path, self.status.as_u16(), &self.message, self.hint.as_deref())
+            relay::api_format::error(path, self.status.as_u16(), &self.message, self.hint.as_deref())
         {
             return body;
         }

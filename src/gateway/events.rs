@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// One event, already written in the format of server-sent events.
 #[derive(Debug)]
-pub struct Event {
+pub struct GatewayEvent {
     number: u64,
     /// The `id`, `event` and `data` lines, and the empty line that ends them.
     pub text: String,
@@ -19,7 +19,7 @@ pub struct Event {
 
 /// The bounded ring of the newest events.
 #[derive(Debug)]
-pub struct Events {
+pub struct EventBuffer {
     boot: String,
     capacity: usize,
     ring: Mutex<Ring>,
@@ -29,19 +29,19 @@ pub struct Events {
 #[derive(Debug, Default)]
 struct Ring {
     last: u64,
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<Arc<GatewayEvent>>,
 }
 
 /// The result of reading from a position.
 #[derive(Debug)]
-pub enum Next {
+pub enum EventRead {
     /// The events after the position, oldest first. The list may be empty.
-    Events(Vec<Arc<Event>>),
+    Events(Vec<Arc<GatewayEvent>>),
     /// Events that the reader has not seen are no longer in the ring.
     Lost,
 }
 
-impl Events {
+impl EventBuffer {
     /// Creates a ring of `capacity` events. `boot` distinguishes the ids of this run from those of earlier runs, and
     /// must contain no dot.
     #[must_use]
@@ -66,7 +66,7 @@ impl Events {
         if ring.events.len() == self.capacity {
             ring.events.pop_front();
         }
-        ring.events.push_back(Arc::new(Event { number, text }));
+        ring.events.push_back(Arc::new(GatewayEvent { number, text }));
         drop(ring);
         // The lock of the ring is no longer held, so a later number may be there already.
         self.last.send_if_modified(|last| {
@@ -101,13 +101,13 @@ impl Events {
 
     /// Returns at most `most` events after `position`.
     #[must_use]
-    pub fn after(&self, position: u64, most: usize) -> Next {
+    pub fn after(&self, position: u64, most: usize) -> EventRead {
         let ring = self.ring();
         if position + 1 < ring.oldest() {
-            return Next::Lost;
+            return EventRead::Lost;
         }
         let skip = usize::try_from(position + 1 - ring.oldest()).unwrap_or(usize::MAX);
-        Next::Events(ring.events.iter().skip(skip).take(most).cloned().collect())
+        EventRead::Events(ring.events.iter().skip(skip).take(most).cloned().collect())
     }
 
     /// Returns a channel that changes whenever an event is added.
@@ -121,7 +121,7 @@ impl Events {
     }
 }
 
-impl Event {
+impl GatewayEvent {
     /// Returns the event's data. It is parsed from the text, so that the ring stores each event only once.
     #[must_use]
     pub fn data(&self) -> Value {
@@ -148,16 +148,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn numbers(next: Next) -> Vec<u64> {
+    fn numbers(next: EventRead) -> Vec<u64> {
         match next {
-            Next::Events(events) => events.iter().map(|event| event.position()).collect(),
-            Next::Lost => panic!("lost"),
+            EventRead::Events(events) => events.iter().map(|event| event.position()).collect(),
+            EventRead::Lost => panic!("lost"),
         }
     }
 
     #[test]
     fn readers_go_on_where_they_were() {
-        let events = Events::new("b".into(), 3);
+        let events = EventBuffer::new("b".into(), 3);
         assert_eq!(numbers(events.after(0, 9)), Vec::<u64>::new());
         for n in 1..=3 {
             events.publish("n", &json!({ "n": n }));
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(events.position("b.1"), Some(1));
         events.publish("n", &json!({}));
         events.publish("n", &json!({}));
-        assert!(matches!(events.after(1, 9), Next::Lost));
+        assert!(matches!(events.after(1, 9), EventRead::Lost));
         assert_eq!(numbers(events.after(2, 9)), [3, 4, 5]);
         assert_eq!(events.position("b.1"), None, "too old");
         assert_eq!(events.position("a.4"), None, "of another run");
@@ -178,9 +178,9 @@ mod tests {
 
     #[test]
     fn an_event_is_one_block_of_lines() {
-        let events = Events::new("b".into(), 3);
+        let events = EventBuffer::new("b".into(), 3);
         events.publish("turn.started", &json!({"text": "a\nb"}));
-        let Next::Events(list) = events.after(0, 1) else { panic!("lost") };
+        let EventRead::Events(list) = events.after(0, 1) else { panic!("lost") };
         assert_eq!(list[0].text, "id: b.1\nevent: turn.started\ndata: {\"text\":\"a\\nb\"}\n\n");
         assert_eq!(list[0].data(), json!({"text": "a\nb"}));
     }

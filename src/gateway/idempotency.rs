@@ -51,22 +51,22 @@ pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<I
 
 /// The keys whose first request runs in this process.
 #[derive(Debug, Default)]
-pub struct Keys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
+pub struct RunningKeys(Mutex<HashMap<(String, String), watch::Receiver<()>>>);
 
-impl Keys {
+impl RunningKeys {
     fn running(&self) -> MutexGuard<'_, HashMap<(String, String), watch::Receiver<()>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The entry of a running key. Repeats that wait for it continue when it is dropped.
-struct Hold {
+struct KeyGuard {
     gateway: Arc<Gateway>,
     name: (String, String),
     _ends: watch::Sender<()>,
 }
 
-impl Hold {
+impl KeyGuard {
     /// Takes the entry of this key. If a request with the key runs, the error is a receiver that closes when that
     /// request ends.
     fn take(gateway: &Arc<Gateway>, key: &IdempotencyKey) -> Result<Self, watch::Receiver<()>> {
@@ -82,7 +82,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.gateway.keys.running().remove(&self.name);
     }
@@ -91,7 +91,7 @@ impl Drop for Hold {
 /// The outcome of a request in the form in which it is stored.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Kept {
+enum StoredOutcome {
     Answer(Value),
     Failure { status: u16, code: String, message: String, hint: Option<String> },
 }
@@ -100,12 +100,12 @@ enum Kept {
 /// called, the request did nothing and the key becomes free.
 pub struct Claim {
     key: IdempotencyKey,
-    hold: Option<Hold>,
+    hold: Option<KeyGuard>,
     began: bool,
 }
 
 /// An earlier request under the same key.
-pub struct Earlier {
+pub struct EarlierRequest {
     pub session: SessionKey,
     pub turn: TurnId,
     /// Unix milliseconds at which it was sent.
@@ -115,11 +115,11 @@ pub struct Earlier {
 }
 
 /// The request that a key stands for.
-pub enum Claimed {
+pub enum ClaimOutcome {
     /// The current request.
     Now(Claim),
     /// An earlier request.
-    Before(Box<Earlier>),
+    Before(Box<EarlierRequest>),
 }
 
 /// Claims the key for the request that begins this turn, or waits for the end of the request that holds the key.
@@ -133,10 +133,10 @@ pub async fn claim(
     key: IdempotencyKey,
     session: &SessionKey,
     turn: TurnId,
-) -> Result<Claimed, ApiError> {
+) -> Result<ClaimOutcome, ApiError> {
     let store = gateway.swarm.store();
     loop {
-        let hold = match Hold::take(gateway, &key) {
+        let hold = match KeyGuard::take(gateway, &key) {
             Ok(hold) => hold,
             Err(mut first) => {
                 // Nothing is ever sent, so an error here means that the other request has ended.
@@ -147,7 +147,7 @@ pub async fn claim(
         // The entry in memory only orders requests of this process. The row makes the key hold across a restart.
         let known = store.claim_key(key.clone(), session.clone(), turn, unix_ms()).await;
         let Some(known) = known.map_err(ApiError::explained)? else {
-            return Ok(Claimed::Now(Claim { key, hold: Some(hold), began: false }));
+            return Ok(ClaimOutcome::Now(Claim { key, hold: Some(hold), began: false }));
         };
         if known.digest != key.digest {
             return Err(reused());
@@ -160,10 +160,10 @@ pub async fn claim(
         };
         let created_at = known.created_at;
         return match kept {
-            Kept::Answer(answer) => {
-                Ok(Claimed::Before(Box::new(Earlier { session, turn, created_at, answer })))
+            StoredOutcome::Answer(answer) => {
+                Ok(ClaimOutcome::Before(Box::new(EarlierRequest { session, turn, created_at, answer })))
             }
-            Kept::Failure { status, code, message, hint } => {
+            StoredOutcome::Failure { status, code, message, hint } => {
                 let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FAILED_DEPENDENCY);
                 let mut error = ApiError::new(status, code, message).finally().of_turn(&session, turn);
                 error.hint = hint;
@@ -189,7 +189,7 @@ async fn settled(
     known: &KeyedRequest,
     session: &SessionKey,
     turn: TurnId,
-) -> Result<Option<Kept>, ApiError> {
+) -> Result<Option<StoredOutcome>, ApiError> {
     if let Some(answer) = &known.answer {
         return serde_json::from_str(answer).map(Some).map_err(ApiError::internal);
     }
@@ -205,7 +205,7 @@ async fn settled(
         _ => None,
     };
     let kept = match text {
-        Some(text) => Kept::Answer(serde_json::json!({
+        Some(text) => StoredOutcome::Answer(serde_json::json!({
             "text": text,
             "stop": "stop",
             "model": row.model,
@@ -213,7 +213,7 @@ async fn settled(
             "usage": {"input": row.tokens.input, "output": row.tokens.output,
                 "cacheRead": row.tokens.cache_read, "cacheWrite": row.tokens.cache_write},
         })),
-        None => Kept::Failure {
+        None => StoredOutcome::Failure {
             status: StatusCode::FAILED_DEPENDENCY.as_u16(),
             code: "interrupted".to_owned(),
             message: row.error.unwrap_or_else(|| {
@@ -227,7 +227,7 @@ async fn settled(
     Ok(Some(kept))
 }
 
-async fn keep(gateway: &Gateway, key: &IdempotencyKey, kept: &Kept) {
+async fn keep(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOutcome) {
     let Ok(text) = serde_json::to_string(kept) else { return };
     if let Err(error) = gateway.swarm.store().answer_key(key.clone(), text).await {
         tracing::error!(error = chain(&error), "failed to keep the answer to a request");
@@ -247,12 +247,12 @@ impl Claim {
         let Some(hold) = self.hold.take() else { return };
         let gateway = Arc::clone(&hold.gateway);
         let kept = match ended {
-            Ok(answer) => Kept::Answer(answer.clone()),
+            Ok(answer) => StoredOutcome::Answer(answer.clone()),
             Err(error) if !error.did_something => {
                 free(&gateway, self.key.clone()).await;
                 return;
             }
-            Err(error) => Kept::Failure {
+            Err(error) => StoredOutcome::Failure {
                 status: error.status.as_u16(),
                 code: error.code.to_string(),
                 message: error.message.clone(),

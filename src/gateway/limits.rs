@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// All limits of the server, in one place. They apply before authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Most bytes in a request body.
     pub body: usize,
     /// Most bytes in a request's headers.
@@ -34,7 +34,7 @@ pub struct Limits {
     pub grace: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             body: 8 << 20,

@@ -12,7 +12,7 @@ use crate::provider::BoxFuture;
 
 /// The reason why a turn may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
+pub enum QueueFull {
     /// Too many turns wait for this session.
     #[error("too many turns wait for this session")]
     Session,
@@ -23,42 +23,42 @@ pub enum Full {
 
 /// The queues of all sessions.
 #[derive(Debug)]
-pub struct Queues {
-    lines: Mutex<Lines>,
+pub struct SessionQueues {
+    lines: Mutex<QueueTable>,
     turns: Arc<Semaphore>,
     per_session: usize,
     in_all: usize,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
-    sessions: HashMap<SessionKey, Line>,
+struct QueueTable {
+    sessions: HashMap<SessionKey, SessionQueue>,
     places: usize,
 }
 
 #[derive(Debug)]
-struct Line {
+struct SessionQueue {
     turn: Arc<Semaphore>,
     places: usize,
 }
 
 /// A place in a session's queue. Dropping it gives the place up.
-pub struct Place {
-    queues: Arc<Queues>,
+pub struct QueueSlot {
+    queues: Arc<SessionQueues>,
     session: SessionKey,
-    at: At,
+    at: Position,
     is_nested: bool,
 }
 
 /// The position of a place in its queue.
-enum At {
+enum Position {
     /// The front of the queue.
     Front(Option<OwnedSemaphorePermit>),
     /// Behind others. The future is queued in the semaphore already, so the order does not depend on who polls first.
     Behind(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
 }
 
-impl At {
+impl Position {
     /// Takes the last place of a queue.
     fn end_of(line: Arc<Semaphore>) -> Self {
         // `unconstrained` turns off tokio's task budget, which could keep the first poll from queueing the future. The
@@ -73,14 +73,14 @@ impl At {
 }
 
 /// The right to run one turn of a session. Dropping it gives the right back.
-pub struct Permit {
+pub struct TurnPermit {
     // Fields drop in this order: the place goes last, so its queue is not forgotten while its permit is still held.
     _turn: Option<OwnedSemaphorePermit>,
     _overall: Option<OwnedSemaphorePermit>,
-    _place: Place,
+    _place: QueueSlot,
 }
 
-impl Queues {
+impl SessionQueues {
     /// Creates queues that run at most `turns` turns at once. At most `per_session` turns may wait for one session, and
     /// `in_all` in total.
     #[must_use]
@@ -102,23 +102,23 @@ impl Queues {
     /// # Errors
     ///
     /// Returns [`Full`] if too many turns wait already, in this session or in total.
-    pub fn enter(self: &Arc<Self>, session: &SessionKey, nested: bool) -> Result<Place, Full> {
+    pub fn enter(self: &Arc<Self>, session: &SessionKey, nested: bool) -> Result<QueueSlot, QueueFull> {
         let mut lines = self.lines();
         if lines.places >= self.in_all {
-            return Err(Full::Gateway);
+            return Err(QueueFull::Gateway);
         }
         let line = lines
             .sessions
             .entry(session.clone())
-            .or_insert_with(|| Line { turn: Arc::new(Semaphore::new(1)), places: 0 });
+            .or_insert_with(|| SessionQueue { turn: Arc::new(Semaphore::new(1)), places: 0 });
         if line.places > self.per_session {
-            return Err(Full::Session);
+            return Err(QueueFull::Session);
         }
         line.places += 1;
         // This is still under the lock, so the order of entry is the order in the queue.
-        let at = At::end_of(line.turn.clone());
+        let at = Position::end_of(line.turn.clone());
         lines.places += 1;
-        Ok(Place { queues: self.clone(), session: session.clone(), at, is_nested: nested })
+        Ok(QueueSlot { queues: self.clone(), session: session.clone(), at, is_nested: nested })
     }
 
     /// Returns how many turns run or wait.
@@ -127,25 +127,25 @@ impl Queues {
         self.lines().places
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
+    fn lines(&self) -> MutexGuard<'_, QueueTable> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
+impl QueueSlot {
     /// Waits until the turn may run: first for its session, then for one of the running slots.
-    pub async fn wait(mut self) -> Permit {
-        let turn = match std::mem::replace(&mut self.at, At::Front(None)) {
-            At::Front(permit) => permit,
-            At::Behind(turn) => turn.await,
+    pub async fn wait(mut self) -> TurnPermit {
+        let turn = match std::mem::replace(&mut self.at, Position::Front(None)) {
+            Position::Front(permit) => permit,
+            Position::Behind(turn) => turn.await,
         };
         let overall =
             if self.is_nested { None } else { self.queues.turns.clone().acquire_owned().await.ok() };
-        Permit { _turn: turn, _overall: overall, _place: self }
+        TurnPermit { _turn: turn, _overall: overall, _place: self }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let mut lines = self.queues.lines();
         lines.places -= 1;
@@ -169,16 +169,16 @@ mod tests {
         SessionKey::new(&"a".parse().unwrap(), SessionKind::Main, peer)
     }
 
-    async fn is_blocked(place: Place) -> bool {
+    async fn is_blocked(place: QueueSlot) -> bool {
         tokio::time::timeout(Duration::from_millis(1), place.wait()).await.is_err()
     }
 
     #[tokio::test]
     async fn a_session_runs_one_turn_and_lets_few_wait() {
-        let queues = Arc::new(Queues::new(4, 1, 8));
+        let queues = Arc::new(SessionQueues::new(4, 1, 8));
         let first = queues.enter(&key("x"), false).unwrap().wait().await;
         let second = queues.enter(&key("x"), false).unwrap();
-        assert_eq!(queues.enter(&key("x"), false).err(), Some(Full::Session));
+        assert_eq!(queues.enter(&key("x"), false).err(), Some(QueueFull::Session));
         let _other = queues.enter(&key("y"), false).unwrap().wait().await;
         drop(first);
         drop(second.wait().await);
@@ -188,9 +188,9 @@ mod tests {
 
     #[tokio::test]
     async fn who_enters_first_is_first_whoever_waits_first() {
-        let queues = Arc::new(Queues::new(4, 100, 100));
+        let queues = Arc::new(SessionQueues::new(4, 100, 100));
         let running = queues.enter(&key("x"), false).unwrap().wait().await;
-        let places: Vec<Place> = (0..50).map(|_| queues.enter(&key("x"), false).unwrap()).collect();
+        let places: Vec<QueueSlot> = (0..50).map(|_| queues.enter(&key("x"), false).unwrap()).collect();
         let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
         for (number, place) in places.into_iter().enumerate().rev() {
             let sender = sender.clone();
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_that_is_given_up_holds_nobody_up() {
-        let queues = Arc::new(Queues::new(4, 100, 100));
+        let queues = Arc::new(SessionQueues::new(4, 100, 100));
         let front = queues.enter(&key("x"), false).unwrap();
         let behind = queues.enter(&key("x"), false).unwrap();
         let last = queues.enter(&key("x"), false).unwrap();
@@ -221,11 +221,11 @@ mod tests {
 
     #[tokio::test]
     async fn turns_are_limited_over_all_sessions_but_nested_ones_go_on() {
-        let queues = Arc::new(Queues::new(1, 8, 1));
+        let queues = Arc::new(SessionQueues::new(1, 8, 1));
         let _running = queues.enter(&key("x"), false).unwrap().wait().await;
         assert!(is_blocked(queues.enter(&key("y"), false).unwrap()).await);
         assert!(!is_blocked(queues.enter(&key("y"), true).unwrap()).await);
         let _waiting = queues.enter(&key("z"), false).unwrap();
-        assert_eq!(queues.enter(&key("w"), false).err(), Some(Full::Gateway));
+        assert_eq!(queues.enter(&key("w"), false).err(), Some(QueueFull::Gateway));
     }
 }

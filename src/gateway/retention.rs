@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use super::jump::{self, DAY, Verdict};
+use super::clock_check::{self, ClockVerdict, DAY};
 use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::{Live, Retention};
@@ -35,7 +35,7 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
         let retention = live.current().retention;
         let pause = if retention == Retention::default() {
             // Nothing is to be deleted, so a doubtful clock is no concern.
-            remember(live.home(), jump::Note { seen_at: now, jump: None });
+            remember(live.home(), clock_check::ClockState { seen_at: now, jump: None });
             EVERY
         } else if judged(live.home(), engine.store(), newest, since_look, now).await {
             forget(&engine, &live, retention, now).await;
@@ -52,14 +52,14 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
 /// Returns `true` if the clock can be trusted. Doubt is reported once. What was learned about the clock is written to
 /// the home.
 async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Option<i64>, now: i64) -> bool {
-    let note = jump::read(home).unwrap_or_else(|error| {
+    let note = clock_check::read(home).unwrap_or_else(|error| {
         tracing::warn!(error = chain(&error), "failed to read the record of the clock");
-        jump::Note::default()
+        clock_check::ClockState::default()
     });
-    let (verdict, after) = jump::judge(note, newest, since_look, now);
+    let (verdict, after) = clock_check::judge(note, newest, since_look, now);
     // The note is saved even if the clock is doubted, so that a restart does not forget the doubt.
     remember(home, after);
-    let Verdict::Doubted { jump, new } = verdict else { return true };
+    let ClockVerdict::Doubted { jump, new } = verdict else { return true };
     if new {
         let days = (jump.found_at - jump.from) / DAY;
         tracing::warn!(
@@ -77,8 +77,8 @@ async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Opt
     false
 }
 
-fn remember(home: &Home, note: jump::Note) {
-    if let Err(error) = jump::write(home, &note) {
+fn remember(home: &Home, note: clock_check::ClockState) {
+    if let Err(error) = clock_check::write(home, &note) {
         tracing::error!(error = chain(&error), "failed to write the record of the clock");
     }
 }
@@ -207,7 +207,7 @@ mod tests {
         let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
         let held = rows.iter().filter(|row| row.action == "retention.held").count();
         assert_eq!(held, 1, "it is said once");
-        assert!(jump::confirm(home, ahead).unwrap());
+        assert!(clock_check::confirm(home, ahead).unwrap());
         assert!(judged(home, &team.store, newest, None, ahead + 9).await);
     }
 

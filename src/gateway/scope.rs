@@ -12,7 +12,7 @@ use crate::store::{Channel, ClientToken, Right, Task};
 
 /// The credential that a path needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needed {
+pub enum RequiredAccess {
     /// A token with one of these rights. The route itself shows and accepts only what belongs to the token's agents.
     AnyOf(&'static [Right]),
     /// A token with this right that is for all agents.
@@ -27,7 +27,7 @@ pub enum Needed {
     Nothing,
 }
 
-impl fmt::Display for Needed {
+impl fmt::Display for RequiredAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AnyOf(rights) => {
@@ -46,39 +46,43 @@ impl fmt::Display for Needed {
 /// Returns the credential that a request needs. A path that is not listed here needs the owner's token, so a new route
 /// is closed to clients until somebody opens it.
 #[must_use]
-pub fn needed(method: &Method, path: &str) -> Needed {
+pub fn needed(method: &Method, path: &str) -> RequiredAccess {
     // Empty parts are dropped, so a doubled or trailing slash does not change what a path needs.
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let is_get = *method == Method::GET || *method == Method::HEAD;
     let is_post = *method == Method::POST;
     match parts.as_slice() {
         // This answers everybody on the machine, see `routes::health`.
-        ["health"] => Needed::Nothing,
-        ["mcp"] | ["relay", ..] => Needed::Turn,
-        ["api", "plugin", ..] => Needed::Plugin,
-        ["v1", "models", ..] if is_get => Needed::AnyOf(&[Right::Chat, Right::Read]),
-        ["v1", "chat", "completions"] | ["api", "message"] if is_post => Needed::AnyOf(&[Right::Chat]),
-        ["api", "channels", _, "messages"] if is_post => Needed::AnyOf(&[Right::Chat]),
-        ["api", "approvals"] | ["api", "approvals", _] if is_get => Needed::AnyOf(&[Right::Approve]),
-        ["api", "approvals", _, "approve" | "deny" | "revoke"] if is_post => Needed::AnyOf(&[Right::Approve]),
+        ["health"] => RequiredAccess::Nothing,
+        ["mcp"] | ["relay", ..] => RequiredAccess::Turn,
+        ["api", "plugin", ..] => RequiredAccess::Plugin,
+        ["v1", "models", ..] if is_get => RequiredAccess::AnyOf(&[Right::Chat, Right::Read]),
+        ["v1", "chat", "completions"] | ["api", "message"] if is_post => {
+            RequiredAccess::AnyOf(&[Right::Chat])
+        }
+        ["api", "channels", _, "messages"] if is_post => RequiredAccess::AnyOf(&[Right::Chat]),
+        ["api", "approvals"] | ["api", "approvals", _] if is_get => RequiredAccess::AnyOf(&[Right::Approve]),
+        ["api", "approvals", _, "approve" | "deny" | "revoke"] if is_post => {
+            RequiredAccess::AnyOf(&[Right::Approve])
+        }
         ["api", "agents" | "messages" | "sessions" | "tasks" | "channels" | "events"]
         | ["api", "sessions" | "tasks" | "channels", _]
         | ["api", "channels", _, "messages"]
             if is_get =>
         {
-            Needed::AnyOf(&[Right::Read])
+            RequiredAccess::AnyOf(&[Right::Read])
         }
         // These show all agents at once, so a token for some agents can't open them.
-        ["api", "status" | "usage" | "audit"] if is_get => Needed::ForAll(Right::Read),
+        ["api", "status" | "usage" | "audit"] if is_get => RequiredAccess::ForAll(Right::Read),
         [".well-known", "agent-card.json"]
         | ["flock", ".well-known", "agent-card.json"]
         | ["flock", "a2a", _, ".well-known", "agent-card.json"]
             if is_get =>
         {
-            Needed::AnyOf(&[Right::A2a])
+            RequiredAccess::AnyOf(&[Right::A2a])
         }
-        ["flock", "a2a", _] if is_post => Needed::AnyOf(&[Right::A2a]),
-        _ => Needed::Owner,
+        ["flock", "a2a", _] if is_post => RequiredAccess::AnyOf(&[Right::A2a]),
+        _ => RequiredAccess::Owner,
     }
 }
 
@@ -93,15 +97,15 @@ pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), Api
         refused(format!("the token {} lacks the right {}", token.name, words.join(" or ")))
     };
     match needed(method, path) {
-        Needed::AnyOf(rights) if rights.iter().any(|right| token.may(*right)) => Ok(()),
-        Needed::AnyOf(rights) => Err(lacks(rights)),
-        Needed::ForAll(right) if !token.may(right) => Err(lacks(&[right])),
-        Needed::ForAll(_) if token.agents.is_some() => Err(refused(format!(
+        RequiredAccess::AnyOf(rights) if rights.iter().any(|right| token.may(*right)) => Ok(()),
+        RequiredAccess::AnyOf(rights) => Err(lacks(rights)),
+        RequiredAccess::ForAll(right) if !token.may(right) => Err(lacks(&[right])),
+        RequiredAccess::ForAll(_) if token.agents.is_some() => Err(refused(format!(
             "the token {} is for some agents, and this answer shows all of them",
             token.name
         ))),
-        Needed::ForAll(_) | Needed::Nothing => Ok(()),
-        Needed::Owner | Needed::Plugin | Needed::Turn => {
+        RequiredAccess::ForAll(_) | RequiredAccess::Nothing => Ok(()),
+        RequiredAccess::Owner | RequiredAccess::Plugin | RequiredAccess::Turn => {
             Err(refused("only the owner's token may do this".to_owned()))
         }
     }

@@ -16,9 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::limits::Limits;
-use super::places::{Door, Place};
-use super::stall::Stall;
+use super::connection_slots::{ConnectionSlot, ConnectionSlots};
+use super::limits::ServerLimits;
+use super::write_timeout::WriteTimeoutStream;
 
 /// A handler for requests. It never fails: errors are responses as well.
 pub trait Answer: Send + Sync + 'static {
@@ -30,10 +30,10 @@ pub trait Answer: Send + Sync + 'static {
 pub async fn serve<A: Answer>(
     listener: TcpListener,
     answer: Arc<A>,
-    limits: Limits,
+    limits: ServerLimits,
     stop: CancellationToken,
 ) {
-    let door = Door::new(limits.connections);
+    let door = ConnectionSlots::new(limits.connections);
     let connections = TaskTracker::new();
     let end = CancellationToken::new();
     loop {
@@ -70,9 +70,9 @@ pub async fn serve<A: Answer>(
 async fn serve_one<A: Answer>(
     stream: TcpStream,
     answer: Arc<A>,
-    limits: Limits,
+    limits: ServerLimits,
     (stop, end): (CancellationToken, CancellationToken),
-    place: Place,
+    place: ConnectionSlot,
 ) {
     // Without this, small pieces of a stream would wait for each other.
     if let Err(error) = stream.set_nodelay(true) {
@@ -91,7 +91,7 @@ async fn serve_one<A: Answer>(
         .max_headers(limits.headers)
         // hyper's buffer must have room for the largest allowed header, and hyper accepts no size below 8 KiB.
         .max_buf_size(limits.header_bytes.max(8192) * 2)
-        .serve_connection(TokioIo::new(Stall::new(stream, limits.write_timeout)), service);
+        .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream, limits.write_timeout)), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         result = connection.as_mut() => return note(result),

@@ -4,15 +4,15 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Driver, Origin};
+use super::driver::{TurnDriver, TurnOrigin};
 use crate::agent::{Engine, Provenance, TurnRequest};
 use crate::clock;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
-use crate::store::{ItemKind, Level, NewItem, text_digest};
+use crate::store::{InboxItemKind, Level, NewInboxItem, text_digest};
 use crate::swarm::scheduler::Priority;
 use crate::swarm::{By, Swarm};
-use crate::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
+use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 
 /// Largest number of sessions that an agent is shown.
 const LISTED: u32 = 100;
@@ -28,24 +28,26 @@ pub struct GatewaySessions {
 
 struct Parts {
     engine: Arc<Engine>,
-    driver: Arc<Driver>,
+    driver: Arc<TurnDriver>,
     swarm: Arc<Swarm>,
 }
 
 impl GatewaySessions {
     /// Sets the engine that knows the sessions, the driver that runs their turns, and the swarm that delivers messages.
     /// Only the first call has an effect.
-    pub fn connect(&self, engine: Arc<Engine>, driver: Arc<Driver>, swarm: Arc<Swarm>) {
+    pub fn connect(&self, engine: Arc<Engine>, driver: Arc<TurnDriver>, swarm: Arc<Swarm>) {
         drop(self.parts.set(Parts { engine, driver, swarm }));
     }
 
-    fn parts(&self) -> Result<&Parts, SessionsError> {
-        self.parts.get().ok_or_else(|| SessionsError::Refused("the gateway is not ready yet".to_owned()))
+    fn parts(&self) -> Result<&Parts, SessionServiceError> {
+        self.parts
+            .get()
+            .ok_or_else(|| SessionServiceError::Refused("the gateway is not ready yet".to_owned()))
     }
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> SessionsError {
-    SessionsError::Failed(Box::new(error))
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> SessionServiceError {
+    SessionServiceError::Failed(Box::new(error))
 }
 
 fn order(
@@ -69,15 +71,18 @@ fn order(
     }
 }
 
-impl Sessions for GatewaySessions {
-    fn list<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>> {
+impl SessionService for GatewaySessions {
+    fn list<'a>(
+        &'a self,
+        agent: &'a AgentId,
+    ) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
         Box::pin(async move { self.parts()?.engine.sessions(Some(agent), LISTED).map_err(failed) })
     }
 
-    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>> {
+    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
         Box::pin(async move {
             let session = self.parts()?.engine.session(key).map_err(failed)?;
-            session.ok_or_else(|| SessionsError::NotFound(key.clone()))
+            session.ok_or_else(|| SessionServiceError::NotFound(key.clone()))
         })
     }
 
@@ -85,10 +90,10 @@ impl Sessions for GatewaySessions {
         &'a self,
         key: &'a SessionKey,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>> {
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>> {
         Box::pin(async move {
             let entries = self.parts()?.engine.history(key, limit).map_err(failed)?;
-            entries.ok_or_else(|| SessionsError::NotFound(key.clone()))
+            entries.ok_or_else(|| SessionServiceError::NotFound(key.clone()))
         })
     }
 
@@ -97,13 +102,13 @@ impl Sessions for GatewaySessions {
         from: &'a SessionKey,
         to: &'a SessionKey,
         message: String,
-    ) -> BoxFuture<'a, Result<(), SessionsError>> {
+    ) -> BoxFuture<'a, Result<(), SessionServiceError>> {
         Box::pin(async move {
             let Parts { engine, driver, swarm } = self.parts()?;
             // A turn that a message started may not send messages itself, or two sessions could keep each other
             // running.
-            if driver.origin(from) == Some(Origin::Message) {
-                return Err(SessionsError::Refused(
+            if driver.origin(from) == Some(TurnOrigin::Message) {
+                return Err(SessionServiceError::Refused(
                     "this turn was itself started by another session's message: answer with text instead"
                         .to_owned(),
                 ));
@@ -111,11 +116,11 @@ impl Sessions for GatewaySessions {
             // The rest works with the stored spelling of the session key.
             let to = &swarm.store().spelled(to).map_err(failed)?;
             if engine.session(to).map_err(failed)?.is_none() {
-                return Err(SessionsError::NotFound(to.clone()));
+                return Err(SessionServiceError::NotFound(to.clone()));
             }
-            let item = NewItem {
+            let item = NewInboxItem {
                 session: to.clone(),
-                kind: ItemKind::Session,
+                kind: InboxItemKind::Session,
                 sender: from.to_string(),
                 text: message,
                 task: None,
@@ -138,7 +143,7 @@ impl Sessions for GatewaySessions {
         child: SessionKey,
         task: String,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, SessionsError>> {
+    ) -> BoxFuture<'a, Result<String, SessionServiceError>> {
         Box::pin(async move {
             let Parts { driver, swarm, .. } = self.parts()?;
             // The child's costs are charged to the channel that the parent's are charged to.
@@ -151,8 +156,8 @@ impl Sessions for GatewaySessions {
             let order = order(TurnId::new(), &child, task, guidance, by);
             let mut turn = driver
                 // A child token: the task ends with its parent turn, and its own end does not cancel the parent.
-                .start(order, Origin::Task, cancel.child_token(), |_| {})
-                .map_err(|refused| SessionsError::Refused(refused.to_string()))?;
+                .start(order, TurnOrigin::Task, cancel.child_token(), |_| {})
+                .map_err(|refused| SessionServiceError::Refused(refused.to_string()))?;
             match turn.end().await {
                 Ok(outcome) => Ok(outcome.text),
                 Err(failure) => Err(failed(failure)),

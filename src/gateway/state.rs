@@ -7,14 +7,14 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::auth::{self, Caller, Turns};
-use super::driver::{Driver, Runner};
+use super::auth::{self, Caller, TurnService};
+use super::config_watch::{ConfigChange, ConfigWatch};
+use super::driver::{TurnDriver, TurnRunner};
 use super::error::ApiError;
-use super::events::Events;
-use super::idempotency::Keys;
-use super::limits::Limits;
+use super::events::EventBuffer;
+use super::idempotency::RunningKeys;
+use super::limits::ServerLimits;
 use super::relay::{Relay, Ticket};
-use super::roster::{Change, Roster};
 use crate::agent::Engine;
 use crate::config::{Agent, Config, Live, secret};
 use crate::home::Home;
@@ -27,18 +27,18 @@ use crate::swarm::triage::Triage;
 use crate::swarm::{By, Swarm};
 
 /// The parts that a gateway is built from.
-pub struct Parts {
+pub struct GatewayParts {
     pub live: Arc<Live>,
     /// The backend that runs turns.
-    pub runner: Arc<dyn Runner>,
+    pub runner: Arc<dyn TurnRunner>,
     /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
     /// The source of what is known about sessions, containers and stores.
-    pub records: Arc<dyn Records>,
+    pub records: Arc<dyn StatusSource>,
     pub swarm: Arc<Swarm>,
     /// The stream of events for watchers.
-    pub events: Arc<Events>,
-    pub limits: Limits,
+    pub events: Arc<EventBuffer>,
+    pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
     /// The instance id of the home.
@@ -46,7 +46,7 @@ pub struct Parts {
 }
 
 /// A source of information about state that other parts of flock hold.
-pub trait Records: Send + Sync + 'static {
+pub trait StatusSource: Send + Sync + 'static {
     /// Returns the sessions, newest first, each as one JSON object.
     fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>>;
 
@@ -59,13 +59,13 @@ pub trait Records: Send + Sync + 'static {
 
 /// A running gateway.
 pub struct Gateway {
-    pub driver: Arc<Driver>,
+    pub driver: Arc<TurnDriver>,
     /// The stream of events for watchers.
-    pub events: Arc<Events>,
+    pub events: Arc<EventBuffer>,
     /// The backend in which the commands of agents run.
     pub sandbox: Arc<dyn Sandbox>,
     /// The source of what is known about sessions, containers and stores.
-    pub records: Arc<dyn Records>,
+    pub records: Arc<dyn StatusSource>,
     pub swarm: Arc<Swarm>,
     /// Carries out agents' requests. Set once, if this gateway does that.
     pub triage: OnceLock<Arc<Triage>>,
@@ -74,8 +74,8 @@ pub struct Gateway {
     /// Passes requests of agent programs on to their models. Set once, if this gateway runs turns by such programs.
     pub relay: OnceLock<Arc<Relay>>,
     /// The idempotency keys whose requests are running.
-    pub keys: Keys,
-    pub limits: Limits,
+    pub keys: RunningKeys,
+    pub limits: ServerLimits,
     /// The port that the gateway listens on.
     pub port: u16,
     /// The instance id of the home.
@@ -84,18 +84,18 @@ pub struct Gateway {
     pub started_ms: i64,
     /// Cancelled when the gateway begins to stop.
     pub stop: CancellationToken,
-    roster: Roster,
+    roster: ConfigWatch,
     requests: AtomicU64,
 }
 
 impl Gateway {
     /// Builds a gateway from these parts.
     #[must_use]
-    pub fn new(parts: Parts) -> Arc<Self> {
+    pub fn new(parts: GatewayParts) -> Arc<Self> {
         let started_ms = crate::clock::unix_ms();
         let events = parts.events;
         Arc::new(Self {
-            driver: Arc::new(Driver::new(parts.runner, events.clone(), &parts.limits)),
+            driver: Arc::new(TurnDriver::new(parts.runner, events.clone(), &parts.limits)),
             events,
             sandbox: parts.sandbox,
             records: parts.records,
@@ -103,13 +103,13 @@ impl Gateway {
             triage: OnceLock::new(),
             engine: OnceLock::new(),
             relay: OnceLock::new(),
-            keys: Keys::default(),
+            keys: RunningKeys::default(),
             limits: parts.limits,
             port: parts.port,
             instance: parts.instance,
             started_ms,
             stop: CancellationToken::new(),
-            roster: Roster::new(parts.live),
+            roster: ConfigWatch::new(parts.live),
             requests: AtomicU64::new(0),
         })
     }
@@ -119,17 +119,17 @@ impl Gateway {
         let (config, changes) = self.roster.look();
         for change in changes {
             match change {
-                Change::Added(agent) => {
+                ConfigChange::Added(agent) => {
                     self.record("agent.added", &agent);
                     self.events.publish("agent.added", &json!({"agent": agent}));
                 }
-                Change::Removed(agent) => {
+                ConfigChange::Removed(agent) => {
                     // A removed agent's turns must not go on with a configuration that no longer has it.
                     self.driver.cancel_agent(&agent);
                     self.record("agent.removed", &agent);
                     self.events.publish("agent.removed", &json!({"agent": agent}));
                 }
-                Change::Other => self.events.publish("config.changed", &json!({})),
+                ConfigChange::Other => self.events.publish("config.changed", &json!({})),
             }
         }
         config
@@ -189,15 +189,15 @@ impl Gateway {
     /// Returns 401 if the token belongs to no running turn, and 403 if it belongs to a turn of another agent.
     pub fn ticket(
         &self,
-        turns: Turns,
+        turns: TurnService,
         headers: &HeaderMap,
         inside: Option<&AgentId>,
     ) -> Result<Arc<Ticket>, ApiError> {
         let token = turns.token(headers)?;
         let tickets = self.relay.get().map(|relay| relay.tickets());
         let ticket = tickets.and_then(|tickets| match turns {
-            Turns::Relay => tickets.relay(token),
-            Turns::Mcp => tickets.mcp(token),
+            TurnService::Relay => tickets.relay(token),
+            TurnService::Mcp => tickets.mcp(token),
         });
         let ticket = ticket.ok_or_else(|| {
             ApiError::new(

@@ -14,15 +14,15 @@ use hyper::body::Frame;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Failure, Turn};
+use super::driver::{Failure, TurnHandle};
 use super::error::ApiError;
-use super::openai::chunk::Writer;
+use super::openai::chunk::ChunkWriter;
 use super::routes::chat::failed;
 use crate::agent::{TurnEvent, TurnOutcome};
 
 /// The end into which the turn writes.
 #[derive(Clone)]
-pub struct Inlet {
+pub struct StreamWriter {
     shared: Arc<Shared>,
     overflow: CancellationToken,
     limit: usize,
@@ -34,17 +34,17 @@ struct Shared {
 }
 
 struct State {
-    writer: Writer,
+    writer: ChunkWriter,
     unread: Vec<u8>,
     /// Set once nobody reads any more.
     is_closed: bool,
 }
 
-impl Inlet {
+impl StreamWriter {
     /// Creates a writing end that cancels `overflow` when more than `limit` bytes are unread. The reader is then gone,
     /// or too slow for the response to be useful.
     #[must_use]
-    pub fn new(writer: Writer, limit: usize, overflow: CancellationToken) -> Self {
+    pub fn new(writer: ChunkWriter, limit: usize, overflow: CancellationToken) -> Self {
         let state = State { writer, unread: Vec::new(), is_closed: false };
         let shared = Shared { state: Mutex::new(state), reader: AtomicWaker::new() };
         Self { shared: Arc::new(shared), overflow, limit }
@@ -79,9 +79,9 @@ impl Shared {
 }
 
 /// The end from which the connection reads.
-pub struct Outlet {
+pub struct StreamBody {
     shared: Arc<Shared>,
-    turn: Turn,
+    turn: TurnHandle,
     result: Option<Result<TurnOutcome, Failure>>,
     begun: bool,
     ended: bool,
@@ -89,10 +89,10 @@ pub struct Outlet {
     silence: Pin<Box<Sleep>>,
 }
 
-impl Outlet {
+impl StreamBody {
     /// Creates the body of this turn's response.
     #[must_use]
-    pub fn new(inlet: &Inlet, turn: Turn) -> Self {
+    pub fn new(inlet: &StreamWriter, turn: TurnHandle) -> Self {
         Self {
             shared: inlet.shared.clone(),
             turn,
@@ -144,7 +144,7 @@ impl Outlet {
     }
 }
 
-impl HttpBody for Outlet {
+impl HttpBody for StreamBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -196,7 +196,7 @@ impl HttpBody for Outlet {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for StreamBody {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.is_closed = true;

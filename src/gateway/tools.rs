@@ -13,11 +13,11 @@ use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::Engine;
 use crate::store::{Store, StoreError};
 use crate::swarm::triage::{Machine, Triage};
-use crate::swarm::{self, Bell, Swarm};
+use crate::swarm::{self, Notifier, Swarm};
 use crate::tool::{self, CallContext, Registry, Tool, ToolError, ToolOutput};
 
 /// The tools, and the parts behind some of them.
-pub struct Tools {
+pub struct GatewayTools {
     pub registry: Registry,
     /// The backend of the session tools. It works once it is connected.
     pub sessions: Arc<GatewaySessions>,
@@ -27,11 +27,11 @@ pub struct Tools {
 
 /// Builds the tools of a home's gateway. This does not contact Docker.
 #[must_use]
-pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Tools {
+pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> GatewayTools {
     let sessions = Arc::new(GatewaySessions::default());
     // Tools look an agent up at each call, so they follow a change of the configuration.
     let finder = live.clone();
-    let mut registry = tool::catalog::build(&tool::catalog::Parts {
+    let mut registry = tool::catalog::build(&tool::catalog::ToolServices {
         sandbox: sandboxes.clone(),
         sessions: sessions.clone(),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
@@ -39,7 +39,7 @@ pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSan
     let triage = triage(live, swarm, sandboxes);
     let tools = swarm::tools::assembled(swarm, &triage, live.home());
     tools.into_iter().for_each(|tool| registry.add(tool));
-    Tools { registry, sessions, triage }
+    GatewayTools { registry, sessions, triage }
 }
 
 /// Returns the descriptions of the tools, for commands that run beside a gateway or without one.
@@ -54,8 +54,8 @@ pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
     let store = Arc::new(Store::open(&Home::new(scratch.path().to_owned(), None))?);
     // Nobody reads the rings: no tool is called here.
     let (rings, _) = mpsc::unbounded_channel();
-    let bell = Bell::new(rings, Arc::new(|_, _| {}));
-    let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store, bell }));
+    let bell = Notifier::new(rings, Arc::new(|_, _| {}));
+    let swarm = Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store, bell }));
     let newest = live.clone();
     let engine = Arc::new(Engine::from_env());
     let sandboxes =
@@ -72,13 +72,13 @@ pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
 /// Fails as [`specs`] does.
 pub fn described(live: &Arc<Live>) -> Result<Registry, SpecsError> {
     let mut registry = Registry::default();
-    specs(live)?.into_iter().for_each(|spec| registry.add(Arc::new(Described(spec))));
+    specs(live)?.into_iter().for_each(|spec| registry.add(Arc::new(SpecOnlyTool(spec))));
     Ok(registry)
 }
 
-struct Described(ToolSpec);
+struct SpecOnlyTool(ToolSpec);
 
-impl Tool for Described {
+impl Tool for SpecOnlyTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }

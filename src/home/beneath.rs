@@ -82,7 +82,7 @@ pub enum Kind {
 
 /// An entry that was found below the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirEntry {
     /// Relative to the folder.
     pub path: PathBuf,
     pub kind: Kind,
@@ -237,7 +237,7 @@ impl Root {
     ///
     /// Returns [`BeneathError::NotFound`] if nothing is there, and another [`BeneathError`] if the path leads outside
     /// or can't be examined.
-    pub fn stat(&self, path: &Path) -> Result<Entry, BeneathError> {
+    pub fn stat(&self, path: &Path) -> Result<DirEntry, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)
             .map_err(|errno| failed("look at", path, errno, "anything"))?;
@@ -250,7 +250,7 @@ impl Root {
     /// # Errors
     ///
     /// Returns a [`BeneathError`] if the path is not a folder below this one or can't be read.
-    pub fn list(&self, path: &Path, cap: usize) -> Result<(Vec<Entry>, bool), BeneathError> {
+    pub fn list(&self, path: &Path, cap: usize) -> Result<(Vec<DirEntry>, bool), BeneathError> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK;
         let fd = if path.as_os_str().is_empty() {
             openat(&self.fd, ".", flags | OFlag::O_CLOEXEC, Mode::empty())
@@ -276,7 +276,7 @@ impl Root {
         }
         // SAFETY: `dir` owns the descriptor and is dropped at the end of this function, after the last use of `folder`.
         let folder = unsafe { BorrowedFd::borrow_raw(raw) };
-        let mut entries: Vec<Entry> = found
+        let mut entries: Vec<DirEntry> = found
             .into_iter()
             .filter_map(|name| {
                 // The entry may have been removed since. Then it is left out.
@@ -474,8 +474,8 @@ fn expect_kind(path: &Path, stat: &FileStat, kind: Kind, wanted: &'static str) -
     }
 }
 
-fn entry(path: PathBuf, stat: &FileStat) -> Entry {
-    Entry {
+fn entry(path: PathBuf, stat: &FileStat) -> DirEntry {
+    DirEntry {
         path,
         kind: kind_of(stat),
         size: u64::try_from(stat.st_size).unwrap_or(0),

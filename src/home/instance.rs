@@ -19,13 +19,13 @@ const AT: &str = "at ";
 
 /// The place of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct Location {
     device: u64,
     inode: u64,
     path: PathBuf,
 }
 
-impl Place {
+impl Location {
     fn of(home: &Home) -> Option<Self> {
         let facts = std::fs::metadata(home.root()).ok()?;
         Some(Self { device: facts.dev(), inode: facts.ino(), path: home.root().to_owned() })
@@ -51,7 +51,7 @@ impl Place {
 /// The content of the file.
 struct Record {
     id: String,
-    place: Option<Place>,
+    place: Option<Location>,
 }
 
 impl Record {
@@ -61,7 +61,7 @@ impl Record {
         let text = String::from_utf8(bytes).unwrap_or_default();
         let mut lines = text.lines();
         let id = lines.next().unwrap_or_default().trim().to_owned();
-        let place = lines.next().and_then(Place::parse);
+        let place = lines.next().and_then(Location::parse);
         Ok((!id.is_empty()).then_some(Self { id, place }))
     }
 
@@ -69,7 +69,7 @@ impl Record {
         // A path that is not plain text can't be recorded, so a copy of such a home is not detected.
         let path = self.place.as_ref().and_then(|place| place.path.to_str());
         let text = match (&self.place, path.filter(|path| !path.contains('\n'))) {
-            (Some(Place { device, inode, .. }), Some(path)) => {
+            (Some(Location { device, inode, .. }), Some(path)) => {
                 format!("{}\n{AT}{device}:{inode} {path}\n", self.id)
             }
             _ => format!("{}\n", self.id),
@@ -77,7 +77,7 @@ impl Record {
         atomic::write(&home.instance(), text.as_bytes(), 0o600)
     }
 
-    fn is_copied(&self, now: Option<&Place>) -> bool {
+    fn is_copied(&self, now: Option<&Location>) -> bool {
         matches!((&self.place, now), (Some(then), Some(now)) if then.is_left_for(now))
     }
 }
@@ -95,7 +95,7 @@ fn of_copy(id: &str, path: &Path) -> String {
 
 /// The result of [`settle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum InstanceStatus {
     /// The recorded id belongs to this home.
     Own,
     /// The home is a copy of another one. It has its own id from now on.
@@ -113,7 +113,7 @@ pub fn read(home: &Home) -> Result<String, HomeError> {
     let Some(record) = Record::read(home)? else {
         return Err(HomeError::NoInstance { path: home.instance() });
     };
-    if record.is_copied(Place::of(home).as_ref()) {
+    if record.is_copied(Location::of(home).as_ref()) {
         return Ok(of_copy(&record.id, home.root()));
     }
     Ok(record.id)
@@ -135,20 +135,20 @@ pub fn came_from(home: &Home) -> Result<Option<PathBuf>, HomeError> {
 /// # Errors
 ///
 /// Returns an error if the file can't be read, or a new id can't be written.
-pub fn settle(home: &Home) -> Result<Found, HomeError> {
-    let place = Place::of(home);
+pub fn settle(home: &Home) -> Result<InstanceStatus, HomeError> {
+    let place = Location::of(home);
     let (record, found) = match Record::read(home)? {
-        None => (Record { id: uuid::Uuid::new_v4().to_string(), place }, Found::Nothing),
+        None => (Record { id: uuid::Uuid::new_v4().to_string(), place }, InstanceStatus::Nothing),
         Some(record) if record.is_copied(place.as_ref()) => {
-            (Record { id: of_copy(&record.id, home.root()), place }, Found::Copy)
+            (Record { id: of_copy(&record.id, home.root()), place }, InstanceStatus::Copy)
         }
-        Some(record) if record.place == place => return Ok(Found::Own),
+        Some(record) if record.place == place => return Ok(InstanceStatus::Own),
         // The home was moved or restored. It keeps its id, and the new place is recorded.
-        Some(record) => (Record { place, ..record }, Found::Own),
+        Some(record) => (Record { place, ..record }, InstanceStatus::Own),
     };
     match record.write(home) {
         // The id itself is valid; only its place could not be updated.
-        Err(_) if found == Found::Own => Ok(found),
+        Err(_) if found == InstanceStatus::Own => Ok(found),
         written => written.map(|()| found),
     }
 }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn only_what_is_elsewhere_in_both_is_a_copy() {
-        let at = |device, inode, path: &str| Place { device, inode, path: path.into() };
+        let at = |device, inode, path: &str| Location { device, inode, path: path.into() };
         let then = at(1, 7, "/a");
         for (now, is_copy, what) in [
             (at(1, 7, "/a"), false, "the same"),
@@ -187,8 +187,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = home(&folder.path().join("first"));
         assert!(matches!(read(&first), Err(HomeError::NoInstance { .. })));
-        assert_eq!(settle(&first).unwrap(), Found::Nothing);
-        assert_eq!(settle(&first).unwrap(), Found::Own);
+        assert_eq!(settle(&first).unwrap(), InstanceStatus::Nothing);
+        assert_eq!(settle(&first).unwrap(), InstanceStatus::Own);
         let id = read(&first).unwrap();
         let second = Home::new(folder.path().join("second"), None);
         copy(first.root(), second.root());
@@ -196,8 +196,8 @@ mod tests {
         assert_ne!(own, id);
         assert_eq!(came_from(&second).unwrap().as_deref(), Some(first.root()));
         assert_eq!(came_from(&first).unwrap(), None);
-        assert_eq!(settle(&second).unwrap(), Found::Copy);
-        assert_eq!(settle(&second).unwrap(), Found::Own);
+        assert_eq!(settle(&second).unwrap(), InstanceStatus::Copy);
+        assert_eq!(settle(&second).unwrap(), InstanceStatus::Own);
         assert_eq!(came_from(&second).unwrap(), None);
         assert_eq!(read(&second).unwrap(), own);
         assert_eq!(read(&first).unwrap(), id, "the first is what it was");
@@ -212,10 +212,10 @@ mod tests {
         let home = home(folder.path());
         std::fs::write(home.instance(), "abc\n").unwrap();
         assert_eq!(read(&home).unwrap(), "abc");
-        assert_eq!(settle(&home).unwrap(), Found::Own);
+        assert_eq!(settle(&home).unwrap(), InstanceStatus::Own);
         assert_eq!(read(&home).unwrap(), "abc");
         std::fs::write(home.instance(), " \n").unwrap();
-        assert_eq!(settle(&home).unwrap(), Found::Nothing);
+        assert_eq!(settle(&home).unwrap(), InstanceStatus::Nothing);
         assert_ne!(read(&home).unwrap(), "abc");
     }
 }

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 /// The limits of a log.
 #[derive(Clone, Copy, Debug)]
-pub struct Cap {
+pub struct RotationLimits {
     /// The size in bytes at which a file is rotated.
     pub bytes: u64,
     /// The number of rotated files that are kept.
     pub files: u32,
 }
 
-impl Default for Cap {
+impl Default for RotationLimits {
     fn default() -> Self {
         Self { bytes: 8 << 20, files: 4 }
     }
@@ -27,14 +27,14 @@ impl Default for Cap {
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
-    cap: Cap,
+    cap: RotationLimits,
     file: Option<(File, u64)>,
 }
 
 impl Log {
     /// Creates the log at a path. The file is opened at the first write.
     #[must_use]
-    pub const fn new(path: PathBuf, cap: Cap) -> Self {
+    pub const fn new(path: PathBuf, cap: RotationLimits) -> Self {
         Self { path, cap, file: None }
     }
 
@@ -111,12 +111,12 @@ mod tests {
     fn only_the_newest_lines_are_kept_and_none_of_them_is_lost() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
-        let mut log = Log::new(path.clone(), Cap { bytes: 40, files: 3 });
+        let mut log = Log::new(path.clone(), RotationLimits { bytes: 40, files: 3 });
         for number in 0..100 {
             log.append(format!("line {number:03}\n").as_bytes()).unwrap();
         }
         // A second writer, as after a restart, continues the same file.
-        Log::new(path.clone(), Cap { bytes: 40, files: 3 }).append(b"line 100\n").unwrap();
+        Log::new(path.clone(), RotationLimits { bytes: 40, files: 3 }).append(b"line 100\n").unwrap();
         let kept: String = files(&path).iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
         let lines: Vec<&str> = kept.lines().collect();
         assert!((13..=16).contains(&lines.len()), "{lines:?}");
@@ -132,7 +132,7 @@ mod tests {
     fn a_log_that_can_not_be_written_works_again_when_it_can() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("logs").join("a.log");
-        let mut log = Log::new(path.clone(), Cap::default());
+        let mut log = Log::new(path.clone(), RotationLimits::default());
         assert!(log.append(b"lost\n").is_err());
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         log.append(b"kept\n").unwrap();

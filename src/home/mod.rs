@@ -5,8 +5,6 @@
 
 pub mod atomic;
 pub mod beneath;
-pub mod clear;
-pub mod drafts;
 pub mod fingerprint;
 pub mod instance;
 pub mod layout;
@@ -14,8 +12,10 @@ pub mod lock;
 pub mod log;
 pub mod pending;
 pub mod regular;
+pub mod remove_tree;
 pub mod scratch;
-pub mod shared;
+pub mod temp_files;
+pub mod user_dirs;
 pub mod version;
 pub mod walk;
 

@@ -15,9 +15,9 @@ use crate::id::AgentId;
 /// An operation that has begun and has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pending {
+pub struct PendingOperation {
     pub agent: AgentId,
-    pub operation: Operation,
+    pub operation: AgentOperation,
     /// The party that asked for it.
     pub by: String,
     /// Unix milliseconds.
@@ -30,7 +30,7 @@ pub struct Pending {
 /// The kind of an operation on an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Operation {
+pub enum AgentOperation {
     /// The agent is removed.
     Remove {
         /// Set to delete its workspace, transcripts and sessions as well.
@@ -49,13 +49,13 @@ pub enum Operation {
     },
 }
 
-impl Pending {
+impl PendingOperation {
     /// Returns `true` if the last step deletes the agent's data.
     #[must_use]
     pub const fn purges(&self) -> bool {
         match self.operation {
-            Operation::Remove { purge, .. } => purge,
-            Operation::Rename { .. } => false,
+            AgentOperation::Remove { purge, .. } => purge,
+            AgentOperation::Rename { .. } => false,
         }
     }
 
@@ -63,8 +63,8 @@ impl Pending {
     #[must_use]
     pub fn title(&self) -> String {
         match &self.operation {
-            Operation::Remove { .. } => format!("the removal of {}", self.agent),
-            Operation::Rename { to, .. } => format!("the rename of {} to {to}", self.agent),
+            AgentOperation::Remove { .. } => format!("the removal of {}", self.agent),
+            AgentOperation::Rename { to, .. } => format!("the rename of {} to {to}", self.agent),
         }
     }
 
@@ -72,9 +72,9 @@ impl Pending {
     #[must_use]
     pub fn command(&self) -> String {
         match &self.operation {
-            Operation::Remove { purge: true, .. } => format!("flock remove {} --purge", self.agent),
-            Operation::Remove { purge: false, .. } => format!("flock remove {}", self.agent),
-            Operation::Rename { to, .. } => format!("flock rename {} {to}", self.agent),
+            AgentOperation::Remove { purge: true, .. } => format!("flock remove {} --purge", self.agent),
+            AgentOperation::Remove { purge: false, .. } => format!("flock remove {}", self.agent),
+            AgentOperation::Rename { to, .. } => format!("flock rename {} {to}", self.agent),
         }
     }
 }
@@ -89,7 +89,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// # Errors
 ///
 /// Returns an error if the record can't be written.
-pub fn write(home: &Home, pending: &Pending) -> Result<(), HomeError> {
+pub fn write(home: &Home, pending: &PendingOperation) -> Result<(), HomeError> {
     let folder = home.pending();
     // `init` does not create this folder.
     fs_err::create_dir_all(&folder).map_err(|source| HomeError::Io {
@@ -122,7 +122,7 @@ pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns an error if the record can't be read or is invalid.
-pub fn read(home: &Home, agent: &AgentId) -> Result<Option<Pending>, HomeError> {
+pub fn read(home: &Home, agent: &AgentId) -> Result<Option<PendingOperation>, HomeError> {
     let path = path(home, agent);
     let Some(bytes) = atomic::read(&path, LARGEST)? else { return Ok(None) };
     // An invalid record is an error, because ignoring it would leave its operation unfinished.
@@ -138,7 +138,7 @@ pub fn read(home: &Home, agent: &AgentId) -> Result<Option<Pending>, HomeError> 
 /// # Errors
 ///
 /// Returns an error if a record can't be read or is invalid.
-pub fn all(home: &Home) -> Result<Vec<Pending>, HomeError> {
+pub fn all(home: &Home) -> Result<Vec<PendingOperation>, HomeError> {
     let folder = home.pending();
     let fail = |source| HomeError::Io { verb: "read", path: folder.clone(), source };
     let entries = match fs_err::read_dir(&folder) {
@@ -194,9 +194,9 @@ mod tests {
         let home = Home::new(dir.path().to_owned(), None);
         assert_eq!(all(&home).unwrap(), []);
         std::fs::create_dir_all(home.data()).unwrap();
-        let of = |id: &str| Pending {
+        let of = |id: &str| PendingOperation {
             agent: id.parse().unwrap(),
-            operation: Operation::Remove { purge: true, workspace: "/w".into() },
+            operation: AgentOperation::Remove { purge: true, workspace: "/w".into() },
             by: "human:ann".to_owned(),
             begun_at: 7,
             configured: false,
@@ -204,10 +204,10 @@ mod tests {
         let (ada, bob) = (of("ada"), of("bob"));
         write(&home, &bob).unwrap();
         write(&home, &ada).unwrap();
-        write(&home, &Pending { configured: true, ..bob.clone() }).unwrap();
+        write(&home, &PendingOperation { configured: true, ..bob.clone() }).unwrap();
         // A temporary file of a process that was killed.
         std::fs::write(home.pending().join(".new-a1b2c3"), "{").unwrap();
-        assert_eq!(all(&home).unwrap(), [ada.clone(), Pending { configured: true, ..bob.clone() }]);
+        assert_eq!(all(&home).unwrap(), [ada.clone(), PendingOperation { configured: true, ..bob.clone() }]);
         clear(&home, &ada.agent).unwrap();
         clear(&home, &ada.agent).unwrap();
         assert_eq!(read(&home, &ada.agent).unwrap(), None);

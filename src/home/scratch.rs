@@ -4,16 +4,16 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::HomeError;
-use super::clear::clear;
+use super::remove_tree::clear;
 
 /// A temporary folder that only its owner can use. Dropping it removes it with its content.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchDir {
     above: PathBuf,
     name: PathBuf,
 }
 
-impl Scratch {
+impl ScratchDir {
     /// Creates the folder `name` in the folder `above`, which is created too if it is missing.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         remove(&self.above, &self.name);
     }
@@ -77,13 +77,13 @@ mod tests {
     fn it_is_new_its_owners_alone_and_gone_afterwards() {
         let folder = tempfile::tempdir().unwrap();
         let above = folder.path().join("commands");
-        let scratch = Scratch::make(&above, "r-1").unwrap();
+        let scratch = ScratchDir::make(&above, "r-1").unwrap();
         let path = scratch.path();
         for made in [&above, &path] {
             assert_eq!(std::fs::metadata(made).unwrap().permissions().mode() & 0o777, 0o700);
         }
         std::fs::write(path.join("file"), "x").unwrap();
-        assert!(Scratch::make(&above, "r-1").is_err(), "it is another's");
+        assert!(ScratchDir::make(&above, "r-1").is_err(), "it is another's");
         assert!(path.join("file").exists());
         std::os::unix::fs::symlink(folder.path(), path.join("link")).unwrap();
         drop(scratch);

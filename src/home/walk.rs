@@ -3,11 +3,11 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::beneath::{BeneathError, Entry, Kind, Root};
+use super::beneath::{BeneathError, DirEntry, Kind, Root};
 
 /// The limits of a walk.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct WalkLimits {
     /// The number of levels; 1 is the folder itself without subfolders.
     pub depth: usize,
     /// The number of entries in total.
@@ -19,14 +19,14 @@ pub struct Limits {
 pub struct Walk {
     /// All entries that are not hidden. A folder comes before its content, and entries of one folder are sorted by
     /// name.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirEntry>,
     /// Set if there is more than the limits allow.
     pub more: bool,
 }
 
 impl Walk {
     /// Returns the regular files.
-    pub fn files(&self) -> impl Iterator<Item = &Entry> {
+    pub fn files(&self) -> impl Iterator<Item = &DirEntry> {
         self.entries.iter().filter(|entry| entry.kind == Kind::File)
     }
 }
@@ -40,13 +40,13 @@ impl Walk {
 ///
 /// Returns a [`BeneathError`] if the folder itself can't be listed. A subfolder that can't be listed is logged and
 /// counts as more.
-pub fn walk(root: &Root, from: &Path, limits: Limits) -> Result<Walk, BeneathError> {
+pub fn walk(root: &Root, from: &Path, limits: WalkLimits) -> Result<Walk, BeneathError> {
     let mut found = Walk::default();
     descend(root, from, limits, &mut found)?;
     Ok(found)
 }
 
-fn descend(root: &Root, folder: &Path, limits: Limits, found: &mut Walk) -> Result<(), BeneathError> {
+fn descend(root: &Root, folder: &Path, limits: WalkLimits, found: &mut Walk) -> Result<(), BeneathError> {
     let room = limits.entries.saturating_sub(found.entries.len());
     // Hidden entries are dropped below, so more than `room` have to be read.
     let (entries, more) = root.list(folder, room + HIDDEN)?;
@@ -67,7 +67,7 @@ fn descend(root: &Root, folder: &Path, limits: Limits, found: &mut Walk) -> Resu
             found.more = true;
             continue;
         }
-        let below = Limits { depth: limits.depth - 1, ..limits };
+        let below = WalkLimits { depth: limits.depth - 1, ..limits };
         if let Err(error) = descend(root, &inner, below, found) {
             tracing::warn!(folder = ?inner, error = crate::error::chain(&error), "a folder can't be listed");
             found.more = true;
@@ -99,15 +99,15 @@ mod tests {
         }
         std::os::unix::fs::symlink("/etc", at("link")).unwrap();
         let root = Root::open(dir.path()).unwrap();
-        let all = walk(&root, Path::new(""), Limits { depth: 9, entries: 99 }).unwrap();
+        let all = walk(&root, Path::new(""), WalkLimits { depth: 9, entries: 99 }).unwrap();
         assert_eq!(paths(&all), ["a", "b", "b/1", "b/c", "b/c/2", "link", "z"]);
         assert!(!all.more);
         assert_eq!(all.files().count(), 4);
-        let shallow = walk(&root, Path::new(""), Limits { depth: 2, entries: 99 }).unwrap();
+        let shallow = walk(&root, Path::new(""), WalkLimits { depth: 2, entries: 99 }).unwrap();
         assert_eq!(paths(&shallow), ["a", "b", "b/1", "b/c", "link", "z"]);
         assert!(shallow.more);
-        let few = walk(&root, Path::new(""), Limits { depth: 9, entries: 3 }).unwrap();
+        let few = walk(&root, Path::new(""), WalkLimits { depth: 9, entries: 3 }).unwrap();
         assert_eq!((few.entries.len(), few.more), (3, true));
-        assert!(walk(&root, Path::new("link"), Limits { depth: 9, entries: 99 }).is_err());
+        assert!(walk(&root, Path::new("link"), WalkLimits { depth: 9, entries: 99 }).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::tags::Moved;
+use super::tags::MovedTag;
 use crate::error::{Explain, Kind};
 use crate::home::{HomeError, existing};
 
@@ -36,7 +36,7 @@ pub enum InstallError {
     NoReference { repository: String, reference: String },
     /// A tag points to another commit than before.
     #[error("{}", moved_text(repository, moved))]
-    Moved { repository: String, moved: Moved },
+    Moved { repository: String, moved: MovedTag },
     /// The repository sent another commit than the one that was requested.
     #[error("{repository} sent commit {given} for {reference}, but {reference} is commit {wanted}")]
     Another {
@@ -121,8 +121,8 @@ impl InstallError {
     }
 }
 
-fn moved_text(repository: &str, moved: &Moved) -> String {
-    let Moved { tag, was, now, is_branch } = moved;
+fn moved_text(repository: &str, moved: &MovedTag) -> String {
+    let MovedTag { tag, was, now, is_branch } = moved;
     let kind = if *is_branch { "is a branch now, at commit" } else { "is at commit" };
     format!(
         "{tag} of {repository} was a tag at commit {was} when it was first seen here, and {kind} {now}: whoever \

@@ -10,22 +10,22 @@
 //!
 //! All functions here block. Call them from a thread that may block.
 
-mod alteration;
-mod environment;
+mod build_environment;
+mod checkout_diff;
 mod error;
 pub mod machine;
 pub mod node;
-pub mod own;
 pub mod package;
+pub mod pending_change;
 pub mod plan;
 mod prepare;
+pub mod self_update;
 pub mod source;
 pub mod staging;
 pub mod step;
 mod swap;
 pub mod tags;
 mod transport;
-pub mod underway;
 pub mod update;
 pub mod versions;
 
@@ -38,7 +38,7 @@ use crate::home::{Home, HomeError};
 pub use error::InstallError;
 pub use prepare::{LOG, prepare};
 pub use swap::{prune, swap, swap_back};
-pub use versions::Version;
+pub use versions::InstalledVersion;
 
 /// Default repository of OpenClaw.
 pub const REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
@@ -68,7 +68,7 @@ impl Wanted {
         repository: Option<&str>,
         reference: Option<&str>,
         settings: &OpenClawSettings,
-        current: Option<&Version>,
+        current: Option<&InstalledVersion>,
     ) -> Self {
         let installed = current.map(|version| version.origin.as_str());
         let repository = repository.or(settings.repository.as_deref()).or(installed).unwrap_or(REPOSITORY);
@@ -89,8 +89,8 @@ impl Wanted {
 
 /// Progress of an installation. There are many events, so a receiver must be quick.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    Phase(Phase<'a>),
+pub enum InstallEvent<'a> {
+    Phase(InstallPhase<'a>),
     /// Progress of a download of git objects.
     Objects {
         received: u64,
@@ -109,7 +109,7 @@ pub enum Event<'a> {
 
 /// A part of the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase<'a> {
+pub enum InstallPhase<'a> {
     /// The repository is asked for its references.
     Asking,
     /// Objects are downloaded.
@@ -128,11 +128,11 @@ pub enum Phase<'a> {
 
 /// Permission to install into a home. One process has it at a time, by holding a lock.
 #[derive(Debug)]
-pub struct Installer {
+pub struct InstallLock {
     _lock: Lock,
 }
 
-impl Installer {
+impl InstallLock {
     /// Takes the lock, without waiting.
     ///
     /// # Errors
@@ -151,8 +151,8 @@ impl Installer {
 mod tests {
     use super::*;
 
-    fn version(origin: &str, reference: &str) -> Version {
-        Version {
+    fn version(origin: &str, reference: &str) -> InstalledVersion {
+        InstalledVersion {
             version: "2026.2.9".to_owned(),
             commit: "0123456789abcdef0123456789abcdef01234567".to_owned(),
             reference: reference.to_owned(),

@@ -9,14 +9,14 @@ use super::{InstallError, REPOSITORY};
 
 /// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manager {
+pub enum PackageManager {
     Npm,
     Pnpm,
     Yarn,
     Bun,
 }
 
-impl Manager {
+impl PackageManager {
     /// Returns the name of the program.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -35,8 +35,8 @@ impl Manager {
 
 /// The programs that are installed, with their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Programs {
-    pub managers: Vec<(Manager, PathBuf)>,
+pub struct BuildTools {
+    pub managers: Vec<(PackageManager, PathBuf)>,
     /// The version of the installed Yarn, if it reports one. Yarn 1 and the later versions cannot install each other's
     /// packages.
     pub yarn: Option<String>,
@@ -44,16 +44,16 @@ pub struct Programs {
     pub corepack: Option<PathBuf>,
 }
 
-impl Programs {
-    fn path(&self, manager: Manager) -> Option<&PathBuf> {
+impl BuildTools {
+    fn path(&self, manager: PackageManager) -> Option<&PathBuf> {
         self.managers.iter().find(|(known, _)| *known == manager).map(|(_, path)| path)
     }
 }
 
 /// A command of the build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub kind: StepKind,
+pub struct BuildStep {
+    pub kind: BuildStepKind,
     pub program: PathBuf,
     pub args: Vec<String>,
     /// The command for people, as in `pnpm run build`.
@@ -62,7 +62,7 @@ pub struct Step {
 
 /// The purpose of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepKind {
+pub enum BuildStepKind {
     /// Installs dependencies.
     Dependencies,
     /// Builds.
@@ -71,9 +71,9 @@ pub enum StepKind {
 
 /// The steps in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct BuildPlan {
     /// Empty if there is nothing to do.
-    pub steps: Vec<Step>,
+    pub steps: Vec<BuildStep>,
 }
 
 /// Returns `true` if there is nothing to build: the checkout is built, and has no sources or no build script.
@@ -87,50 +87,50 @@ pub fn is_package(checkout: &Checkout) -> bool {
 /// # Errors
 ///
 /// Returns [`InstallError::Manager`] if the package manager is not installed and cannot be run in another way.
-pub fn plan(checkout: &Checkout, programs: &Programs) -> Result<Plan, InstallError> {
+pub fn plan(checkout: &Checkout, programs: &BuildTools) -> Result<BuildPlan, InstallError> {
     if is_package(checkout) {
         if checkout.package.dependencies.is_empty() || checkout.installed {
-            return Ok(Plan::default());
+            return Ok(BuildPlan::default());
         }
-        let start = launcher(Manager::Npm, None, programs)?;
+        let start = launcher(PackageManager::Npm, None, programs)?;
         let mut steps = Vec::new();
         if !checkout.package.dev_dependencies.is_empty() {
             // npm resolves them even where it omits them, and fails if they conflict. People who install a package by
             // its name never have them.
-            steps.push(start.step(StepKind::Dependencies, &["pkg", "delete", "devDependencies"]));
+            steps.push(start.step(BuildStepKind::Dependencies, &["pkg", "delete", "devDependencies"]));
         }
         let args = ["install", "--omit=dev", "--no-audit", "--no-fund"];
-        steps.push(start.step(StepKind::Dependencies, &args));
-        return Ok(Plan { steps });
+        steps.push(start.step(BuildStepKind::Dependencies, &args));
+        return Ok(BuildPlan { steps });
     }
     let (manager, version) = manager(&checkout.package, &checkout.locks);
     let start = launcher(manager, version.as_deref(), programs)?;
     // The lock file is respected, so a build gets the dependencies that upstream tested.
     let mut steps =
-        vec![start.step(StepKind::Dependencies, install_args(manager, version.as_deref(), checkout))];
+        vec![start.step(BuildStepKind::Dependencies, install_args(manager, version.as_deref(), checkout))];
     for script in scripts(&checkout.package) {
-        steps.push(start.step(StepKind::Build, &["run", script]));
+        steps.push(start.step(BuildStepKind::Build, &["run", script]));
     }
-    Ok(Plan { steps })
+    Ok(BuildPlan { steps })
 }
 
 /// Returns the package manager: the one in `packageManager`, or the owner of a lock file, or npm.
-fn manager(package: &Package, locks: &[&str]) -> (Manager, Option<String>) {
+fn manager(package: &Package, locks: &[&str]) -> (PackageManager, Option<String>) {
     let named = package.package_manager.as_deref().and_then(|text| {
         let (name, version) = text.split_once('@').unwrap_or((text, ""));
         // A checksum follows the plus sign. Only Corepack can use it.
         let version = version.split('+').next().filter(|version| !version.is_empty());
         // The version becomes a part of a command line.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
-        Manager::named(name)
+        PackageManager::named(name)
             .map(|manager| (manager, version.filter(|text| text.chars().all(plain)).map(str::to_owned)))
     });
     named.unwrap_or_else(|| {
         let by_lock = match locks.first() {
-            Some(&"pnpm-lock.yaml") => Manager::Pnpm,
-            Some(&"yarn.lock") => Manager::Yarn,
-            Some(&("bun.lock" | "bun.lockb")) => Manager::Bun,
-            _ => Manager::Npm,
+            Some(&"pnpm-lock.yaml") => PackageManager::Pnpm,
+            Some(&"yarn.lock") => PackageManager::Yarn,
+            Some(&("bun.lock" | "bun.lockb")) => PackageManager::Bun,
+            _ => PackageManager::Npm,
         };
         (by_lock, None)
     })
@@ -138,15 +138,15 @@ fn manager(package: &Package, locks: &[&str]) -> (Manager, Option<String>) {
 
 /// The way in which a package manager is started.
 struct Launcher {
-    manager: Manager,
+    manager: PackageManager,
     program: PathBuf,
     before: Vec<String>,
 }
 
 impl Launcher {
-    fn step(&self, kind: StepKind, args: &[&str]) -> Step {
+    fn step(&self, kind: BuildStepKind, args: &[&str]) -> BuildStep {
         let own = args.iter().map(|arg| (*arg).to_owned());
-        Step {
+        BuildStep {
             kind,
             program: self.program.clone(),
             args: self.before.iter().cloned().chain(own).collect(),
@@ -157,21 +157,27 @@ impl Launcher {
 
 /// Returns the manager itself, or Corepack, or npm, which runs the manager from the registry. Node has no Corepack
 /// since version 25.
-fn launcher(manager: Manager, version: Option<&str>, programs: &Programs) -> Result<Launcher, InstallError> {
+fn launcher(
+    manager: PackageManager,
+    version: Option<&str>,
+    programs: &BuildTools,
+) -> Result<Launcher, InstallError> {
     let with =
         |program: &PathBuf, before: Vec<String>| Launcher { manager, program: program.clone(), before };
     if let Some(program) = programs.path(manager)
-        && (manager != Manager::Yarn || is_same_major(version, programs.yarn.as_deref()))
+        && (manager != PackageManager::Yarn || is_same_major(version, programs.yarn.as_deref()))
     {
         return Ok(with(program, Vec::new()));
     }
-    if let (Some(corepack), Manager::Pnpm | Manager::Yarn) = (&programs.corepack, manager) {
+    if let (Some(corepack), PackageManager::Pnpm | PackageManager::Yarn) = (&programs.corepack, manager) {
         return Ok(with(corepack, vec![manager.as_str().to_owned()]));
     }
-    if let (Some(npm), true) = (programs.path(Manager::Npm), manager != Manager::Npm) {
+    if let (Some(npm), true) = (programs.path(PackageManager::Npm), manager != PackageManager::Npm) {
         // In the registry, the package `yarn` ends with Yarn 1.
         let name = match manager {
-            Manager::Yarn if version.is_some_and(|version| major(version) != "1") => "@yarnpkg/cli-dist",
+            PackageManager::Yarn if version.is_some_and(|version| major(version) != "1") => {
+                "@yarnpkg/cli-dist"
+            }
             manager => manager.as_str(),
         };
         let package = version.map_or(name.to_owned(), |version| format!("{name}@{version}"));
@@ -193,13 +199,13 @@ fn major(version: &str) -> &str {
 /// npm could not replace it. Corepack asks only one registry, and older versions lack the keys with which packages are
 /// signed today.
 #[must_use]
-pub fn trial(plan: &Plan, programs: &Programs) -> Option<Step> {
+pub fn trial(plan: &BuildPlan, programs: &BuildTools) -> Option<BuildStep> {
     let first = plan.steps.first()?;
     let corepack = programs.corepack.as_ref().filter(|corepack| **corepack == first.program)?;
-    programs.path(Manager::Npm)?;
+    programs.path(PackageManager::Npm)?;
     let manager = first.args.first()?.clone();
-    Some(Step {
-        kind: StepKind::Dependencies,
+    Some(BuildStep {
+        kind: BuildStepKind::Dependencies,
         program: corepack.clone(),
         title: format!("corepack {manager} --version"),
         args: vec![manager, "--version".to_owned()],
@@ -207,21 +213,25 @@ pub fn trial(plan: &Plan, programs: &Programs) -> Option<Step> {
 }
 
 /// Returns the arguments for installing dependencies exactly as in the lock file, if there is one.
-fn install_args(manager: Manager, version: Option<&str>, checkout: &Checkout) -> &'static [&'static str] {
+fn install_args(
+    manager: PackageManager,
+    version: Option<&str>,
+    checkout: &Checkout,
+) -> &'static [&'static str] {
     let has = |names: &[&str]| checkout.locks.iter().any(|lock| names.contains(lock));
     match manager {
-        Manager::Npm if has(&["package-lock.json", "npm-shrinkwrap.json"]) => {
+        PackageManager::Npm if has(&["package-lock.json", "npm-shrinkwrap.json"]) => {
             &["ci", "--no-audit", "--no-fund"]
         }
-        Manager::Npm => &["install", "--no-audit", "--no-fund"],
-        Manager::Pnpm if has(&["pnpm-lock.yaml"]) => &["install", "--frozen-lockfile"],
+        PackageManager::Npm => &["install", "--no-audit", "--no-fund"],
+        PackageManager::Pnpm if has(&["pnpm-lock.yaml"]) => &["install", "--frozen-lockfile"],
         // Yarn 2 and later renamed the option.
-        Manager::Yarn if has(&["yarn.lock"]) => match version {
+        PackageManager::Yarn if has(&["yarn.lock"]) => match version {
             Some(version) if major(version) != "1" => &["install", "--immutable"],
             _ => &["install", "--frozen-lockfile"],
         },
-        Manager::Bun if has(&["bun.lock", "bun.lockb"]) => &["install", "--frozen-lockfile"],
-        Manager::Pnpm | Manager::Yarn | Manager::Bun => &["install"],
+        PackageManager::Bun if has(&["bun.lock", "bun.lockb"]) => &["install", "--frozen-lockfile"],
+        PackageManager::Pnpm | PackageManager::Yarn | PackageManager::Bun => &["install"],
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
-fn programs(names: &[Manager], corepack: bool) -> Programs {
-    Programs {
+fn programs(names: &[PackageManager], corepack: bool) -> BuildTools {
+    BuildTools {
         managers: names.iter().map(|name| (*name, format!("/bin/{}", name.as_str()).into())).collect(),
         yarn: None,
         corepack: corepack.then(|| "/bin/corepack".into()),
@@ -25,14 +25,14 @@ fn checkout(manager: Option<&str>, locks: &[&'static str], scripts: &[(&str, &st
 const BOTH: [(&str, &str); 2] = [("build", "tsc"), ("ui:build", "vite")];
 
 /// Returns the commands of a plan, as they are started.
-fn lines(checkout: &Checkout, programs: &Programs) -> Vec<String> {
+fn lines(checkout: &Checkout, programs: &BuildTools) -> Vec<String> {
     let plan = plan(checkout, programs).unwrap();
     plan.steps.iter().map(|step| format!("{} {}", step.program.display(), step.args.join(" "))).collect()
 }
 
 #[test]
 fn the_manager_is_the_named_one_else_that_of_the_lock_file_else_npm() {
-    use Manager::{Bun, Npm, Pnpm, Yarn};
+    use PackageManager::{Bun, Npm, Pnpm, Yarn};
     for (named, locks, expected) in [
         (Some("pnpm@10.23.0+sha512.abc"), vec![], (Pnpm, Some("10.23.0"))),
         (Some("yarn@4.1.0"), vec!["pnpm-lock.yaml"], (Yarn, Some("4.1.0"))),
@@ -54,34 +54,34 @@ fn the_manager_is_the_named_one_else_that_of_the_lock_file_else_npm() {
 fn pnpm_is_the_found_one_else_by_corepack_else_by_npm() {
     let source = checkout(Some("pnpm@10.23.0"), &["pnpm-lock.yaml"], &BOTH);
     assert_eq!(
-        lines(&source, &programs(&[Manager::Npm, Manager::Pnpm], true)),
+        lines(&source, &programs(&[PackageManager::Npm, PackageManager::Pnpm], true)),
         ["/bin/pnpm install --frozen-lockfile", "/bin/pnpm run build", "/bin/pnpm run ui:build"]
     );
     assert_eq!(
-        lines(&source, &programs(&[Manager::Npm], true))[0],
+        lines(&source, &programs(&[PackageManager::Npm], true))[0],
         "/bin/corepack pnpm install --frozen-lockfile"
     );
     assert_eq!(
-        lines(&source, &programs(&[Manager::Npm], false))[1],
+        lines(&source, &programs(&[PackageManager::Npm], false))[1],
         "/bin/npm exec --yes -- pnpm@10.23.0 run build"
     );
     let tried =
-        |programs: &Programs| trial(&plan(&source, programs).unwrap(), programs).map(|step| step.title);
-    let told = tried(&programs(&[Manager::Npm], true));
+        |programs: &BuildTools| trial(&plan(&source, programs).unwrap(), programs).map(|step| step.title);
+    let told = tried(&programs(&[PackageManager::Npm], true));
     assert_eq!(told.as_deref(), Some("corepack pnpm --version"), "it may fail where npm does not");
     assert_eq!(tried(&programs(&[], true)), None, "there is nothing else");
-    assert_eq!(tried(&programs(&[Manager::Npm, Manager::Pnpm], true)), None);
+    assert_eq!(tried(&programs(&[PackageManager::Npm, PackageManager::Pnpm], true)), None);
     let told = plan(&source, &programs(&[], false)).unwrap_err().to_string();
     assert!(told.contains("pnpm"), "{told}");
 }
 
 #[test]
 fn a_yarn_of_another_kind_than_the_package_wants_is_not_taken() {
-    let there = |version: &str, names: &[Manager], corepack| Programs {
+    let there = |version: &str, names: &[PackageManager], corepack| BuildTools {
         yarn: Some(version.to_owned()),
         ..programs(names, corepack)
     };
-    let both = [Manager::Npm, Manager::Yarn];
+    let both = [PackageManager::Npm, PackageManager::Yarn];
     for (wanted, found, expected) in [
         ("yarn@4.18.1", there("4.0.2", &both, true), "/bin/yarn install"),
         ("yarn@4.18.1", there("1.22.22", &both, true), "/bin/corepack yarn install"),
@@ -99,7 +99,7 @@ fn a_yarn_of_another_kind_than_the_package_wants_is_not_taken() {
 
 #[test]
 fn a_lock_file_is_kept_to() {
-    let all = programs(&[Manager::Npm, Manager::Yarn, Manager::Bun], false);
+    let all = programs(&[PackageManager::Npm, PackageManager::Yarn, PackageManager::Bun], false);
     for (named, locks, expected) in [
         ("npm@11", vec!["package-lock.json"], "/bin/npm ci --no-audit --no-fund"),
         ("npm@11", vec![], "/bin/npm install --no-audit --no-fund"),
@@ -115,13 +115,13 @@ fn a_lock_file_is_kept_to() {
 #[test]
 fn a_page_that_the_build_makes_itself_is_not_made_twice() {
     let own = checkout(None, &[], &[("build", "tsc && npm run ui:build"), ("ui:build", "vite")]);
-    let found = lines(&own, &programs(&[Manager::Npm], false));
+    let found = lines(&own, &programs(&[PackageManager::Npm], false));
     assert_eq!(found[1..], ["/bin/npm run build".to_owned()]);
 }
 
 #[test]
 fn what_is_built_already_is_not_built() {
-    let npm = programs(&[Manager::Npm], true);
+    let npm = programs(&[PackageManager::Npm], true);
     let mut published = checkout(Some("pnpm@10.23.0"), &[], &BOTH);
     published.built = true;
     published.sources = false;

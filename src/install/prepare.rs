@@ -6,15 +6,18 @@ use std::time::Duration;
 use super::error::io;
 use super::node::{self, Node};
 use super::package::{self, Checkout};
-use super::plan::{self, Manager, Programs, Step, StepKind};
-use super::source::{self, Origin};
-use super::staging::{Stage, Staging};
-use super::step::{self, Run};
-use super::versions::{self, Version};
-use super::{Event, InstallError, Installer, Phase, Wanted, alteration, environment, machine, swap, tags};
+use super::plan::{self, BuildStep, BuildStepKind, BuildTools, PackageManager};
+use super::source::{self, RepositoryAddress};
+use super::staging::{Stage, StagingFolder};
+use super::step::{self, StepCommand};
+use super::versions::{self, InstalledVersion};
+use super::{
+    InstallError, InstallEvent, InstallLock, InstallPhase, Wanted, build_environment, checkout_diff, machine,
+    swap, tags,
+};
 use crate::clock;
 use crate::home::Home;
-use crate::home::log::{Cap, Log};
+use crate::home::log::{Log, RotationLimits};
 
 /// Name of the build log.
 pub const LOG: &str = "build-openclaw";
@@ -26,18 +29,19 @@ pub const LOG: &str = "build-openclaw";
 ///
 /// Returns an error if any step fails. No installed version is changed.
 pub fn prepare(
-    _: &Installer,
+    _: &InstallLock,
     home: &Home,
     wanted: &Wanted,
-    events: &dyn Fn(Event<'_>),
-) -> Result<Version, InstallError> {
-    let origin = Origin::secured(&wanted.repository)?;
+    events: &dyn Fn(InstallEvent<'_>),
+) -> Result<InstalledVersion, InstallError> {
+    let origin = RepositoryAddress::secured(&wanted.repository)?;
     let folder = home.openclaw_versions();
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     swap::sweep(home)?;
-    events(Event::Phase(Phase::Asking));
+    events(InstallEvent::Phase(InstallPhase::Asking));
     let tip = source::resolve(&origin, &wanted.reference)?;
-    let named = Named { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
+    let named =
+        RequestedVersion { origin: origin.as_str(), reference: &wanted.reference, follows: tip.is_branch };
     // Before anything is fetched: whoever moved a tag may have put another program there.
     if let Some(moved) = versions::moved(home, origin.as_str(), &wanted.reference, &tip)? {
         return Err(InstallError::Moved { repository: origin.as_str().to_owned(), moved });
@@ -47,7 +51,7 @@ pub fn prepare(
         return named.take_up(&version);
     }
 
-    let staging = Staging::of(home);
+    let staging = StagingFolder::of(home);
     let left = tip.commit.as_deref().and_then(|commit| staging.stage(origin.as_str(), commit));
     if left.is_none() && plan::is_large_source(&wanted.repository) {
         // Known to be too much for this machine before anything is fetched.
@@ -66,8 +70,14 @@ pub fn prepare(
     if plan::needs_large_machine(&checkout, stage) {
         plan::check_machine(&machine::measure(home.root(), staging.root())?)?;
     }
-    let work =
-        Work { home, staging: &staging, origin: &origin, commit: &fetched.commit, node: &node, events };
+    let work = BuildContext {
+        home,
+        staging: &staging,
+        origin: &origin,
+        commit: &fetched.commit,
+        node: &node,
+        events,
+    };
     if stage < Stage::Built {
         stage = work.build(&checkout, stage)?;
     }
@@ -75,7 +85,7 @@ pub fn prepare(
     // Tried before the record is written: a folder without a record is not a version.
     work.try_out(&checkout.package.version)?;
 
-    let mut version = Version {
+    let mut version = InstalledVersion {
         version: checkout.package.version,
         commit: fetched.commit.clone(),
         reference: named.reference.to_owned(),
@@ -88,7 +98,7 @@ pub fn prepare(
         replaces: None,
         // A build may change files of the commit. What it changed is recorded, so that later changes are noticed.
         altered: Some(
-            alteration::find(&root, &fetched.commit).map_err(|error| source::unusable(&root, error))?,
+            checkout_diff::find(&root, &fetched.commit).map_err(|error| source::unusable(&root, error))?,
         ),
         path: root.clone(),
     };
@@ -107,29 +117,29 @@ pub fn prepare(
 }
 
 /// Returns an installed version of this commit, if its files are still those that were cloned and built.
-fn made(home: &Home, commit: &str, events: &dyn Fn(Event<'_>)) -> Option<Version> {
+fn made(home: &Home, commit: &str, events: &dyn Fn(InstallEvent<'_>)) -> Option<InstalledVersion> {
     let known = versions::list(home).ok()?;
     let found = known.into_iter().find(|version| version.commit == commit && version.entry().is_file())?;
     match found.check() {
         Ok(()) => Some(found),
         Err(_) => {
-            events(Event::Phase(Phase::Anew { commit }));
+            events(InstallEvent::Phase(InstallPhase::Anew { commit }));
             None
         }
     }
 }
 
 /// The name under which a version was requested this time.
-struct Named<'a> {
+struct RequestedVersion<'a> {
     origin: &'a str,
     reference: &'a str,
     follows: bool,
 }
 
-impl Named<'_> {
+impl RequestedVersion<'_> {
     /// Updates the record of an installed version to the present request.
-    fn take_up(&self, version: &Version) -> Result<Version, InstallError> {
-        let named = Version {
+    fn take_up(&self, version: &InstalledVersion) -> Result<InstalledVersion, InstallError> {
+        let named = InstalledVersion {
             origin: self.origin.to_owned(),
             reference: self.reference.to_owned(),
             follows: self.follows,
@@ -144,17 +154,17 @@ impl Named<'_> {
 
 /// Returns the files of the commit: those of an interrupted installation, or newly fetched ones.
 fn source_of(
-    staging: &Staging,
-    origin: &Origin,
+    staging: &StagingFolder,
+    origin: &RepositoryAddress,
     reference: &str,
-    tip: &source::Tip,
-    events: &dyn Fn(Event<'_>),
-) -> Result<(source::Fetched, Stage), InstallError> {
+    tip: &source::ResolvedReference,
+    events: &dyn Fn(InstallEvent<'_>),
+) -> Result<(source::FetchedCommit, Stage), InstallError> {
     let root = staging.checkout();
     if let Some(commit) = tip.commit.as_deref()
         && let Some(stage) = staging.stage(origin.as_str(), commit)
     {
-        events(Event::Phase(Phase::Resuming { commit }));
+        events(InstallEvent::Phase(InstallPhase::Resuming { commit }));
         let anew = || source::restore(&root, commit, false).map(|fetched| (fetched, Stage::Fetched));
         // A finished build keeps its results. An unfinished build starts again from the cloned files, and so does one
         // whose files no longer match the commit.
@@ -171,16 +181,16 @@ fn source_of(
 }
 
 /// Values that the steps share.
-struct Work<'a> {
+struct BuildContext<'a> {
     home: &'a Home,
-    staging: &'a Staging,
-    origin: &'a Origin,
+    staging: &'a StagingFolder,
+    origin: &'a RepositoryAddress,
     commit: &'a str,
     node: &'a Node,
-    events: &'a dyn Fn(Event<'_>),
+    events: &'a dyn Fn(InstallEvent<'_>),
 }
 
-impl Work<'_> {
+impl BuildContext<'_> {
     fn build(&self, checkout: &Checkout, from: Stage) -> Result<Stage, InstallError> {
         let mut log = self.log();
         // A log that cannot be written must not end a build.
@@ -196,31 +206,31 @@ impl Work<'_> {
         }
         let mut reached = from;
         for planned in plan.steps {
-            if planned.kind == StepKind::Dependencies && from >= Stage::Installed {
+            if planned.kind == BuildStepKind::Dependencies && from >= Stage::Installed {
                 continue;
             }
             // All dependency steps come before the first build step.
-            if planned.kind == StepKind::Build && reached < Stage::Installed {
+            if planned.kind == BuildStepKind::Build && reached < Stage::Installed {
                 reached = self.reach(Stage::Installed)?;
             }
-            (self.events)(Event::Phase(Phase::Running(&planned.title)));
+            (self.events)(InstallEvent::Phase(InstallPhase::Running(&planned.title)));
             let ran = self.run(&planned, STEP_LIMIT, &mut log);
             ran.map_err(|error| match planned.kind {
                 // It downloads from other servers, so most failures are not the fault of this commit.
-                StepKind::Dependencies => error.of_nobody(),
+                BuildStepKind::Dependencies => error.of_nobody(),
                 _ => error,
             })?;
         }
         self.reach(Stage::Built)
     }
 
-    fn run(&self, planned: &Step, limit: Duration, log: &mut Log) -> Result<(), InstallError> {
-        let run = Run {
+    fn run(&self, planned: &BuildStep, limit: Duration, log: &mut Log) -> Result<(), InstallError> {
+        let run = StepCommand {
             title: &planned.title,
             program: &planned.program,
             args: &planned.args,
             folder: &self.staging.checkout(),
-            env: &environment::of_build(&self.node.path),
+            env: &build_environment::of_build(&self.node.path),
             limit,
             log: self.home.log(LOG),
         };
@@ -229,13 +239,13 @@ impl Work<'_> {
 
     /// Checks that the build starts and reports its version.
     fn try_out(&self, version: &str) -> Result<(), InstallError> {
-        (self.events)(Event::Phase(Phase::Trying));
+        (self.events)(InstallEvent::Phase(InstallPhase::Trying));
         let title = format!("node {} --version", package::ENTRY);
-        let mut env = environment::of_build(&self.node.path);
+        let mut env = build_environment::of_build(&self.node.path);
         // The trial must not touch the state of an OpenClaw that the user already has.
         env.push(("OPENCLAW_STATE_DIR".into(), self.staging.state().into()));
         let args = [package::ENTRY.to_owned(), "--version".to_owned()];
-        let run = Run {
+        let run = StepCommand {
             title: &title,
             program: &self.node.path,
             args: &args,
@@ -264,24 +274,25 @@ impl Work<'_> {
     }
 
     fn log(&self) -> Log {
-        Log::new(self.home.log(LOG), Cap::default())
+        Log::new(self.home.log(LOG), RotationLimits::default())
     }
 }
 
 /// Returns the installed package managers. Those beside the chosen Node come before those on PATH.
-fn programs(node: &Node) -> Programs {
+fn programs(node: &Node) -> BuildTools {
     let beside = |name: &str| {
         let path = node.path.parent().unwrap_or(Path::new("/")).join(name);
         path.is_file().then_some(path)
     };
     let find = |name: &str| beside(name).or_else(|| which::which(name).ok());
-    let managers: Vec<(Manager, PathBuf)> = [Manager::Npm, Manager::Pnpm, Manager::Yarn, Manager::Bun]
-        .into_iter()
-        .filter_map(|manager| find(manager.as_str()).map(|path| (manager, path)))
-        .collect();
-    let yarn = managers.iter().find(|(manager, _)| *manager == Manager::Yarn);
-    Programs {
-        yarn: yarn.and_then(|(_, path)| node::says(path, &environment::of_build(&node.path))),
+    let managers: Vec<(PackageManager, PathBuf)> =
+        [PackageManager::Npm, PackageManager::Pnpm, PackageManager::Yarn, PackageManager::Bun]
+            .into_iter()
+            .filter_map(|manager| find(manager.as_str()).map(|path| (manager, path)))
+            .collect();
+    let yarn = managers.iter().find(|(manager, _)| *manager == PackageManager::Yarn);
+    BuildTools {
+        yarn: yarn.and_then(|(_, path)| node::says(path, &build_environment::of_build(&node.path))),
         managers,
         corepack: find("corepack"),
     }

@@ -6,16 +6,16 @@ use git2::build::CheckoutBuilder;
 use git2::{AutotagOption, Direction, FetchOptions, ObjectType, Oid, RemoteCallbacks, Repository};
 
 use super::error::io;
-use super::{Event, InstallError, Phase, alteration, transport};
+use super::{InstallError, InstallEvent, InstallPhase, checkout_diff, transport};
 
 /// The address of a repository, in a form that is safe to pass on and to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct RepositoryAddress {
     url: String,
     given: String,
 }
 
-impl Origin {
+impl RepositoryAddress {
     /// Reads an address from a person: a URL, `user@host:path`, or a path, which is made absolute.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ fn without_secret(url: &str) -> String {
 
 /// The present meaning of a reference in the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tip {
+pub struct ResolvedReference {
     /// The full name, as in `refs/heads/main`. `None` for a commit that no reference points to, or that is not known
     /// yet.
     pub name: Option<String>,
@@ -127,16 +127,16 @@ pub struct Tip {
 ///
 /// Returns [`InstallError::Fetch`] if the repository does not answer, and [`InstallError::NoReference`] if it has no
 /// such reference.
-pub fn resolve(origin: &Origin, reference: &str) -> Result<Tip, InstallError> {
+pub fn resolve(origin: &RepositoryAddress, reference: &str) -> Result<ResolvedReference, InstallError> {
     transport::register();
     let fail = |source| InstallError::Fetch { verb: "ask", repository: origin.given.clone(), source };
     let mut remote = git2::Remote::create_detached(origin.url.as_str()).map_err(fail)?;
     let connection = remote.connect_auth(Direction::Fetch, Some(callbacks(&|_| {})), None).map_err(fail)?;
-    let heads: Vec<Head> = connection
+    let heads: Vec<RemoteReference> = connection
         .list()
         .map_err(fail)?
         .iter()
-        .map(|head| Head {
+        .map(|head| RemoteReference {
             name: head.name().to_owned(),
             commit: head.oid().to_string(),
             target: head.symref_target().map(str::to_owned),
@@ -149,15 +149,15 @@ pub fn resolve(origin: &Origin, reference: &str) -> Result<Tip, InstallError> {
 }
 
 /// A reference that the server lists.
-struct Head {
+struct RemoteReference {
     name: String,
     commit: String,
     target: Option<String>,
 }
 
-fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
+fn pick(heads: &[RemoteReference], reference: &str) -> Option<ResolvedReference> {
     let find = |name: &str| heads.iter().find(|head| head.name == name);
-    let tip = |head: &Head, is_branch| Tip {
+    let tip = |head: &RemoteReference, is_branch| ResolvedReference {
         name: Some(head.name.clone()),
         commit: Some(head.commit.clone()),
         is_branch,
@@ -173,7 +173,11 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
     // A full commit id always means that commit, even if a branch or tag has this name.
     let is_hex = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_hex && reference.len() == 40 {
-        return Some(Tip { name: None, commit: Some(reference.to_ascii_lowercase()), is_branch: false });
+        return Some(ResolvedReference {
+            name: None,
+            commit: Some(reference.to_ascii_lowercase()),
+            is_branch: false,
+        });
     }
     // A branch wins over a tag of the same name, as in `git clone --branch`.
     for (prefix, is_branch) in [(BRANCHES, true), (TAGS, false), ("", false)] {
@@ -185,23 +189,27 @@ fn pick(heads: &[Head], reference: &str) -> Option<Tip> {
             let is_branch = is_branch || name.starts_with(BRANCHES);
             // An annotated tag is an object of its own. The server lists its commit beside it, with this suffix.
             let peeled = find(&format!("{name}^{{}}")).unwrap_or(head);
-            return Some(Tip { name: Some(name), commit: Some(peeled.commit.clone()), is_branch });
+            return Some(ResolvedReference {
+                name: Some(name),
+                commit: Some(peeled.commit.clone()),
+                is_branch,
+            });
         }
     }
     let is_commit = is_hex && (7..40).contains(&reference.len());
-    is_commit.then_some(Tip { name: None, commit: None, is_branch: false })
+    is_commit.then_some(ResolvedReference { name: None, commit: None, is_branch: false })
 }
 
 /// A fetched commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetched {
+pub struct FetchedCommit {
     /// 40 hex digits.
     pub commit: String,
     /// Time of the commit, in Unix seconds.
     pub committed_at: i64,
 }
 
-impl Fetched {
+impl FetchedCommit {
     fn of(commit: &git2::Commit<'_>) -> Self {
         Self { commit: commit.id().to_string(), committed_at: commit.time().seconds() }
     }
@@ -216,12 +224,12 @@ impl Fetched {
 /// ([`InstallError::Another`]), or a file does not match. `into` then holds a part of the repository and must be
 /// removed.
 pub fn fetch(
-    origin: &Origin,
+    origin: &RepositoryAddress,
     reference: &str,
-    tip: &Tip,
+    tip: &ResolvedReference,
     into: &Path,
-    events: &dyn Fn(Event<'_>),
-) -> Result<Fetched, InstallError> {
+    events: &dyn Fn(InstallEvent<'_>),
+) -> Result<FetchedCommit, InstallError> {
     transport::register();
     let fail = |verb| move |source| InstallError::Fetch { verb, repository: origin.given.clone(), source };
     fs_err::create_dir_all(into).map_err(io("make the folder", into))?;
@@ -258,10 +266,10 @@ pub fn fetch(
             given,
         });
     }
-    events(Event::Phase(Phase::CheckingOut));
+    events(InstallEvent::Phase(InstallPhase::CheckingOut));
     check_out(&repository, &commit, events).map_err(fail("check out"))?;
     is_whole(into, &given)?;
-    Ok(Fetched::of(&commit))
+    Ok(FetchedCommit::of(&commit))
 }
 
 /// Resets a checkout to the cloned files.
@@ -269,7 +277,11 @@ pub fn fetch(
 /// # Errors
 ///
 /// Returns an error if the folder is not a checkout of that commit, or cannot be written.
-pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result<Fetched, InstallError> {
+pub fn restore(
+    checkout: &Path,
+    commit: &str,
+    keep_dependencies: bool,
+) -> Result<FetchedCommit, InstallError> {
     again(checkout, commit, |repository, found| {
         check_out(repository, found, &|_| {}).map_err(|source| unusable(checkout, source))?;
         super::package::clean(repository, keep_dependencies)?;
@@ -282,13 +294,13 @@ pub fn restore(checkout: &Path, commit: &str, keep_dependencies: bool) -> Result
 /// # Errors
 ///
 /// Returns an error if the folder is not a checkout of that commit, or if a file differs from the commit.
-pub fn look(checkout: &Path, commit: &str) -> Result<Fetched, InstallError> {
+pub fn look(checkout: &Path, commit: &str) -> Result<FetchedCommit, InstallError> {
     again(checkout, commit, |_, _| is_whole(checkout, commit))
 }
 
 /// Returns an error if a file of a checkout differs from the commit.
 fn is_whole(checkout: &Path, commit: &str) -> Result<(), InstallError> {
-    let found = alteration::find(checkout, commit).map_err(|source| unusable(checkout, source))?;
+    let found = checkout_diff::find(checkout, commit).map_err(|source| unusable(checkout, source))?;
     match found.keys().next() {
         Some(file) => Err(altered(checkout, commit, file)),
         None => Ok(()),
@@ -300,12 +312,12 @@ fn again(
     checkout: &Path,
     commit: &str,
     work: impl FnOnce(&Repository, &git2::Commit<'_>) -> Result<(), InstallError>,
-) -> Result<Fetched, InstallError> {
+) -> Result<FetchedCommit, InstallError> {
     let fail = |source| unusable(checkout, source);
     let repository = Repository::open(checkout).map_err(fail)?;
     let found = commit_of(&repository, commit, Some(commit)).map_err(fail)?;
     work(&repository, &found)?;
-    Ok(Fetched::of(&found))
+    Ok(FetchedCommit::of(&found))
 }
 
 /// Makes the error for a file that differs from the commit.
@@ -319,8 +331,8 @@ pub(super) fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
 
 fn one_commit(
     remote: &mut git2::Remote<'_>,
-    tip: &Tip,
-    events: &dyn Fn(Event<'_>),
+    tip: &ResolvedReference,
+    events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<(), git2::Error> {
     let Some(from) = tip.name.as_deref().or(tip.commit.as_deref()) else {
         return Err(git2::Error::from_str("a short commit can't be asked for"));
@@ -331,7 +343,7 @@ fn one_commit(
     remote.fetch(&[format!("+{from}:{LOCAL}")], Some(&mut options), None)
 }
 
-fn everything(remote: &mut git2::Remote<'_>, events: &dyn Fn(Event<'_>)) -> Result<(), git2::Error> {
+fn everything(remote: &mut git2::Remote<'_>, events: &dyn Fn(InstallEvent<'_>)) -> Result<(), git2::Error> {
     let mut options = FetchOptions::new();
     options.remote_callbacks(callbacks(events)).download_tags(AutotagOption::All);
     remote.fetch(&["+refs/heads/*:refs/remotes/origin/*"], Some(&mut options), None)
@@ -366,21 +378,21 @@ fn commit_of<'r>(
 fn check_out(
     repository: &Repository,
     commit: &git2::Commit<'_>,
-    events: &dyn Fn(Event<'_>),
+    events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<(), git2::Error> {
     let mut options = CheckoutBuilder::new();
     // Byte for byte: no setting of the user may change line ends, because the files are compared with the commit.
     options.force().disable_filters(true).progress(|_, done, total| {
-        events(Event::Files { done: done as u64, total: total as u64 });
+        events(InstallEvent::Files { done: done as u64, total: total as u64 });
     });
     repository.checkout_tree(commit.as_object(), Some(&mut options))?;
     repository.set_head_detached(commit.id())
 }
 
-fn callbacks<'a>(events: &'a dyn Fn(Event<'_>)) -> RemoteCallbacks<'a> {
+fn callbacks<'a>(events: &'a dyn Fn(InstallEvent<'_>)) -> RemoteCallbacks<'a> {
     let mut callbacks = RemoteCallbacks::new();
     callbacks.transfer_progress(move |progress| {
-        events(Event::Objects {
+        events(InstallEvent::Objects {
             received: progress.received_objects() as u64,
             total: progress.total_objects() as u64,
             bytes: progress.received_bytes() as u64,

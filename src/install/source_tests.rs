@@ -1,7 +1,7 @@
 use super::*;
 
-fn head(name: &str, digit: char, target: Option<&str>) -> Head {
-    Head {
+fn head(name: &str, digit: char, target: Option<&str>) -> RemoteReference {
+    RemoteReference {
         name: name.to_owned(),
         commit: std::iter::repeat_n(digit, 40).collect(),
         target: target.map(str::to_owned),
@@ -46,7 +46,7 @@ fn a_repository_is_a_url_or_a_path_and_has_no_password() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().canonicalize().unwrap().join("50% off");
     std::fs::create_dir(&folder).unwrap();
-    let path = Origin::parse(folder.to_str().unwrap()).unwrap();
+    let path = RepositoryAddress::parse(folder.to_str().unwrap()).unwrap();
     assert!(path.url.starts_with("file:///") && path.url.ends_with("/50%25 off"), "{path:?}");
     for good in [
         "https://example.org/a.git",
@@ -54,7 +54,7 @@ fn a_repository_is_a_url_or_a_path_and_has_no_password() {
         "git@example.org:a/b.git",
         "https://a.org/@b",
     ] {
-        assert_eq!(Origin::parse(good).unwrap().url, good);
+        assert_eq!(RepositoryAddress::parse(good).unwrap().url, good);
     }
     for bad in [
         "",
@@ -68,7 +68,7 @@ fn a_repository_is_a_url_or_a_path_and_has_no_password() {
         "/no/such",
         "a\nb",
     ] {
-        let told = Origin::parse(bad).unwrap_err().to_string();
+        let told = RepositoryAddress::parse(bad).unwrap_err().to_string();
         assert!(!told.contains("secret"), "{told}");
     }
 }
@@ -86,7 +86,7 @@ fn what_anybody_on_the_way_can_change_is_not_taken() {
         "http://[::1]:8080/a",
         "git://localhost/a",
     ] {
-        assert!(Origin::secured(good).is_ok(), "{good}");
+        assert!(RepositoryAddress::secured(good).is_ok(), "{good}");
     }
     for bad in [
         "http://example.org/a.git",
@@ -100,7 +100,7 @@ fn what_anybody_on_the_way_can_change_is_not_taken() {
         "http://2130706433.example.org/a",
         "http:///a",
     ] {
-        let told = Origin::secured(bad).unwrap_err().to_string();
+        let told = RepositoryAddress::secured(bad).unwrap_err().to_string();
         assert!(told.contains("not encrypted") && told.contains("https or ssh"), "{bad}: {told}");
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::error::io;
-use super::source::{self, Fetched, Origin, Tip};
-use super::{Event, InstallError, Phase};
+use super::source::{self, FetchedCommit, RepositoryAddress, ResolvedReference};
+use super::{InstallError, InstallEvent, InstallPhase};
 use crate::home::{Home, atomic};
 
 /// The stages of an installation.
@@ -24,7 +24,7 @@ pub enum Stage {
 
 /// The note about the contents of the folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct StageRecord {
     pub repository: String,
     pub commit: String,
     pub stage: Stage,
@@ -32,11 +32,11 @@ pub struct Note {
 
 /// A folder in which a version is made.
 #[derive(Debug)]
-pub struct Staging {
+pub struct StagingFolder {
     root: PathBuf,
 }
 
-impl Staging {
+impl StagingFolder {
     /// Returns the folder for the home's OpenClaw.
     #[must_use]
     pub fn of(home: &Home) -> Self {
@@ -69,7 +69,7 @@ impl Staging {
     #[must_use]
     pub fn stage(&self, repository: &str, commit: &str) -> Option<Stage> {
         let bytes = atomic::read(&self.note(), MOST_NOTE).ok()??;
-        let note: Note = serde_json::from_slice(&bytes).ok()?;
+        let note: StageRecord = serde_json::from_slice(&bytes).ok()?;
         (note.repository == repository && note.commit == commit).then_some(note.stage)
     }
 
@@ -79,7 +79,7 @@ impl Staging {
     ///
     /// Returns an error if the note cannot be written.
     pub fn reach(&self, repository: &str, commit: &str, stage: Stage) -> Result<(), InstallError> {
-        let note = Note { repository: repository.to_owned(), commit: commit.to_owned(), stage };
+        let note = StageRecord { repository: repository.to_owned(), commit: commit.to_owned(), stage };
         let text = serde_json::to_vec(&note).map_err(|error| io("describe", self.note())(error.into()))?;
         Ok(atomic::write(&self.note(), &text, 0o600)?)
     }
@@ -101,13 +101,15 @@ impl Staging {
     /// Returns an error if the commit cannot be fetched, or the folder cannot be emptied or written.
     pub fn fetch(
         &self,
-        origin: &Origin,
+        origin: &RepositoryAddress,
         reference: &str,
-        tip: &Tip,
-        events: &dyn Fn(Event<'_>),
-    ) -> Result<Fetched, InstallError> {
+        tip: &ResolvedReference,
+        events: &dyn Fn(InstallEvent<'_>),
+    ) -> Result<FetchedCommit, InstallError> {
         self.clear()?;
-        events(Event::Phase(Phase::Fetching { commit: tip.commit.as_deref().unwrap_or(reference) }));
+        events(InstallEvent::Phase(InstallPhase::Fetching {
+            commit: tip.commit.as_deref().unwrap_or(reference),
+        }));
         let fetched = source::fetch(origin, reference, tip, &self.checkout(), events)?;
         self.reach(origin.as_str(), &fetched.commit, Stage::Fetched)?;
         Ok(fetched)
@@ -148,7 +150,7 @@ mod tests {
     fn only_the_same_commit_of_the_same_repository_is_gone_on_with() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
-        let staging = Staging::of(&home);
+        let staging = StagingFolder::of(&home);
         assert_eq!(staging.stage("a", "1"), None);
         staging.clear().unwrap();
         staging.reach("a", "1", Stage::Installed).unwrap();

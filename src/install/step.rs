@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::{Event, InstallError};
+use super::{InstallError, InstallEvent};
 use crate::home::log::Log;
 
 /// A command to run.
 #[derive(Clone, Debug)]
-pub struct Run<'a> {
+pub struct StepCommand<'a> {
     /// The command for people, as in `npm run build`.
     pub title: &'a str,
     pub program: &'a Path,
@@ -46,7 +46,11 @@ const WITH_WATCHER: &str =
 /// # Errors
 ///
 /// Returns [`InstallError::Step`] with the last lines if the command cannot be started, fails, or takes too long.
-pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<Vec<String>, InstallError> {
+pub fn run(
+    run: &StepCommand<'_>,
+    log: &mut Log,
+    events: &dyn Fn(InstallEvent<'_>),
+) -> Result<Vec<String>, InstallError> {
     // A log that cannot be written must not end a build.
     let _ = log.append(format!("$ {}\n", run.title).as_bytes());
     let fail = |how: String, own: bool, tail: Vec<String>| InstallError::Step {
@@ -65,7 +69,7 @@ pub fn run(run: &Run<'_>, log: &mut Log, events: &dyn Fn(Event<'_>)) -> Result<V
         if tail.len() == TAIL {
             tail.pop_front();
         }
-        events(Event::Line(line));
+        events(InstallEvent::Line(line));
         tail.push_back(line.to_owned());
     });
     let tail: Vec<String> = tail.into();
@@ -100,21 +104,21 @@ pub fn watched(program: PathBuf, args: Vec<OsString>) -> (PathBuf, Vec<OsString>
 }
 
 /// A running command with its watcher.
-struct Running {
+struct RunningStep {
     group: Pid,
-    news: Receiver<News>,
+    news: Receiver<StepEvent>,
     // Dropping it closes the pipe, which ends the group.
     _tether: Option<std::process::ChildStdin>,
 }
 
-impl Drop for Running {
+impl Drop for RunningStep {
     fn drop(&mut self) {
         // The watcher is a member of the group until now, so the group's id cannot have been reused.
         let _ = killpg(self.group, Signal::SIGKILL);
     }
 }
 
-enum News {
+enum StepEvent {
     // A line of output.
     Line(String),
     // The output has ended.
@@ -125,11 +129,11 @@ enum News {
 
 /// Returns a channel of limited length. A command that writes faster than the log waits, instead of filling flock's
 /// memory.
-fn channel() -> (SyncSender<News>, Receiver<News>) {
+fn channel() -> (SyncSender<StepEvent>, Receiver<StepEvent>) {
     mpsc::sync_channel(AHEAD)
 }
 
-fn spawn(run: &Run<'_>) -> io::Result<Running> {
+fn spawn(run: &StepCommand<'_>) -> io::Result<RunningStep> {
     // Both outputs share one pipe, so the log keeps the order of the lines.
     let (reader, writer) = io::pipe()?;
     let mut child = Command::new(SHELL)
@@ -149,20 +153,20 @@ fn spawn(run: &Run<'_>) -> io::Result<Running> {
     let group = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let tether = child.stdin.take();
     let (tell, news) = channel();
-    let running = Running { group, news, _tether: tether };
+    let running = RunningStep { group, news, _tether: tether };
     let told = tell.clone();
     std::thread::Builder::new().name("build output".to_owned()).spawn(move || read_lines(reader, &told))?;
     std::thread::Builder::new().name("build end".to_owned()).spawn(move || {
         if let Ok(status) = child.wait() {
             // After a timeout nobody receives this any more.
-            let _ = tell.send(News::Ended(status));
+            let _ = tell.send(StepEvent::Ended(status));
         }
     })?;
     Ok(running)
 }
 
 /// Passes on every line until the command and its output have ended. Returns `None` if the time limit comes first.
-fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) -> Option<ExitStatus> {
+fn follow(running: &mut RunningStep, limit: Duration, line: &mut dyn FnMut(&str)) -> Option<ExitStatus> {
     let mut until = Instant::now() + limit;
     let (mut ended, mut silent) = (None, false);
     while ended.is_none() || !silent {
@@ -172,9 +176,9 @@ fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) ->
             break;
         }
         match running.news.recv_timeout(left) {
-            Ok(News::Line(text)) => line(&text),
-            Ok(News::Silent) => silent = true,
-            Ok(News::Ended(status)) => {
+            Ok(StepEvent::Line(text)) => line(&text),
+            Ok(StepEvent::Silent) => silent = true,
+            Ok(StepEvent::Ended(status)) => {
                 ended = Some(status);
                 // A background process of the command may keep the pipe open forever.
                 until = until.min(Instant::now() + LAST_WORDS);
@@ -186,7 +190,7 @@ fn follow(running: &mut Running, limit: Duration, line: &mut dyn FnMut(&str)) ->
 }
 
 /// Reads lines of limited length. A longer line is passed on in pieces.
-fn read_lines(reader: impl io::Read, tell: &SyncSender<News>) {
+fn read_lines(reader: impl io::Read, tell: &SyncSender<StepEvent>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     loop {
@@ -196,13 +200,13 @@ fn read_lines(reader: impl io::Read, tell: &SyncSender<News>) {
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
                 let text = text.trim_end_matches(['\n', '\r']);
-                if tell.send(News::Line(text.to_owned())).is_err() {
+                if tell.send(StepEvent::Line(text.to_owned())).is_err() {
                     break;
                 }
             }
         }
     }
-    let _ = tell.send(News::Silent);
+    let _ = tell.send(StepEvent::Silent);
 }
 
 fn ending(status: ExitStatus) -> String {

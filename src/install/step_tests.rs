@@ -1,14 +1,14 @@
 use super::*;
-use crate::home::log::Cap;
+use crate::home::log::RotationLimits;
 use crate::process::ProcessId;
 
 fn shell(script: &str, limit: Duration) -> (Result<Vec<String>, InstallError>, String) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("build.log");
-    let mut log = Log::new(path.clone(), Cap::default());
+    let mut log = Log::new(path.clone(), RotationLimits::default());
     let env = [("PATH".into(), "/usr/bin:/bin".into()), ("ONLY".into(), "this".into())];
     let args = ["-c".to_owned(), script.to_owned()];
-    let what = Run {
+    let what = StepCommand {
         title: "sh",
         program: Path::new("/bin/sh"),
         args: &args,
@@ -74,7 +74,7 @@ fn a_signal_and_a_missing_program_are_told_apart() {
 #[test]
 fn one_that_says_more_than_can_be_written_down_waits_and_ends_in_time() {
     let (tell, _news) = channel();
-    assert_eq!((0..).take_while(|_| tell.try_send(News::Line(String::new())).is_ok()).count(), AHEAD);
+    assert_eq!((0..).take_while(|_| tell.try_send(StepEvent::Line(String::new())).is_ok()).count(), AHEAD);
     let begun = Instant::now();
     let told = shell("while :; do echo x; done", Duration::from_secs(1)).0.unwrap_err().to_string();
     assert!(told.contains("took longer"), "{told}");

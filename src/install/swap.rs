@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::io;
-use super::{InstallError, Installer, Version, versions};
+use super::{InstallError, InstallLock, InstalledVersion, versions};
 use crate::home::Home;
 
 /// Makes a prepared version the current one, by renaming a link. The current one becomes the previous one. After a kill
@@ -13,7 +13,7 @@ use crate::home::Home;
 ///
 /// Returns an error if the folder is not an installed version, or a file cannot be written. Then the old version is
 /// still current.
-pub fn swap(_: &Installer, home: &Home, version: &Version) -> Result<(), InstallError> {
+pub fn swap(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
     let before = versions::current(home);
     if before.as_ref().is_some_and(|before| before.commit == version.commit && before.path == version.path) {
         return Ok(());
@@ -32,12 +32,12 @@ pub fn swap(_: &Installer, home: &Home, version: &Version) -> Result<(), Install
 /// # Errors
 ///
 /// Returns an error if the record or the link cannot be written. Then the link is unchanged.
-pub fn swap_back(_: &Installer, home: &Home, version: &Version) -> Result<(), InstallError> {
+pub fn swap_back(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
     version.write(&version.path)?;
     point(home, version)
 }
 
-fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
+fn point(home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
     let link = home.openclaw();
     let draft = home.root().join(".new-openclaw");
     // An interrupted call may have left one.
@@ -59,7 +59,7 @@ fn point(home: &Home, version: &Version) -> Result<(), InstallError> {
 /// # Errors
 ///
 /// Returns an error if a folder cannot be removed. The next call tries again.
-pub fn prune(_: &Installer, home: &Home, others: &[String]) -> Result<(), InstallError> {
+pub fn prune(_: &InstallLock, home: &Home, others: &[String]) -> Result<(), InstallError> {
     let kept: Vec<String> = [versions::current(home), versions::previous(home)]
         .into_iter()
         .flatten()

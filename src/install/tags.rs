@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::error::io;
-use super::source::Tip;
+use super::source::ResolvedReference;
 use super::{InstallError, REFERENCE, REFERENCE_COMMIT, REPOSITORY};
 use crate::home::atomic;
 
 /// A tag that points to another commit than before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct MovedTag {
     pub tag: String,
     /// The commit when the tag was first seen, 40 hex digits.
     pub was: String,
@@ -23,7 +23,7 @@ pub struct Moved {
 
 /// An installed version.
 #[derive(Clone, Copy, Debug)]
-pub struct Installed<'a> {
+pub struct InstalledReference<'a> {
     pub origin: &'a str,
     /// The branch, tag or commit that was requested.
     pub reference: &'a str,
@@ -32,7 +32,7 @@ pub struct Installed<'a> {
     pub commit: &'a str,
 }
 
-impl Installed<'_> {
+impl InstalledReference<'_> {
     /// Returns `true` if a person requested the commit by its id.
     fn is_by_commit(&self) -> bool {
         self.reference.len() >= 7 && self.commit.starts_with(&self.reference.to_ascii_lowercase())
@@ -49,23 +49,23 @@ pub fn moved(
     record: &Path,
     origin: &str,
     reference: &str,
-    tip: &Tip,
-    installed: &[Installed<'_>],
-) -> Result<Option<Moved>, InstallError> {
+    tip: &ResolvedReference,
+    installed: &[InstalledReference<'_>],
+) -> Result<Option<MovedTag>, InstallError> {
     let (Some(tag), Some(now)) = (tag(reference), tip.commit.as_deref()) else { return Ok(None) };
     // A person who requested the new commit by its id has accepted it.
     if tip.name.is_none() || installed.iter().any(|one| one.commit == now && one.is_by_commit()) {
         return Ok(None);
     }
     let noted = read(record)?.remove(origin).and_then(|mut tags| tags.remove(tag));
-    let same = |one: &&Installed<'_>| {
+    let same = |one: &&InstalledReference<'_>| {
         one.origin == origin && !one.follows && self::tag(one.reference) == Some(tag) && !one.is_by_commit()
     };
     let was = noted
         .or_else(|| installed.iter().find(same).map(|one| one.commit.to_owned()))
         .or_else(|| (origin == REPOSITORY && tag == REFERENCE).then(|| REFERENCE_COMMIT.to_owned()));
     // A branch of the same name would be followed by updates, so it is reported even at the same commit.
-    Ok(was.filter(|was| was != now || tip.is_branch).map(|was| Moved {
+    Ok(was.filter(|was| was != now || tip.is_branch).map(|was| MovedTag {
         tag: tag.to_owned(),
         was,
         now: now.to_owned(),
@@ -78,7 +78,7 @@ pub fn moved(
 /// # Errors
 ///
 /// Returns an error if the record cannot be read or written.
-pub fn note(record: &Path, origin: &str, tip: &Tip) -> Result<(), InstallError> {
+pub fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), InstallError> {
     let (Some(name), Some(commit)) = (tip.name.as_deref(), tip.commit.as_deref()) else { return Ok(()) };
     let Some(tag) = name.strip_prefix(TAGS) else { return Ok(()) };
     let mut all = read(record)?;
@@ -114,21 +114,21 @@ mod tests {
     const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-    fn tip(name: &str, commit: &str) -> Tip {
+    fn tip(name: &str, commit: &str) -> ResolvedReference {
         let name = (!name.is_empty()).then(|| name.to_owned());
         let is_branch = name.as_deref().is_some_and(|name| name.starts_with("refs/heads/"));
-        Tip { name, commit: Some(commit.to_owned()), is_branch }
+        ResolvedReference { name, commit: Some(commit.to_owned()), is_branch }
     }
 
-    fn installed<'a>(reference: &'a str, commit: &'a str) -> Installed<'a> {
-        Installed { origin: "/there", reference, follows: false, commit }
+    fn installed<'a>(reference: &'a str, commit: &'a str) -> InstalledReference<'a> {
+        InstalledReference { origin: "/there", reference, follows: false, commit }
     }
 
     #[test]
     fn a_tag_stays_the_commit_that_it_was_at_first() {
         let dir = tempfile::tempdir().unwrap();
         let record = dir.path().join("tags.json");
-        let moved = |reference: &str, tip: &Tip, installed: &[Installed<'_>]| {
+        let moved = |reference: &str, tip: &ResolvedReference, installed: &[InstalledReference<'_>]| {
             moved(&record, "/there", reference, tip, installed).unwrap()
         };
         let (was, now) = (tip("refs/tags/v1", A), tip("refs/tags/v1", B));
@@ -155,7 +155,7 @@ mod tests {
         let record = dir.path().join("tags.json");
         let now = tip("refs/tags/v1", B);
         assert!(moved(&record, "/there", "v1", &now, &[installed("v1", A)]).unwrap().is_some());
-        let followed = Installed { follows: true, ..installed("v1", A) };
+        let followed = InstalledReference { follows: true, ..installed("v1", A) };
         assert_eq!(moved(&record, "/there", "v1", &now, &[followed]).unwrap(), None);
         // The version that flock was tested with is known before anything is installed.
         let name = format!("refs/tags/{REFERENCE}");

@@ -4,7 +4,7 @@
 //! history.
 
 mod http;
-mod program;
+mod subprocess;
 
 use std::sync::Once;
 
@@ -19,21 +19,21 @@ pub(super) fn register() {
             // SAFETY: `Once` keeps two registrations apart, and every use of libgit2's transports calls this first.
             let _ = unsafe {
                 git2::transport::register(scheme, |remote| {
-                    Transport::smart(remote, true, http::Http::default())
+                    Transport::smart(remote, true, http::HttpTransport::default())
                 })
             };
         }
         // SAFETY: as above.
         let _ = unsafe {
             git2::transport::register("ssh", |remote| {
-                Transport::smart(remote, false, program::Ssh::default())
+                Transport::smart(remote, false, subprocess::SshTransport::default())
             })
         };
         if which::which("git").is_ok() {
             // SAFETY: as above.
             let _ = unsafe {
                 git2::transport::register("file", |remote| {
-                    Transport::smart(remote, false, program::Local::default())
+                    Transport::smart(remote, false, subprocess::LocalTransport::default())
                 })
             };
         }

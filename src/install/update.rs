@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::source::Tip;
-use super::tags::Moved;
+use super::source::ResolvedReference;
+use super::tags::MovedTag;
 use super::versions::Failed;
-use super::{InstallError, Version, Wanted};
+use super::{InstallError, InstalledVersion, Wanted};
 
 /// The reason why a reference is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Decision {
     /// Nothing to do: this commit failed here before.
     Failed(String, Failed),
     /// Nothing to do: the reference is a tag that was at another commit when this home first saw it.
-    Moved(Moved),
+    Moved(MovedTag),
 }
 
 impl Decision {
@@ -83,7 +83,7 @@ impl Decision {
 
 /// Returns `true` if the repository must be asked. A tag in use stays at its commit, even if it is moved upstream.
 #[must_use]
-pub fn has_to_ask(current: &Version, wanted: &Wanted, asked: Asked) -> bool {
+pub fn has_to_ask(current: &InstalledVersion, wanted: &Wanted, asked: Asked) -> bool {
     asked == Asked::Named
         || current.follows
         || wanted.reference != current.reference
@@ -93,10 +93,10 @@ pub fn has_to_ask(current: &Version, wanted: &Wanted, asked: Asked) -> bool {
 /// Decides what an update does. `tip` is the answer of the repository, if it was asked.
 #[must_use]
 pub fn decide(
-    current: &Version,
+    current: &InstalledVersion,
     wanted: &Wanted,
-    tip: Option<&Tip>,
-    moved: Option<Moved>,
+    tip: Option<&ResolvedReference>,
+    moved: Option<MovedTag>,
     failed: &BTreeMap<String, Failed>,
     retry: bool,
 ) -> Decision {
@@ -133,8 +133,8 @@ mod tests {
     const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 
-    fn version(reference: &str, follows: bool) -> Version {
-        Version {
+    fn version(reference: &str, follows: bool) -> InstalledVersion {
+        InstalledVersion {
             version: "2026.9.6".to_owned(),
             commit: A.to_owned(),
             reference: reference.to_owned(),
@@ -154,8 +154,8 @@ mod tests {
         Wanted { repository: "/there".to_owned(), reference: reference.to_owned(), node: None }
     }
 
-    fn tip(commit: Option<&str>, is_branch: bool) -> Tip {
-        Tip { name: None, commit: commit.map(str::to_owned), is_branch }
+    fn tip(commit: Option<&str>, is_branch: bool) -> ResolvedReference {
+        ResolvedReference { name: None, commit: commit.map(str::to_owned), is_branch }
     }
 
     #[test]
@@ -163,7 +163,8 @@ mod tests {
         let branch = version("main", true);
         let none = BTreeMap::new();
         assert!(has_to_ask(&branch, &wanted("main"), Asked::Followed));
-        let decided = |tip: &Tip| decide(&branch, &wanted("main"), Some(tip), None, &none, false);
+        let decided =
+            |tip: &ResolvedReference| decide(&branch, &wanted("main"), Some(tip), None, &none, false);
         assert_eq!(decided(&tip(Some(A), true)), Decision::Current);
         assert_eq!(decided(&tip(Some(B), true)), Decision::New(Some(B.to_owned())));
 
@@ -179,7 +180,7 @@ mod tests {
             |moved| decide(&tagged, &wanted("v2026.9.7"), Some(&tip(Some(B), false)), moved, &none, false);
         assert_eq!(decided(None), Decision::New(Some(B.to_owned())));
         let moved =
-            Moved { tag: "v2026.9.7".to_owned(), was: A.to_owned(), now: B.to_owned(), is_branch: false };
+            MovedTag { tag: "v2026.9.7".to_owned(), was: A.to_owned(), now: B.to_owned(), is_branch: false };
         assert_eq!(decided(Some(moved.clone())), Decision::Moved(moved));
     }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::alteration::{self, Alterations};
+use super::checkout_diff::{self, Alterations};
 use super::error::io;
-use super::source::Tip;
-use super::tags::{self, Installed, Moved};
+use super::source::ResolvedReference;
+use super::tags::{self, InstalledReference, MovedTag};
 use super::{InstallError, source};
 use crate::home::{Home, atomic};
 
@@ -19,7 +19,7 @@ pub const RECORD: &str = "flock-install.json";
 /// An installed version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Version {
+pub struct InstalledVersion {
     /// The package's version, as in `2026.2.9`. Two commits may have the same.
     pub version: String,
     /// The commit, 40 hex digits. It identifies the version.
@@ -49,7 +49,7 @@ pub struct Version {
     pub path: PathBuf,
 }
 
-impl Version {
+impl InstalledVersion {
     /// Returns the name of its folder, as in `2026.2.9-0123456789ab`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -70,7 +70,7 @@ impl Version {
     pub fn check(&self) -> Result<(), InstallError> {
         // An older flock did not record this. There is nothing to compare with.
         let Some(built) = &self.altered else { return Ok(()) };
-        let now = alteration::find(&self.path, &self.commit)
+        let now = checkout_diff::find(&self.path, &self.commit)
             .map_err(|error| source::unusable(&self.path, error))?;
         let differs = |name: &&String| now.get(*name) != built.get(*name);
         // Both lists are searched, because a file that the build changed may have been changed back.
@@ -82,8 +82,8 @@ impl Version {
 
     /// Returns the version in the form that the record of tags uses.
     #[must_use]
-    pub fn as_installed(&self) -> Installed<'_> {
-        Installed {
+    pub fn as_installed(&self) -> InstalledReference<'_> {
+        InstalledReference {
             origin: &self.origin,
             reference: &self.reference,
             follows: self.follows,
@@ -119,14 +119,14 @@ pub fn folder_name(version: &str, commit: &str) -> String {
 /// # Errors
 ///
 /// Returns an error if the folder of all versions exists but cannot be read.
-pub fn list(home: &Home) -> Result<Vec<Version>, InstallError> {
+pub fn list(home: &Home) -> Result<Vec<InstalledVersion>, InstallError> {
     let folder = home.openclaw_versions();
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(io("read", folder)(error)),
     };
-    let mut found: Vec<Version> =
+    let mut found: Vec<InstalledVersion> =
         entries.filter_map(Result::ok).filter_map(|entry| read(&entry.path())).collect();
     found.sort_by(|a, b| (b.built_at, &b.commit).cmp(&(a.built_at, &a.commit)));
     Ok(found)
@@ -135,9 +135,9 @@ pub fn list(home: &Home) -> Result<Vec<Version>, InstallError> {
 /// Returns the version in a folder, if there is one. The folder must have the version's name: a half-moved folder does
 /// not.
 #[must_use]
-pub fn read(folder: &Path) -> Option<Version> {
+pub fn read(folder: &Path) -> Option<InstalledVersion> {
     let bytes = atomic::read(&folder.join(RECORD), MOST_RECORD).ok()??;
-    let mut version: Version = serde_json::from_slice(&bytes).ok()?;
+    let mut version: InstalledVersion = serde_json::from_slice(&bytes).ok()?;
     if folder.file_name()?.to_str()? != version.name() {
         return None;
     }
@@ -147,7 +147,7 @@ pub fn read(folder: &Path) -> Option<Version> {
 
 /// Returns the version in use, if there is one.
 #[must_use]
-pub fn current(home: &Home) -> Option<Version> {
+pub fn current(home: &Home) -> Option<InstalledVersion> {
     let target = std::fs::read_link(home.openclaw()).ok()?;
     // Only the name of the link's target counts, because the home may have been moved.
     read(&home.openclaw_versions().join(target.file_name()?))
@@ -155,13 +155,13 @@ pub fn current(home: &Home) -> Option<Version> {
 
 /// Returns the version that was in use before the current one, if it still exists.
 #[must_use]
-pub fn previous(home: &Home) -> Option<Version> {
+pub fn previous(home: &Home) -> Option<InstalledVersion> {
     named(home, &current(home)?.replaces?)
 }
 
 /// Returns the version whose folder has this name, if there is one.
 #[must_use]
-pub fn named(home: &Home, name: &str) -> Option<Version> {
+pub fn named(home: &Home, name: &str) -> Option<InstalledVersion> {
     is_plain(name).then(|| read(&home.openclaw_versions().join(name)))?
 }
 
@@ -170,9 +170,14 @@ pub fn named(home: &Home, name: &str) -> Option<Version> {
 /// # Errors
 ///
 /// Returns an error if the record of tags or the installed versions cannot be read.
-pub fn moved(home: &Home, origin: &str, reference: &str, tip: &Tip) -> Result<Option<Moved>, InstallError> {
+pub fn moved(
+    home: &Home,
+    origin: &str,
+    reference: &str,
+    tip: &ResolvedReference,
+) -> Result<Option<MovedTag>, InstallError> {
     let known = list(home)?;
-    let installed: Vec<Installed<'_>> = known.iter().map(Version::as_installed).collect();
+    let installed: Vec<InstalledReference<'_>> = known.iter().map(InstalledVersion::as_installed).collect();
     tags::moved(&home.openclaw_tags(), origin, reference, tip, &installed)
 }
 

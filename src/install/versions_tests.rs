@@ -7,11 +7,11 @@ fn home() -> (tempfile::TempDir, Home) {
     (dir, home)
 }
 
-fn version(home: &Home, version: &str, digit: char, built_at: i64) -> Version {
+fn version(home: &Home, version: &str, digit: char, built_at: i64) -> InstalledVersion {
     let commit: String = std::iter::repeat_n(digit, 40).collect();
     let path = home.openclaw_versions().join(folder_name(version, &commit));
     std::fs::create_dir_all(&path).unwrap();
-    let made = Version {
+    let made = InstalledVersion {
         version: version.to_owned(),
         commit,
         reference: "main".to_owned(),
@@ -37,7 +37,7 @@ fn what_is_in_use_and_before_it_is_read_from_the_link_and_the_records() {
     let second = version(&home, "2026.2.9", 'b', 2);
     assert_eq!(list(&home).unwrap(), [second.clone(), first.clone()]);
     assert!(current(&home).is_none(), "installed is not in use");
-    let installer = super::super::Installer::begin(&home).unwrap();
+    let installer = super::super::InstallLock::begin(&home).unwrap();
     super::super::swap(&installer, &home, &first).unwrap();
     assert_eq!(current(&home).unwrap().commit, first.commit);
     assert!(previous(&home).is_none());
@@ -68,7 +68,7 @@ fn only_the_current_and_the_previous_version_are_kept() {
     let (_dir, home) = home();
     let [a, b, c] = [('a', 1), ('b', 2), ('c', 3)].map(|(digit, at)| version(&home, "1.0.0", digit, at));
     let count = || list(&home).unwrap().len();
-    let installer = super::super::Installer::begin(&home).unwrap();
+    let installer = super::super::InstallLock::begin(&home).unwrap();
     for one in [&a, &b, &c] {
         super::super::swap(&installer, &home, one).unwrap();
     }

@@ -23,9 +23,9 @@ use crate::home::Home;
 use crate::sandbox::docker::{attach, install_helper};
 use crate::sandbox::egress::{self, Proxy};
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::helper::{Environment, Expected, HelperClient, HelperError};
+use crate::sandbox::helper::{Environment, HelperClient, HelperError, ProbeExpectations};
 use crate::sandbox::spec::HELPER_TARGET;
-use crate::sandbox::{Command, End, Outcome, SandboxError, names, owned, seccomp};
+use crate::sandbox::{Command, CommandExit, CommandOutcome, SandboxError, containers, names, seccomp};
 
 /// User and group id of builds. It is neither root nor the user of any sandbox.
 const USER: u32 = 30_001;
@@ -52,7 +52,7 @@ pub fn user() -> u32 {
 }
 
 /// The properties of a build container.
-pub(super) struct Plan<'a> {
+pub(super) struct BuildSpec<'a> {
     pub home: &'a Home,
     /// The request's id and a number, for example `5f3a90c1-2`.
     pub id: String,
@@ -83,7 +83,7 @@ pub(super) struct BuildContainer {
 
 impl BuildContainer {
     /// Creates the container without starting it.
-    pub async fn create(engine: &Engine, plan: &Plan<'_>) -> Result<(), NixError> {
+    pub async fn create(engine: &Engine, plan: &BuildSpec<'_>) -> Result<(), NixError> {
         let helpers = plan.home.helpers();
         let helper =
             tokio::task::spawn_blocking(move || install_helper(&helpers)).await.map_err(|error| {
@@ -104,9 +104,9 @@ impl BuildContainer {
     ///
     /// Returns [`NixError::NotConfined`] if the description differs or the probe finds something open, and
     /// [`NixError::Lost`] if the helper inside does not answer. After a failure the container is removed.
-    pub async fn start(engine: &Arc<Engine>, plan: &Plan<'_>) -> Result<Self, NixError> {
+    pub async fn start(engine: &Arc<Engine>, plan: &BuildSpec<'_>) -> Result<Self, NixError> {
         let name = names::build(plan.home, &plan.id);
-        let mut unused = Unused { engine: Arc::clone(engine), name: Some(name.clone()) };
+        let mut unused = RemoveOnDrop { engine: Arc::clone(engine), name: Some(name.clone()) };
         let client = engine.client()?;
         let what = format!("start {name}");
         let (streams, started) = tokio::join!(
@@ -126,7 +126,7 @@ impl BuildContainer {
         let report = helper.probe(&[]).await.map_err(|error| lost(&error))?;
         // A runtime with its own kernel may show no seccomp filter. Every other one must.
         let kernel = engine.kernel().await?;
-        findings.extend(report.findings(&Expected { writable: &WRITABLE, kernel: Some(&kernel) }));
+        findings.extend(report.findings(&ProbeExpectations { writable: &WRITABLE, kernel: Some(&kernel) }));
         if let Some(finding) = findings.into_iter().next() {
             return Err(NixError::NotConfined { finding });
         }
@@ -158,16 +158,17 @@ impl BuildContainer {
             timeout: Some(limit),
             keep: KEEP,
         };
-        let outcome: Outcome = self.client.run(&command, cancel).await.map_err(|error| lost(&error))?;
+        let outcome: CommandOutcome =
+            self.client.run(&command, cancel).await.map_err(|error| lost(&error))?;
         let what = what.to_owned();
         match outcome.end {
-            End::Exited(0) => {
+            CommandExit::Exited(0) => {
                 let text = [outcome.output.head, outcome.output.tail].concat();
                 Ok(String::from_utf8_lossy(&text).into_owned())
             }
-            End::TimedOut => Err(NixError::TimedOut { what, limit: super::profile::LONG }),
-            End::Cancelled => Err(NixError::Cancelled { what }),
-            End::Exited(_) | End::Signalled(_) => {
+            CommandExit::TimedOut => Err(NixError::TimedOut { what, limit: super::profile::LONG }),
+            CommandExit::Cancelled => Err(NixError::Cancelled { what }),
+            CommandExit::Exited(_) | CommandExit::Signalled(_) => {
                 Err(NixError::Nix { what, tail: super::store::tail(&outcome) })
             }
         }
@@ -190,12 +191,12 @@ impl Drop for BuildContainer {
 }
 
 /// A guard that removes a started container unless its start succeeds.
-struct Unused {
+struct RemoveOnDrop {
     engine: Arc<Engine>,
     name: Option<String>,
 }
 
-impl Drop for Unused {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
             remove_later(&self.engine, name);
@@ -218,14 +219,14 @@ fn remove_later(engine: &Arc<Engine>, name: String) {
 
 /// Removes a container. The engine may be removing it already, because it is created with `auto_remove`.
 async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
-    owned::remove(engine, name).await
+    containers::remove(engine, name).await
 }
 
 fn lost(error: &HelperError) -> NixError {
     NixError::Lost { reason: error.to_string() }
 }
 
-fn environment(plan: &Plan<'_>) -> Environment {
+fn environment(plan: &BuildSpec<'_>) -> Environment {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut variables = vec![
         variable("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -270,7 +271,7 @@ pub(super) fn cores() -> i64 {
     nano_cpus() / 1_000_000_000
 }
 
-fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
+fn body(plan: &BuildSpec<'_>, helper: String) -> ContainerCreateBody {
     let owner = names::owner(plan.home);
     let Volumes { store, builds } = plan.volumes;
     let folder = format!("{builds}/{}", plan.id);
@@ -361,7 +362,7 @@ fn body(plan: &Plan<'_>, helper: String) -> ContainerCreateBody {
 }
 
 /// Returns the differences between the engine's description of a container and the plan.
-fn differences(plan: &Plan<'_>, found: &ContainerInspectResponse) -> Vec<String> {
+fn differences(plan: &BuildSpec<'_>, found: &ContainerInspectResponse) -> Vec<String> {
     // The helper's path is left out, because mounts are compared by their targets only.
     let asked = body(plan, String::new());
     let mut findings = Vec::new();

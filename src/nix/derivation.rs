@@ -8,12 +8,12 @@ pub struct DerivationOutput {
     /// The path of the output.
     pub path: StorePath,
     /// The hash that fixes the content in advance, or `None` if the path depends on the derivation alone.
-    pub fixed: Option<Fixed>,
+    pub fixed: Option<FixedOutput>,
 }
 
 /// The kind of hash that fixes an output in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fixed {
+pub struct FixedOutput {
     /// `true` if the hash covers the archive of a tree, `false` if it covers the bytes of a file.
     pub is_recursive: bool,
     /// The algorithm, for example `sha256`.
@@ -46,7 +46,7 @@ pub fn outputs(text: &str) -> Option<Vec<DerivationOutput>> {
 }
 
 /// Parses the method (such as `r:sha256`) and the hash, which are both empty or both set.
-fn fixed(method: &str, hash: &str) -> Option<Option<Fixed>> {
+fn fixed(method: &str, hash: &str) -> Option<Option<FixedOutput>> {
     if method.is_empty() && hash.is_empty() {
         return Some(None);
     }
@@ -55,7 +55,7 @@ fn fixed(method: &str, hash: &str) -> Option<Option<Fixed>> {
         None => (false, method),
     };
     let known = ["md5", "sha1", "sha256", "sha512"].contains(&algorithm) && !hash.is_empty();
-    known.then(|| Some(Fixed { is_recursive, algorithm: algorithm.to_owned() }))
+    known.then(|| Some(FixedOutput { is_recursive, algorithm: algorithm.to_owned() }))
 }
 
 /// Parses a quoted string. Returns it with the rest of the text.
@@ -89,7 +89,7 @@ mod tests {
         let text = format!(r#"Derive([("lib","{LIB}","",""),("out","{LIB}2","r:sha256","00ff")],[],[],"#);
         let found = outputs(&text).unwrap();
         assert_eq!(found[0], DerivationOutput { path: LIB.parse().unwrap(), fixed: None });
-        let fixed = Fixed { is_recursive: true, algorithm: "sha256".to_owned() };
+        let fixed = FixedOutput { is_recursive: true, algorithm: "sha256".to_owned() };
         assert_eq!(found[1].fixed, Some(fixed));
         let flat = format!(r#"Derive([("out","{LIB}","sha1","00")],"#);
         assert!(!outputs(&flat).unwrap()[0].fixed.as_ref().unwrap().is_recursive);

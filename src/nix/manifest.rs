@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The origin of a path in a profile. Nix is given plain paths to install and knows nothing else about them. So flock
 /// records the origin beside the profiles, by the path's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct PackageOrigin {
     /// The attribute it was installed as.
     pub package: String,
     /// The flake, with its revision if it has one.
@@ -21,7 +21,7 @@ pub struct Origin {
 
 /// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledPackage {
     /// The attribute it was installed as.
     pub package: String,
     /// The flake it came from, as recorded.
@@ -34,7 +34,7 @@ pub struct Installed {
 
 /// Parses a manifest and returns its packages, sorted by name. Elements that are no packages are skipped.
 #[must_use]
-pub fn parse(text: &[u8], origins: &BTreeMap<String, Origin>) -> Vec<Installed> {
+pub fn parse(text: &[u8], origins: &BTreeMap<String, PackageOrigin>) -> Vec<InstalledPackage> {
     let Ok(manifest) = serde_json::from_slice::<Value>(text) else { return Vec::new() };
     // `elements` is a list up to format 2, and an object by name from format 3 on.
     let elements: Vec<&Value> = match manifest.get("elements") {
@@ -42,10 +42,10 @@ pub fn parse(text: &[u8], origins: &BTreeMap<String, Origin>) -> Vec<Installed> 
         Some(Value::Object(elements)) => elements.values().collect(),
         _ => Vec::new(),
     };
-    let mut packages: Vec<Installed> = Vec::new();
+    let mut packages: Vec<InstalledPackage> = Vec::new();
     for found in elements.into_iter().filter_map(|found| element(found, origins)) {
         // The outputs of one package are separate elements.
-        let same = |one: &&mut Installed| {
+        let same = |one: &&mut InstalledPackage| {
             (&one.package, &one.flake, &one.nar_hash) == (&found.package, &found.flake, &found.nar_hash)
         };
         match packages.iter_mut().find(same) {
@@ -60,7 +60,7 @@ pub fn parse(text: &[u8], origins: &BTreeMap<String, Origin>) -> Vec<Installed> 
 /// Parses the output of the script that reads a profile: the manifest in the first line, then one line per origin with
 /// the name of its path.
 #[must_use]
-pub fn read(text: &str) -> Vec<Installed> {
+pub fn read(text: &str) -> Vec<InstalledPackage> {
     let mut lines = text.lines();
     let manifest = lines.next().unwrap_or_default();
     let origin = |line: &str| {
@@ -70,7 +70,7 @@ pub fn read(text: &str) -> Vec<Installed> {
     parse(manifest.as_bytes(), &lines.filter_map(origin).collect())
 }
 
-fn element(element: &Value, origins: &BTreeMap<String, Origin>) -> Option<Installed> {
+fn element(element: &Value, origins: &BTreeMap<String, PackageOrigin>) -> Option<InstalledPackage> {
     if element.get("active") == Some(&Value::Bool(false)) {
         return None;
     }
@@ -80,12 +80,12 @@ fn element(element: &Value, origins: &BTreeMap<String, Origin>) -> Option<Instal
     // Packages that Nix installed from a flake by itself carry their attribute in the manifest.
     if let Some(path) = text(["attrPath", "attrPath"]) {
         let flake = text(["originalUrl", "originalUri"]).unwrap_or_default();
-        return Some(Installed { package: attribute(&path), flake, nar_hash: None, store_paths });
+        return Some(InstalledPackage { package: attribute(&path), flake, nar_hash: None, store_paths });
     }
     // An element without a recorded origin was not installed by flock and is skipped.
     let origin = store_paths.iter().find_map(|path| origins.get(path.rsplit('/').next()?))?.clone();
-    let Origin { package, flake, nar_hash } = origin;
-    Some(Installed { package, flake, nar_hash, store_paths })
+    let PackageOrigin { package, flake, nar_hash } = origin;
+    Some(InstalledPackage { package, flake, nar_hash, store_paths })
 }
 
 /// Returns the attribute's name: `legacyPackages.x86_64-linux.hello` becomes `hello`.
@@ -105,7 +105,7 @@ mod tests {
     fn both_formats_are_read() {
         let element = r#"{"active":true,"attrPath":"legacyPackages.x86_64-linux.python3Packages.numpy",
             "originalUrl":"github:NixOS/nixpkgs/24.11","storePaths":["/nix/store/a-numpy"]}"#;
-        let expected = Installed {
+        let expected = InstalledPackage {
             package: "python3Packages.numpy".to_owned(),
             flake: "github:NixOS/nixpkgs/24.11".to_owned(),
             nar_hash: None,

@@ -24,10 +24,10 @@ use crate::sandbox::SandboxError;
 
 pub use container::{CORES, DISK_KIB, MEMORY, PIDS, user as build_user};
 pub use flake::Flake;
-pub use manifest::Installed;
+pub use manifest::InstalledPackage;
 pub use package::Attribute;
 pub use pin::Pin;
-pub use store::{State, Store};
+pub use store::{Store, StoreStatus};
 pub use substituter::Substituter;
 
 /// Describes the confinement of evaluations and builds, in words that complete "it is …". It is part of the text that a

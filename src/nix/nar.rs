@@ -14,15 +14,15 @@ use sha2::{Digest as _, Sha256};
 ///
 /// Fails if something cannot be read, or if it is neither a file, a folder nor a symbolic link.
 pub fn hash(path: &Path) -> io::Result<[u8; 32]> {
-    let mut archive = Archive(Sha256::new());
+    let mut archive = NarHasher(Sha256::new());
     archive.text(b"nix-archive-1");
     archive.node(path)?;
     Ok(archive.0.finalize().into())
 }
 
-struct Archive(Sha256);
+struct NarHasher(Sha256);
 
-impl Archive {
+impl NarHasher {
     fn text(&mut self, text: &[u8]) {
         self.0.update((text.len() as u64).to_le_bytes());
         self.0.update(text);

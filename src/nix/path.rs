@@ -16,7 +16,7 @@ pub struct StorePath(String);
 /// The error for a text that is not a path in the store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a path of the store")]
-pub struct NotAStorePath(String);
+pub struct InvalidStorePath(String);
 
 impl StorePath {
     /// Returns the whole path.
@@ -65,10 +65,10 @@ impl StorePath {
 }
 
 impl FromStr for StorePath {
-    type Err = NotAStorePath;
+    type Err = InvalidStorePath;
 
-    fn from_str(text: &str) -> Result<Self, NotAStorePath> {
-        let wrong = || NotAStorePath(text.chars().take(120).collect());
+    fn from_str(text: &str) -> Result<Self, InvalidStorePath> {
+        let wrong = || InvalidStorePath(text.chars().take(120).collect());
         let base = text.strip_prefix(STORE).and_then(|rest| rest.strip_prefix('/')).ok_or_else(wrong)?;
         let (hash, name) = base.split_once('-').ok_or_else(wrong)?;
         let named = |c: char| c.is_ascii_alphanumeric() || "+-._?=".contains(c);

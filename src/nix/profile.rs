@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::flake::Flake;
-use super::manifest::Origin;
-use super::realise::Realised;
+use super::manifest::PackageOrigin;
+use super::realise::RealisedPackage;
 use super::store::{PROFILES, shell};
-use super::{Attribute, Installed, NixError, Pin, Store, manifest};
+use super::{Attribute, InstalledPackage, NixError, Pin, Store, manifest};
 use crate::id::AgentId;
-use crate::sandbox::exec::Exec;
-use crate::sandbox::owned;
+use crate::sandbox::containers;
+use crate::sandbox::exec::EngineExec;
 
 /// A callback for progress. It gets one line of Nix's output.
 pub type Watch<'a> = &'a (dyn Fn(&str) + Send + Sync);
@@ -22,7 +22,7 @@ pub type Watch<'a> = &'a (dyn Fn(&str) + Send + Sync);
 /// The parameters of a change: the agent whose profile changes, its name in errors, the token that cancels it and the
 /// callback that watches it.
 #[derive(Clone, Copy)]
-struct Order<'a> {
+struct ProfileChange<'a> {
     agent: &'a AgentId,
     what: &'a str,
     cancel: &'a CancellationToken,
@@ -51,7 +51,7 @@ impl Store {
         // Without a pin the current content of the flake is not known, so no package counts as installed.
         let has = |package: &Attribute| {
             pin.as_ref().is_some_and(|pin| {
-                let is = |found: &&Installed| {
+                let is = |found: &&InstalledPackage| {
                     found.package == package.as_str()
                         && found.flake == pin.locked
                         && found.nar_hash.as_ref() == Some(&pin.nar_hash)
@@ -61,8 +61,8 @@ impl Store {
         };
         let new: Vec<Attribute> = packages.iter().filter(|package| !has(package)).cloned().collect();
         if !new.is_empty() {
-            let order = Order { agent, what: &what, cancel, watch };
-            Box::pin(self.add(&order, Wanted::Set(&flake, pin), &new)).await?;
+            let order = ProfileChange { agent, what: &what, cancel, watch };
+            Box::pin(self.add(&order, PackageSource::Set(&flake, pin), &new)).await?;
         }
         Ok(new)
     }
@@ -94,8 +94,8 @@ impl Store {
         }
         let what = format!("install {reference}");
         self.before(agent, &what, cancel).await?;
-        let order = Order { agent, what: &what, cancel, watch };
-        Box::pin(self.add(&order, Wanted::Reference(source), &[package])).await
+        let order = ProfileChange { agent, what: &what, cancel, watch };
+        Box::pin(self.add(&order, PackageSource::Reference(source), &[package])).await
     }
 
     /// Makes the store ready and returns the agent's installed packages.
@@ -104,7 +104,7 @@ impl Store {
         agent: &AgentId,
         what: &str,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Installed>, NixError> {
+    ) -> Result<Vec<InstalledPackage>, NixError> {
         let _writing = self.turn(what, cancel).await?;
         let container = Box::pin(self.running()).await?;
         self.sweep(&container).await?;
@@ -114,11 +114,11 @@ impl Store {
     /// Evaluates, fetches and builds packages outside the store, and then switches the agent's profile.
     async fn add(
         &self,
-        order: &Order<'_>,
-        wanted: Wanted<'_>,
+        order: &ProfileChange<'_>,
+        wanted: PackageSource<'_>,
         packages: &[Attribute],
     ) -> Result<(), NixError> {
-        let Order { agent, what, cancel, watch } = *order;
+        let ProfileChange { agent, what, cancel, watch } = *order;
         // Limit the number of builds at once, but do not hold the write lock while they run: the store stays usable
         // meanwhile.
         let permit = cancel.run_until_cancelled(self.building.acquire()).await;
@@ -131,8 +131,8 @@ impl Store {
         let work = self.begin(&container, agent, what, cancel, watch).await?;
         let done = async {
             let (flake, shown, nar_hash) = match wanted {
-                Wanted::Reference(reference) => (reference.to_owned(), reference.to_owned(), None),
-                Wanted::Set(flake, pin) => {
+                PackageSource::Reference(reference) => (reference.to_owned(), reference.to_owned(), None),
+                PackageSource::Set(flake, pin) => {
                     let (pin, source) = self.source(&work, flake, pin).await?;
                     (format!("path:{source}"), pin.locked, Some(pin.nar_hash))
                 }
@@ -140,7 +140,8 @@ impl Store {
             let made = work.realise(&flake, packages).await?;
             // Only the switch itself needs the lock again.
             let _writing = self.turn(what, cancel).await?;
-            let origin = |package| Origin { package, flake: shown.clone(), nar_hash: nar_hash.clone() };
+            let origin =
+                |package| PackageOrigin { package, flake: shown.clone(), nar_hash: nar_hash.clone() };
             self.switch(&container, order, &origin, &made).await
         };
         let done = done.await;
@@ -154,13 +155,13 @@ impl Store {
     async fn switch(
         &self,
         container: &str,
-        order: &Order<'_>,
-        origin: &(dyn Fn(String) -> Origin + Sync),
-        made: &[Realised],
+        order: &ProfileChange<'_>,
+        origin: &(dyn Fn(String) -> PackageOrigin + Sync),
+        made: &[RealisedPackage],
     ) -> Result<(), NixError> {
-        let Order { agent, what, cancel, .. } = *order;
+        let ProfileChange { agent, what, cancel, .. } = *order;
         let there = self.read(container, agent).await?;
-        let is_new = |found: &&Installed| made.iter().any(|new| new.package.as_str() == found.package);
+        let is_new = |found: &&InstalledPackage| made.iter().any(|new| new.package.as_str() == found.package);
         let old: Vec<String> = there
             .iter()
             .filter(is_new)
@@ -201,7 +202,7 @@ impl Store {
         // Refuses an agent whose name cannot be that of a profile.
         profile(agent)?;
         let input = Some(records.into());
-        let exec = Exec { command: shell(&script), input, timeout: LONG, ..Exec::default() };
+        let exec = EngineExec { command: shell(&script), input, timeout: LONG, ..EngineExec::default() };
         self.command(container, what, exec, cancel, &|_| {}).await.map(drop)
     }
 
@@ -226,7 +227,7 @@ impl Store {
         let there = self.read(&container, agent).await?;
         let mut paths = Vec::new();
         for package in packages {
-            let found: Vec<&Installed> =
+            let found: Vec<&InstalledPackage> =
                 there.iter().filter(|found| found.package == package.as_str()).collect();
             if found.is_empty() {
                 let package = package.to_string();
@@ -245,7 +246,7 @@ impl Store {
     }
 
     /// Returns the packages that an agent has installed, sorted by name.
-    pub async fn installed(&self, agent: &AgentId) -> Result<Vec<Installed>, NixError> {
+    pub async fn installed(&self, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
         let _writing = self.writing.lock().await;
         let container = Box::pin(self.running()).await?;
         self.read(&container, agent).await
@@ -323,7 +324,7 @@ impl Store {
         }
         let forgotten = self.forget(agent).await;
         if state.state != "running" {
-            owned::stop(&self.engine, &state.container).await?;
+            containers::stop(&self.engine, &state.container).await?;
         }
         forgotten
     }
@@ -337,7 +338,7 @@ impl Store {
         }
         let renamed = self.rename(old, new).await;
         if state.state != "running" {
-            owned::stop(&self.engine, &state.container).await?;
+            containers::stop(&self.engine, &state.container).await?;
         }
         renamed
     }
@@ -355,7 +356,7 @@ impl Store {
         self.run(&container, "rename the profile", shell(&script), &CancellationToken::new(), &|_| {}).await
     }
 
-    async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<Installed>, NixError> {
+    async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
         let profile = profile(agent)?;
         // Not `echo` for the origins: that of dash replaces the backslashes of JSON.
         let script = format!(
@@ -364,7 +365,12 @@ impl Store {
                [ ! -e \"$origin\" ] || printf '%s %s\\n' \"${{origin##*/}}\" \"$(cat \"$origin\")\"
              done"
         );
-        let exec = Exec { command: shell(&script), timeout: SHORT, keep: MAX_PROFILE, ..Exec::default() };
+        let exec = EngineExec {
+            command: shell(&script),
+            timeout: SHORT,
+            keep: MAX_PROFILE,
+            ..EngineExec::default()
+        };
         let never = CancellationToken::new();
         let outcome = self.command(container, "read the profile", exec, &never, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
@@ -395,7 +401,7 @@ impl Store {
         let pieces = |bytes: &[u8]| {
             lines.lock().unwrap_or_else(PoisonError::into_inner).add(bytes, watch);
         };
-        let exec = Exec { command, timeout: LONG, ..Exec::default() };
+        let exec = EngineExec { command, timeout: LONG, ..EngineExec::default() };
         let done = self.command(container, what, exec, cancel, &pieces).await.map(drop);
         lines.lock().unwrap_or_else(PoisonError::into_inner).end(watch);
         done
@@ -432,7 +438,7 @@ impl Lines {
 }
 
 /// The source of the requested packages.
-enum Wanted<'a> {
+enum PackageSource<'a> {
     /// The package set, with its pin if it has one.
     Set(&'a Flake, Option<Pin>),
     /// A reference that a person decided about.

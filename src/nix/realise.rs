@@ -18,21 +18,21 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::container::{self, BuildContainer, FILES, Plan, Volumes};
-use super::derivation::{self, DerivationOutput, Fixed};
+use super::container::{self, BuildContainer, BuildSpec, FILES, Volumes};
+use super::derivation::{self, DerivationOutput, FixedOutput};
 use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
 use super::store::{BUILDS, ROOTS, shell};
 use super::{Attribute, Flake, NixError, Pin, Store};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
-use crate::sandbox::egress::{Connection, EgressPolicy, EgressRule, Proxy};
-use crate::sandbox::exec::Exec;
-use crate::sandbox::{names, owned};
+use crate::sandbox::egress::{ConnectionRecord, EgressPolicy, EgressRule, Proxy};
+use crate::sandbox::exec::EngineExec;
+use crate::sandbox::{containers, names};
 
 /// A package with the paths to install for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Realised {
+pub(super) struct RealisedPackage {
     pub package: Attribute,
     pub outputs: Vec<StorePath>,
 }
@@ -155,7 +155,7 @@ impl Store {
         // earlier one has its lock already.
         let script = format!("mkdir -p {BUILDS} {ROOTS}; ls {BUILDS} {ROOTS}");
         let found = self.script(daemon, "list leftovers of builds", &script, SHORT).await?;
-        let containers = owned::list(&self.engine, &self.home).await?;
+        let containers = containers::list(&self.engine, &self.home).await?;
         let working = self.working().await?;
         let is_left = |id: &str| {
             let request = id.split('-').next().unwrap_or_default();
@@ -163,7 +163,7 @@ impl Store {
         };
         for container in containers {
             if container.build.as_deref().is_some_and(is_left) {
-                owned::remove(&self.engine, &container.id).await?;
+                containers::remove(&self.engine, &container.id).await?;
             }
         }
         let left: Vec<&str> = found.lines().map(str::trim).filter(|line| is_left(line)).collect();
@@ -184,7 +184,11 @@ impl Realisation<'_> {
     ///
     /// Returns the error of the step that failed. The store then contains at most parts of the packages, which the next
     /// garbage collection removes.
-    pub async fn realise(&self, flake: &str, packages: &[Attribute]) -> Result<Vec<Realised>, NixError> {
+    pub async fn realise(
+        &self,
+        flake: &str,
+        packages: &[Attribute],
+    ) -> Result<Vec<RealisedPackage>, NixError> {
         let evaluated = self.evaluate(flake, packages).await?;
         let mut missing = evaluated.missing;
         let all = missing.len();
@@ -286,7 +290,7 @@ impl Realisation<'_> {
     }
 
     /// Evaluates the packages and fetches the paths that the caches have.
-    async fn evaluate(&self, flake: &str, packages: &[Attribute]) -> Result<Evaluated, NixError> {
+    async fn evaluate(&self, flake: &str, packages: &[Attribute]) -> Result<Evaluation, NixError> {
         let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
         let what = format!("evaluate {}", names.join(", "));
         (self.watch)(&what);
@@ -303,13 +307,13 @@ impl Realisation<'_> {
             match package_paths(&said, &mark, package.as_str()).as_deref() {
                 Some([derivation, outputs @ ..]) if derivation.is_derivation() && !outputs.is_empty() => {
                     derivations.push(derivation.clone());
-                    evaluated.push(Realised { package: package.clone(), outputs: outputs.to_vec() });
+                    evaluated.push(RealisedPackage { package: package.clone(), outputs: outputs.to_vec() });
                 }
                 _ => return Err(NixError::NotAPackage { package: package.to_string() }),
             }
         }
         let missing = self.take_evaluated(&folder, &derivations, &fetched_paths(&said, &mark)).await?;
-        Ok(Evaluated { packages: evaluated, missing })
+        Ok(Evaluation { packages: evaluated, missing })
     }
 
     /// Takes derivations, their sources and the fetched paths out of the folder of an evaluation. Returns the
@@ -336,8 +340,12 @@ impl Realisation<'_> {
              nix-store --realise --dry-run {quoted} 2>&1"
         );
         let fetched: String = fetched.iter().map(|path| format!("{path}\n")).collect();
-        let exec =
-            Exec { input: Some(fetched.into()), command: shell(&script), timeout: LONG, ..Exec::default() };
+        let exec = EngineExec {
+            input: Some(fetched.into()),
+            command: shell(&script),
+            timeout: LONG,
+            ..EngineExec::default()
+        };
         let what = "take over the evaluated packages";
         let outcome = self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
@@ -364,11 +372,11 @@ impl Realisation<'_> {
 
     /// Reads the outputs of a derivation in the store.
     async fn outputs(&self, derivation: &StorePath) -> Result<Vec<DerivationOutput>, NixError> {
-        let exec = Exec {
+        let exec = EngineExec {
             command: vec!["cat".to_owned(), derivation.to_string()],
             timeout: SHORT,
             keep: MAX_DERIVATION,
-            ..Exec::default()
+            ..EngineExec::default()
         };
         let what = format!("read {}", derivation.name());
         let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
@@ -446,7 +454,12 @@ impl Realisation<'_> {
              echo '{MARK} known'; cat known",
             own = own_names.join(" "),
         );
-        let exec = Exec { command: shell(&script), timeout: LONG, keep: MAX_DERIVATION, ..Exec::default() };
+        let exec = EngineExec {
+            command: shell(&script),
+            timeout: LONG,
+            keep: MAX_DERIVATION,
+            ..EngineExec::default()
+        };
         let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
         let text = String::from_utf8_lossy(&text);
@@ -480,13 +493,13 @@ impl Realisation<'_> {
         );
         let what = format!("take over {}", path.name());
         let input = Some(trailer(path, references, derivation).into());
-        let exec = Exec { command: shell(&script), input, timeout: LONG, ..Exec::default() };
+        let exec = EngineExec { command: shell(&script), input, timeout: LONG, ..EngineExec::default() };
         self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
     }
 
     /// Takes an output whose content is fixed in advance. Nix computes the path from the content, so any other content
     /// ends up at another path.
-    async fn take_fixed(&self, folder: &str, path: &StorePath, fixed: &Fixed) -> Result<(), NixError> {
+    async fn take_fixed(&self, folder: &str, path: &StorePath, fixed: &FixedOutput) -> Result<(), NixError> {
         let (recursive, test) = if fixed.is_recursive {
             ("--recursive ", String::new())
         } else {
@@ -502,7 +515,7 @@ impl Realisation<'_> {
             algorithm = fixed.algorithm,
         );
         let what = format!("take over {}", path.name());
-        let exec = Exec { command: shell(&script), timeout: LONG, ..Exec::default() };
+        let exec = EngineExec { command: shell(&script), timeout: LONG, ..EngineExec::default() };
         self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await.map(drop)
     }
 
@@ -514,7 +527,7 @@ impl Realisation<'_> {
         derivation: Option<&StorePath>,
     ) -> Result<(BuildContainer, String), NixError> {
         let id = format!("{}-{}", self.id, self.steps.fetch_add(1, Ordering::Relaxed));
-        let plan = Plan {
+        let plan = BuildSpec {
             home: &self.store.home,
             id: id.clone(),
             image: self.image.clone(),
@@ -539,7 +552,7 @@ impl Realisation<'_> {
         );
         // One of the two may have succeeded, so the container may exist.
         if let Err(error) = created.and(prepared.map(drop)) {
-            owned::remove(&self.store.engine, &names::build(&self.store.home, &id)).await?;
+            containers::remove(&self.store.engine, &names::build(&self.store.home, &id)).await?;
             return Err(error);
         }
         let started = BuildContainer::start(&self.store.engine, &plan);
@@ -602,8 +615,8 @@ impl Realisation<'_> {
     }
 }
 
-struct Evaluated {
-    packages: Vec<Realised>,
+struct Evaluation {
+    packages: Vec<RealisedPackage>,
     /// The derivations to build, each after those that it needs.
     missing: Vec<StorePath>,
 }
@@ -616,8 +629,8 @@ impl EgressPolicy for PublicNames {
         vec![EgressRule::any_name()]
     }
 
-    fn note(&self, agent: &AgentId, connection: &Connection) {
-        let Connection { host, port, fate, sent, received, .. } = connection;
+    fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {
+        let ConnectionRecord { host, port, fate, sent, received, .. } = connection;
         tracing::info!(%agent, %host, port, fate = fate.as_str(), sent, received, "fetched for a package");
     }
 }

@@ -10,7 +10,7 @@ use super::realise::Realisation;
 use super::store::{ROOTS, shell};
 use super::{NixError, Pin, Store};
 use crate::id::AgentId;
-use crate::sandbox::exec::Exec;
+use crate::sandbox::exec::EngineExec;
 
 impl Store {
     /// Pins the configured flake to its current content, or to a revision, and records the pin. Returns the pin.
@@ -141,7 +141,12 @@ impl Store {
              path=$(nix store add-path --name source \"$made/source\" 2> \"$made/said\") || {{ cat \"$made/said\"; exit 1; }}
              mkdir -p \"$(dirname '{root}')\"; ln -sfn \"$path\" '{root}'; echo; echo \"$path\""
         );
-        let exec = Exec { command: shell(&script), input: Some(packed), timeout: LONG, ..Exec::default() };
+        let exec = EngineExec {
+            command: shell(&script),
+            input: Some(packed),
+            timeout: LONG,
+            ..EngineExec::default()
+        };
         let what = "take over the flake";
         let outcome = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
         let said = String::from_utf8_lossy(&[outcome.output.head, outcome.output.tail].concat()).into_owned();

@@ -20,11 +20,11 @@ use super::container::Volumes;
 use super::substituter::Substituter;
 use crate::home::Home;
 use crate::sandbox::docker::ConfigSource;
-use crate::sandbox::egress::{Dial, Internet};
+use crate::sandbox::egress::{Dialer, SystemDialer};
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::exec::{self, Exec};
+use crate::sandbox::exec::{self, EngineExec};
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{End, Outcome, SandboxError, inspect, names, owned, volumes};
+use crate::sandbox::{CommandExit, CommandOutcome, SandboxError, containers, inspect, names, volumes};
 
 /// Folder of the agents' profiles.
 pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
@@ -45,12 +45,12 @@ pub struct Store {
     /// The binary cache for packages that are already built.
     pub(super) cache: Substituter,
     /// The way to the internet for fetching packages.
-    pub(super) dial: Arc<dyn Dial>,
+    pub(super) dial: Arc<dyn Dialer>,
 }
 
 /// The state of the store at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct StoreStatus {
     /// The container's name.
     pub container: String,
     /// The container's state, for example `running`, `exited` or `absent`.
@@ -69,7 +69,7 @@ impl Store {
             writing: tokio::sync::Mutex::default(),
             building: tokio::sync::Semaphore::new(MAX_BUILDS),
             cache: Substituter::default(),
-            dial: Arc::new(Internet::default()),
+            dial: Arc::new(SystemDialer::default()),
         }
     }
 
@@ -81,7 +81,7 @@ impl Store {
 
     /// Replaces the way to the internet, which is this machine's own network by default.
     #[must_use]
-    pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
+    pub fn with_dial(self, dial: Arc<dyn Dialer>) -> Self {
         Self { dial, ..self }
     }
 
@@ -103,12 +103,12 @@ impl Store {
     }
 
     /// Returns the current state of the store.
-    pub async fn state(&self) -> Result<State, SandboxError> {
+    pub async fn state(&self) -> Result<StoreStatus, SandboxError> {
         let container = names::store(&self.home);
-        let found = owned::list(&self.engine, &self.home).await?;
+        let found = containers::list(&self.engine, &self.home).await?;
         let state = found.into_iter().find(|found| found.name == container).map(|found| found.state);
         let volume = names::store_volume(&self.home);
-        Ok(State { container, state: state.unwrap_or_else(|| "absent".to_owned()), volume })
+        Ok(StoreStatus { container, state: state.unwrap_or_else(|| "absent".to_owned()), volume })
     }
 
     /// Removes the container and the volumes with all packages.
@@ -121,12 +121,12 @@ impl Store {
         let _writing = self.writing.lock().await;
         let name = names::store(&self.home);
         if let Some(id) = self.own_container(&name).await?.map(|(id, ..)| id) {
-            owned::remove(&self.engine, &id).await?;
+            containers::remove(&self.engine, &id).await?;
         }
         // Build containers use the volumes, so they have to go first.
-        for found in owned::list(&self.engine, &self.home).await? {
+        for found in containers::list(&self.engine, &self.home).await? {
             if found.build.is_some() {
-                owned::remove(&self.engine, &found.id).await?;
+                containers::remove(&self.engine, &found.id).await?;
             }
         }
         for volume in [names::build_volume(&self.home), names::store_volume(&self.home)] {
@@ -180,7 +180,7 @@ impl Store {
         script: &str,
         limit: Duration,
     ) -> Result<String, NixError> {
-        let exec = Exec { command: shell(script), timeout: limit, ..Exec::default() };
+        let exec = EngineExec { command: shell(script), timeout: limit, ..EngineExec::default() };
         let outcome = self.command(container, what, exec, &CancellationToken::new(), &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -191,12 +191,12 @@ impl Store {
         &self,
         container: &str,
         what: &str,
-        exec: Exec,
+        exec: EngineExec,
         cancel: &CancellationToken,
         watch: &(dyn Fn(&[u8]) + Send + Sync),
-    ) -> Result<Outcome, NixError> {
+    ) -> Result<CommandOutcome, NixError> {
         let limit = exec.timeout;
-        let exec = Exec {
+        let exec = EngineExec {
             container: container.to_owned(),
             user: Some("0:0".to_owned()),
             workdir: Some("/".to_owned()),
@@ -212,10 +212,12 @@ impl Store {
         let outcome = exec::run_with(&self.engine, &exec, cancel, watch).await?;
         let what = what.to_owned();
         match outcome.end {
-            End::Exited(0) => Ok(outcome),
-            End::TimedOut => Err(NixError::TimedOut { what, limit }),
-            End::Cancelled => Err(NixError::Cancelled { what }),
-            End::Exited(_) | End::Signalled(_) => Err(NixError::Nix { what, tail: tail(&outcome) }),
+            CommandExit::Exited(0) => Ok(outcome),
+            CommandExit::TimedOut => Err(NixError::TimedOut { what, limit }),
+            CommandExit::Cancelled => Err(NixError::Cancelled { what }),
+            CommandExit::Exited(_) | CommandExit::Signalled(_) => {
+                Err(NixError::Nix { what, tail: tail(&outcome) })
+            }
         }
     }
 
@@ -240,7 +242,7 @@ impl Store {
             found => {
                 // The container has another specification, or a state from which it cannot be started.
                 if let Some((id, ..)) = found {
-                    owned::remove(&self.engine, &id).await?;
+                    containers::remove(&self.engine, &id).await?;
                 }
                 // The labels contain the hash, so they are added after it was computed.
                 let labels = HashMap::from([
@@ -257,7 +259,8 @@ impl Store {
         let what = format!("start {name}");
         self.engine.call(&what, engine::SLOW, client.start_container(&id, None)).await?;
         // Initialising an existing store again changes nothing, so it is done after each start.
-        let seed = Exec { command: shell(SEED), timeout: Duration::from_secs(120), ..Exec::default() };
+        let seed =
+            EngineExec { command: shell(SEED), timeout: Duration::from_secs(120), ..EngineExec::default() };
         self.command(&id, "make the store", seed, &CancellationToken::new(), &|_| {}).await?;
         Ok(id)
     }
@@ -354,7 +357,7 @@ pub(super) fn shell(script: &str) -> Vec<String> {
 }
 
 /// Returns the last lines of an output, for an error message.
-pub(super) fn tail(outcome: &Outcome) -> String {
+pub(super) fn tail(outcome: &CommandOutcome) -> String {
     let end = if outcome.output.tail.is_empty() { &outcome.output.head } else { &outcome.output.tail };
     let text = String::from_utf8_lossy(end);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -15,14 +15,14 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use super::OpenClawError;
-use super::derive::Key;
+use super::derive::ProviderKey;
 use super::process::{self, Folders};
 use crate::install::step;
 use crate::process::ProcessId;
 
 /// An installed OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct OpenClawProgram {
     pub node: PathBuf,
     /// The entry script, `openclaw.mjs`.
     pub entry: PathBuf,
@@ -30,7 +30,7 @@ pub struct Program {
     pub version: String,
 }
 
-impl Program {
+impl OpenClawProgram {
     /// Returns the name of the version's folder, which identifies the build. Two commits may have the same version.
     #[must_use]
     pub fn build(&self) -> String {
@@ -56,7 +56,11 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Returns [`OpenClawError::Invalid`] with the reported problems if the program rejects the configuration. Returns
 /// [`OpenClawError::Unchecked`] if it can't be started, does not finish within 180 seconds, or fails without naming a
 /// problem.
-pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), OpenClawError> {
+pub async fn check(
+    program: &OpenClawProgram,
+    file: &Path,
+    keys: &[ProviderKey],
+) -> Result<(), OpenClawError> {
     let unchecked = |reason: String| OpenClawError::Unchecked { version: program.version.clone(), reason };
     let folder = file.parent().unwrap_or(Path::new("/"));
     // A check that was killed could not remove its own files.
@@ -65,7 +69,7 @@ pub async fn check(program: &Program, file: &Path, keys: &[Key]) -> Result<(), O
         .prefix(&name(STATE))
         .tempdir_in(folder)
         .map_err(|error| unchecked(error.to_string()))?;
-    let validates = super::dialect::Dialect::of(&program.version).validates;
+    let validates = super::schema::ConfigSchema::of(&program.version).validates;
     let args: &[&str] =
         if validates { &["config", "validate", "--json"] } else { &["config", "get", "gateway.mode"] };
     let args = [program.entry.clone().into()].into_iter().chain(args.iter().map(OsString::from));
@@ -103,7 +107,7 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let mut child = command.kill_on_drop(true).spawn()?;
     // The watcher in the group reads the other end and kills the group when this end closes.
     let _tether = child.stdin.take();
-    let group = Group(child.id().and_then(|pid| i32::try_from(pid).ok()));
+    let group = ProcessGroup(child.id().and_then(|pid| i32::try_from(pid).ok()));
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let status = {
@@ -137,9 +141,9 @@ async fn hear(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
 
 /// A process group, named by its leader's id and killed on drop. The watcher stays in the group until the group is
 /// killed, so the number can't be reused for another group.
-struct Group(Option<i32>);
+struct ProcessGroup(Option<i32>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);

@@ -18,8 +18,8 @@ pub struct Waiting(Arc<AtomicBool>);
 impl Waiting {
     /// Returns the token by which the copying thread sees the cancellation.
     #[must_use]
-    pub fn patience(&self) -> Patience {
-        Patience(Arc::clone(&self.0))
+    pub fn patience(&self) -> CancelFlag {
+        CancelFlag(Arc::clone(&self.0))
     }
 }
 
@@ -31,9 +31,9 @@ impl Drop for Waiting {
 
 /// The copying thread's view of a [`Waiting`] handle. The default one is never cancelled.
 #[derive(Clone, Debug, Default)]
-pub struct Patience(Arc<AtomicBool>);
+pub struct CancelFlag(Arc<AtomicBool>);
 
-impl Patience {
+impl CancelFlag {
     /// Returns an error of kind `Interrupted` if the caller no longer waits.
     pub(super) fn check(&self) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) {
@@ -45,7 +45,7 @@ impl Patience {
 
 /// The part of a state that is copied.
 #[derive(Clone, Copy, Debug)]
-pub enum Extent<'a> {
+pub enum CopyMode<'a> {
     /// Everything, with symbolic links kept as they are.
     Whole,
     /// Everything except key files and links that lead out of the state.
@@ -61,7 +61,7 @@ pub enum Extent<'a> {
 ///
 /// Returns [`HomeError`] if something can't be read or written, or if the caller no longer waits. The partial copy
 /// stays, and the caller removes it.
-pub fn copy(from: &Path, to: &Path, extent: Extent<'_>, patience: &Patience) -> Result<(), HomeError> {
+pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag) -> Result<(), HomeError> {
     remove(to)?;
     let mut open = vec![PathBuf::new()];
     while let Some(inner) = open.pop() {
@@ -96,7 +96,7 @@ pub fn copy(from: &Path, to: &Path, extent: Extent<'_>, patience: &Patience) -> 
     Ok(())
 }
 
-impl Extent<'_> {
+impl CopyMode<'_> {
     fn leaves_out(self, name: &OsStr) -> bool {
         matches!(self, Self::Alone { .. }) && KEYS.iter().any(|key| name == *key)
     }
@@ -128,7 +128,7 @@ impl Extent<'_> {
     }
 }
 
-fn copy_file(from: &Path, to: &Path, patience: &Patience) -> io::Result<()> {
+fn copy_file(from: &Path, to: &Path, patience: &CancelFlag) -> io::Result<()> {
     let source = std::fs::File::open(from)?;
     let mode = source.metadata()?.permissions();
     // Private while it is incomplete. The source's mode is set at the end.
@@ -188,8 +188,8 @@ mod tests {
         link(&left.join("agents"), "own");
         link(Path::new("nowhere"), "dangling");
 
-        let nobody = Patience::default();
-        copy(&left, &trial, Extent::Alone { live: &live }, &nobody).unwrap();
+        let nobody = CancelFlag::default();
+        copy(&left, &trial, CopyMode::Alone { live: &live }, &nobody).unwrap();
         let names = |folder: &Path| {
             let entries = fs_err::read_dir(folder).unwrap();
             let mut names: Vec<_> =
@@ -207,7 +207,7 @@ mod tests {
         );
         assert_eq!(copied["b"]["sessionFile"], serde_json::json!(elsewhere), "only what is in the copy");
 
-        copy(&left, &trial, Extent::Whole, &nobody).unwrap();
+        copy(&left, &trial, CopyMode::Whole, &nobody).unwrap();
         assert_eq!(names(&trial.join("agents/coder/agent")), names(&agent));
         assert_eq!(names(&trial.join("media")).len(), 5);
         assert_eq!(fs_err::read(trial.join(index)).unwrap(), fs_err::read(left.join(index)).unwrap());
@@ -222,10 +222,10 @@ mod tests {
         fs_err::File::create(from.join("large")).unwrap().set_len(3 * PIECE + 1).unwrap();
         let waiting = Waiting::default();
         let patience = waiting.patience();
-        copy(&from, &to, Extent::Whole, &patience).unwrap();
+        copy(&from, &to, CopyMode::Whole, &patience).unwrap();
         assert_eq!(fs_err::metadata(to.join("large")).unwrap().len(), 3 * PIECE + 1);
         drop(waiting);
-        let error = copy(&from, &to, Extent::Whole, &patience).unwrap_err();
+        let error = copy(&from, &to, CopyMode::Whole, &patience).unwrap_err();
         assert!(
             matches!(&error, HomeError::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted)
         );

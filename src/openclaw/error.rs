@@ -8,7 +8,7 @@ use crate::home::HomeError;
 /// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at} {why}")]
-pub struct Refusal {
+pub struct SettingRefusal {
     /// The place of the setting, for example `agents.list[coder].sandbox`.
     pub at: String,
     /// The rest of the sentence, for example `may not have the network "host"`.
@@ -19,7 +19,7 @@ pub struct Refusal {
 
 /// The likely cause when a version does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub enum FailureCause {
     /// The version itself.
     Version,
     /// The version, or a machine that was too busy or too small for it.
@@ -33,7 +33,7 @@ pub enum Blame {
 pub enum OpenClawError {
     /// The configuration contains settings that OpenClaw must not be given.
     #[error("OpenClaw can't be given this configuration: {}", all(.0))]
-    Refused(Vec<Refusal>),
+    Refused(Vec<SettingRefusal>),
     /// The installed version rejects the configuration that was derived for it.
     #[error("OpenClaw {version} does not take the configuration that was made for it: {}", problems.join("; "))]
     Invalid {
@@ -51,7 +51,7 @@ pub enum OpenClawError {
         reason: String,
         /// The file with the version's output.
         log: std::path::PathBuf,
-        blame: Blame,
+        blame: FailureCause,
     },
     /// A provider requires a key and none is configured.
     #[error("OpenClaw can't ask the provider {provider}: {reason}")]
@@ -105,6 +105,6 @@ impl Explain for OpenClawError {
     }
 }
 
-fn all(refusals: &[Refusal]) -> String {
+fn all(refusals: &[SettingRefusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -6,22 +6,22 @@
 pub mod check;
 pub mod copy;
 pub mod derive;
-pub mod dialect;
 mod error;
-pub mod facts;
 pub mod identity;
 pub mod place;
 pub mod plugin;
 pub mod port;
+pub mod prepare;
 pub mod probe;
 pub mod process;
-pub mod remains;
 pub mod sandboxes;
+pub mod schema;
 pub mod state;
 pub mod trial;
+pub mod uninstall;
 pub mod unit;
 
-pub use error::{Blame, OpenClawError, Refusal};
+pub use error::{FailureCause, OpenClawError, SettingRefusal};
 pub use plugin::RUNTIME;
 
 use crate::config::{Agent, Config};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::check::{self, Program};
-use super::derive::{Derived, Key, TOKEN_VARIABLE};
+use super::check::{self, OpenClawProgram};
+use super::derive::{DerivedConfig, ProviderKey, TOKEN_VARIABLE};
 use super::{OpenClawError, agents, identity};
 use crate::config::{Api, Config, secret};
 use crate::env;
@@ -16,7 +16,7 @@ use crate::home::{Home, HomeError, atomic};
 use crate::id::hex;
 use crate::provider::catalog;
 use crate::provider::key;
-use crate::supervise::pid;
+use crate::supervise::pid_file;
 use crate::supervise::unit::OPENCLAW;
 
 /// Name of the secret that holds the token of OpenClaw's own gateway.
@@ -25,7 +25,7 @@ pub const TOKEN: &str = "openclaw-token";
 /// A record of the configuration that was put in place last and of the build that accepted it.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-struct Placed {
+struct AppliedRecord {
     #[serde(default)]
     build: String,
     sha256: String,
@@ -41,7 +41,7 @@ struct Placed {
 
 /// The effect of [`put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub enum ApplyOutcome {
     /// The same configuration was already in place.
     Same,
     /// It replaced another configuration.
@@ -63,12 +63,16 @@ const LARGEST: u64 = 16 << 20;
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, with the file
 /// unchanged, or [`OpenClawError::Home`] if a file can't be read or written.
-pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
+pub async fn put(
+    home: &Home,
+    derived: &DerivedConfig,
+    program: &OpenClawProgram,
+) -> Result<ApplyOutcome, OpenClawError> {
     let path = home.openclaw_config();
     let text = text(derived);
     make_folders(home)?;
     identity::install(home)?;
-    let placed = Placed {
+    let placed = AppliedRecord {
         build: program.build(),
         sha256: hex(&Sha256::digest(&text)),
         variables: derived.keys.iter().map(|key| key.variable.clone()).collect(),
@@ -78,12 +82,12 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     let known = placed_last(home)?;
     let fits = |(id, one): (&String, &String)| placed.sandboxes.get(id) == Some(one);
     let uncleared = known.as_ref().is_none_or(|known| known.uncleared || !known.sandboxes.iter().all(fits));
-    let placed = Placed { uncleared, ..placed };
+    let placed = AppliedRecord { uncleared, ..placed };
     // An unreadable file is written anew, like a missing one.
     let there = atomic::read(&path, LARGEST).ok().flatten();
     let is_known = known.as_ref() == Some(&placed);
     if is_known && there.as_deref() == Some(&text) {
-        return Ok(if uncleared { Put::Sandboxes } else { Put::Same });
+        return Ok(if uncleared { ApplyOutcome::Sandboxes } else { ApplyOutcome::Same });
     }
     // A trial may have asked the program about exactly this text already.
     if !is_known && !has_taken(home, program, &placed.sha256) {
@@ -92,17 +96,18 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
     let is_others = known.as_ref().is_some_and(|known| known.build != placed.build);
     // A running process can't get new environment variables, so the new file has to wait for its next start.
-    if (is_others || !placed.variables.iter().all(has)) && pid::read(&home.pid_file(OPENCLAW)).is_some() {
-        return Ok(Put::AtNextStart);
+    if (is_others || !placed.variables.iter().all(has)) && pid_file::read(&home.pid_file(OPENCLAW)).is_some()
+    {
+        return Ok(ApplyOutcome::AtNextStart);
     }
     atomic::write(&path, &text, 0o600)?;
     record(home, &placed)?;
     // OpenClaw may rewrite its file in its own formatting. Restoring it is not a change of the configuration.
     let same = known.is_some_and(|known| known.sha256 == placed.sha256);
     Ok(match (uncleared, same) {
-        (true, _) => Put::Sandboxes,
-        (false, true) => Put::Same,
-        (false, false) => Put::Changed,
+        (true, _) => ApplyOutcome::Sandboxes,
+        (false, true) => ApplyOutcome::Same,
+        (false, false) => ApplyOutcome::Changed,
     })
 }
 
@@ -114,17 +119,17 @@ pub async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Pu
 /// Returns [`HomeError`] if the record can't be read or written.
 pub fn cleared(home: &Home) -> Result<(), HomeError> {
     match placed_last(home)? {
-        Some(placed) if placed.uncleared => record(home, &Placed { uncleared: false, ..placed }),
+        Some(placed) if placed.uncleared => record(home, &AppliedRecord { uncleared: false, ..placed }),
         _ => Ok(()),
     }
 }
 
-fn placed_last(home: &Home) -> Result<Option<Placed>, HomeError> {
+fn placed_last(home: &Home) -> Result<Option<AppliedRecord>, HomeError> {
     let bytes = atomic::read(&home.openclaw_versions().join(PLACED), LARGEST)?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
-fn record(home: &Home, placed: &Placed) -> Result<(), HomeError> {
+fn record(home: &Home, placed: &AppliedRecord) -> Result<(), HomeError> {
     let text = serde_json::to_vec(placed).unwrap_or_default();
     atomic::write(&home.openclaw_versions().join(PLACED), &text, 0o600)
 }
@@ -150,32 +155,41 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, or
 /// [`OpenClawError::Home`] if the record can't be written.
-pub async fn try_on(home: &Home, derived: &Derived, program: &Program) -> Result<(), OpenClawError> {
+pub async fn try_on(
+    home: &Home,
+    derived: &DerivedConfig,
+    program: &OpenClawProgram,
+) -> Result<(), OpenClawError> {
     make_folders(home)?;
     let text = text(derived);
     ask(home, &text, derived, program).await?;
-    let taken = Taken { entry: program.entry.clone(), sha256: hex(&Sha256::digest(&text)) };
+    let taken = AcceptedRecord { entry: program.entry.clone(), sha256: hex(&Sha256::digest(&text)) };
     let record = serde_json::to_vec(&taken).unwrap_or_default();
     Ok(atomic::write(&home.openclaw_versions().join(TAKEN), &record, 0o600)?)
 }
 
 /// A record of the configuration that a program accepted before it was put in use.
 #[derive(Serialize, Deserialize, PartialEq, Eq)]
-struct Taken {
+struct AcceptedRecord {
     entry: std::path::PathBuf,
     sha256: String,
 }
 
 const TAKEN: &str = "taken.json";
 
-fn has_taken(home: &Home, program: &Program, sha256: &str) -> bool {
+fn has_taken(home: &Home, program: &OpenClawProgram, sha256: &str) -> bool {
     let bytes =
         atomic::read(&home.openclaw_versions().join(TAKEN), LARGEST).ok().flatten().unwrap_or_default();
-    serde_json::from_slice::<Taken>(&bytes)
+    serde_json::from_slice::<AcceptedRecord>(&bytes)
         .is_ok_and(|taken| taken.entry == program.entry && taken.sha256 == sha256)
 }
 
-async fn ask(home: &Home, text: &[u8], derived: &Derived, program: &Program) -> Result<(), OpenClawError> {
+async fn ask(
+    home: &Home,
+    text: &[u8],
+    derived: &DerivedConfig,
+    program: &OpenClawProgram,
+) -> Result<(), OpenClawError> {
     let io = |verb, path: &std::path::Path| {
         let path = path.to_owned();
         move |source| HomeError::Io { verb, path, source }
@@ -190,7 +204,7 @@ async fn ask(home: &Home, text: &[u8], derived: &Derived, program: &Program) -> 
     check::check(program, candidate.path(), &derived.keys).await
 }
 
-fn text(derived: &Derived) -> Vec<u8> {
+fn text(derived: &DerivedConfig) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(&derived.document).unwrap_or_default();
     text.push(b'\n');
     text
@@ -236,7 +250,7 @@ pub fn made(home: &Home, name: &str) -> Result<String, HomeError> {
 pub fn environment(
     home: &Home,
     config: &Config,
-    keys: &[Key],
+    keys: &[ProviderKey],
 ) -> Result<Vec<(String, String)>, OpenClawError> {
     let mut found = provider_keys(home, config, keys)?;
     found.insert(0, (TOKEN_VARIABLE.to_owned(), token(home)?));
@@ -251,7 +265,7 @@ pub fn environment(
 pub fn provider_keys(
     home: &Home,
     config: &Config,
-    keys: &[Key],
+    keys: &[ProviderKey],
 ) -> Result<Vec<(String, String)>, OpenClawError> {
     let mut found = Vec::new();
     for one in keys {

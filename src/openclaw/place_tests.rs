@@ -3,27 +3,27 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
-use super::super::derive::{Facts, derive};
-use super::super::dialect::Dialect;
+use super::super::derive::{MachineFacts, derive};
+use super::super::schema::ConfigSchema;
 use super::*;
 use crate::config::agents::{NewAgent, add};
 use crate::config::{Role, parse, starter};
 use crate::sandbox::spec::User;
 
 /// A home with an agent on OpenClaw, and a fake program that answers as a script file says.
-struct Bench {
+struct Fixture {
     _dir: tempfile::TempDir,
     home: Home,
-    program: Program,
+    program: OpenClawProgram,
 }
 
-impl Bench {
+impl Fixture {
     fn new(version: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
         home.make_folders().unwrap();
         let entry = dir.path().join("openclaw.mjs");
-        let program = Program { node: "/bin/sh".into(), entry, version: version.to_owned() };
+        let program = OpenClawProgram { node: "/bin/sh".into(), entry, version: version.to_owned() };
         let bench = Self { _dir: dir, home, program };
         bench.says("echo '{\"valid\":true}'");
         bench
@@ -40,11 +40,11 @@ impl Bench {
     }
 
     /// Makes another build of the same version that runs the first one's current script.
-    fn another(&self, name: &str) -> Program {
+    fn another(&self, name: &str) -> OpenClawProgram {
         let entry = self.program.entry.with_file_name(name).join("openclaw.mjs");
         std::fs::create_dir(entry.parent().unwrap()).unwrap();
         std::fs::copy(&self.program.entry, &entry).unwrap();
-        Program { entry, ..self.program.clone() }
+        OpenClawProgram { entry, ..self.program.clone() }
     }
 
     fn asked_file(&self) -> std::path::PathBuf {
@@ -70,9 +70,9 @@ impl Bench {
         (document, config)
     }
 
-    fn derived(&self, agents: &[&str]) -> Derived {
+    fn derived(&self, agents: &[&str]) -> DerivedConfig {
         let (document, config) = self.config(agents);
-        let facts = Facts {
+        let facts = MachineFacts {
             port: 3790,
             image: "image".to_owned(),
             user: User { uid: 1, gid: 1 },
@@ -85,7 +85,7 @@ impl Bench {
             hooks: identity::hooks(&self.home),
             mounts: BTreeMap::new(),
         };
-        derive(&self.home, &document, &config, Dialect::of(&self.program.version), &facts).unwrap()
+        derive(&self.home, &document, &config, ConfigSchema::of(&self.program.version), &facts).unwrap()
     }
 
     fn there(&self) -> String {
@@ -94,9 +94,13 @@ impl Bench {
 }
 
 /// Puts a configuration in place and confirms the cleanup that it asks for.
-async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, OpenClawError> {
+async fn put(
+    home: &Home,
+    derived: &DerivedConfig,
+    program: &OpenClawProgram,
+) -> Result<ApplyOutcome, OpenClawError> {
     let put = super::put(home, derived, program).await?;
-    if put == Put::Sandboxes {
+    if put == ApplyOutcome::Sandboxes {
         cleared(home).unwrap();
     }
     Ok(put)
@@ -104,38 +108,42 @@ async fn put(home: &Home, derived: &Derived, program: &Program) -> Result<Put, O
 
 #[tokio::test]
 async fn what_was_made_for_another_sandbox_counts_as_there_until_it_is_cleared() {
-    let bench = Bench::new("2026.9.6");
+    let bench = Fixture::new("2026.9.6");
     let one = bench.derived(&["coder"]);
     for _ in 0..2 {
-        assert_eq!(super::put(&bench.home, &one, &bench.program).await.unwrap(), Put::Sandboxes);
+        assert_eq!(super::put(&bench.home, &one, &bench.program).await.unwrap(), ApplyOutcome::Sandboxes);
     }
     let two = bench.derived(&["coder", "tester"]);
-    assert_eq!(super::put(&bench.home, &two, &bench.program).await.unwrap(), Put::Sandboxes);
+    assert_eq!(super::put(&bench.home, &two, &bench.program).await.unwrap(), ApplyOutcome::Sandboxes);
     cleared(&bench.home).unwrap();
-    assert_eq!(super::put(&bench.home, &two, &bench.program).await.unwrap(), Put::Same);
+    assert_eq!(super::put(&bench.home, &two, &bench.program).await.unwrap(), ApplyOutcome::Same);
 }
 
 #[tokio::test]
 async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
-    let bench = Bench::new("2026.9.6");
+    let bench = Fixture::new("2026.9.6");
     let one = bench.derived(&["coder"]);
-    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Sandboxes, "nothing is known");
+    assert_eq!(
+        put(&bench.home, &one, &bench.program).await.unwrap(),
+        ApplyOutcome::Sandboxes,
+        "nothing is known"
+    );
     assert!(bench.there().contains("\"coder\""));
     let mode = std::fs::metadata(bench.home.openclaw_config()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
+    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), ApplyOutcome::Same);
     assert_eq!(bench.asked(), ["config validate --json not-the-token not-the-key"]);
     // A file that the program overwrote is restored, and that is no change of the configuration.
     std::fs::write(bench.home.openclaw_config(), "{}").unwrap();
-    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), Put::Same);
+    assert_eq!(put(&bench.home, &one, &bench.program).await.unwrap(), ApplyOutcome::Same);
     assert!(bench.there().contains("\"coder\""));
     assert_eq!(bench.asked().len(), 1);
     // Another build is asked again, even if it has the same version.
     let newer = bench.another("newer");
-    assert_eq!(put(&bench.home, &one, &newer).await.unwrap(), Put::Same);
+    assert_eq!(put(&bench.home, &one, &newer).await.unwrap(), ApplyOutcome::Same);
     assert_eq!(bench.asked().len(), 2);
     let two = bench.derived(&["coder", "tester"]);
-    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::Changed);
+    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), ApplyOutcome::Changed);
     let left: Vec<String> = std::fs::read_dir(bench.home.openclaw_versions())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -146,7 +154,7 @@ async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
 
 #[tokio::test]
 async fn what_it_refuses_never_replaces_what_it_took() {
-    let bench = Bench::new("2026.2.9");
+    let bench = Fixture::new("2026.2.9");
     put(&bench.home, &bench.derived(&["coder"]), &bench.program).await.unwrap();
     let good = bench.there();
     bench.says("echo '- agents.list.0: Unrecognized key: \"x\"' >&2; exit 1");
@@ -159,7 +167,7 @@ async fn what_it_refuses_never_replaces_what_it_took() {
     let error = put(&bench.home, &two, &bench.program).await.unwrap_err();
     assert!(matches!(&error, OpenClawError::Unchecked { reason, .. } if reason.contains("Segmentation")));
     assert_eq!(bench.there(), good);
-    let nowhere = Program { node: "/nowhere/node".into(), ..bench.program.clone() };
+    let nowhere = OpenClawProgram { node: "/nowhere/node".into(), ..bench.program.clone() };
     assert!(matches!(put(&bench.home, &two, &nowhere).await, Err(OpenClawError::Unchecked { .. })));
     assert_eq!(bench.there(), good);
     let left =
@@ -168,36 +176,52 @@ async fn what_it_refuses_never_replaces_what_it_took() {
     assert!(bench.asked()[0].starts_with("config get gateway.mode "));
     // After the fix, the same configuration is asked about again.
     bench.says("echo local");
-    assert_eq!(put(&bench.home, &two, &bench.program).await.unwrap(), Put::Changed);
+    assert_eq!(put(&bench.home, &two, &bench.program).await.unwrap(), ApplyOutcome::Changed);
     assert_ne!(bench.there(), good);
 }
 
 #[tokio::test]
 async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have() {
-    let bench = Bench::new("2026.2.9");
+    let bench = Fixture::new("2026.2.9");
     put(&bench.home, &bench.derived(&["coder"]), &bench.program).await.unwrap();
     let before = bench.there();
     let pid_file = bench.home.pid_file("openclaw");
     std::fs::write(&pid_file, format!("{}\n", crate::process::ProcessId::current())).unwrap();
     let mut more = bench.derived(&["coder", "tester"]);
-    more.keys.push(Key { provider: "new".into(), variable: "FLOCK_PROVIDER_KEY_NEW".into(), needed: true });
-    assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::AtNextStart);
+    more.keys.push(ProviderKey {
+        provider: "new".into(),
+        variable: "FLOCK_PROVIDER_KEY_NEW".into(),
+        needed: true,
+    });
+    assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), ApplyOutcome::AtNextStart);
     assert_eq!(bench.there(), before);
     // Without a new key, a configuration is taken up while the program runs.
     let mut other = bench.derived(&["coder", "tester"]);
-    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Changed, "one more agent");
+    assert_eq!(
+        put(&bench.home, &other, &bench.program).await.unwrap(),
+        ApplyOutcome::Changed,
+        "one more agent"
+    );
     other.document["agents"]["list"][0]["sandbox"]["docker"]["network"] = json!("none-of-before");
-    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Sandboxes, "another sandbox");
+    assert_eq!(
+        put(&bench.home, &other, &bench.program).await.unwrap(),
+        ApplyOutcome::Sandboxes,
+        "another sandbox"
+    );
     let other = bench.derived(&["tester"]);
-    assert_eq!(put(&bench.home, &other, &bench.program).await.unwrap(), Put::Sandboxes, "one agent less");
+    assert_eq!(
+        put(&bench.home, &other, &bench.program).await.unwrap(),
+        ApplyOutcome::Sandboxes,
+        "one agent less"
+    );
     std::fs::remove_file(&pid_file).unwrap();
-    assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), Put::Changed);
+    assert_eq!(put(&bench.home, &more, &bench.program).await.unwrap(), ApplyOutcome::Changed);
     assert!(bench.there().contains("\"coder\""));
 }
 
 #[tokio::test]
 async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() {
-    let bench = Bench::new("2026.9.6");
+    let bench = Fixture::new("2026.9.6");
     let one = bench.derived(&["coder"]);
     put(&bench.home, &one, &bench.program).await.unwrap();
     let before = bench.there();
@@ -207,10 +231,10 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
     assert_eq!((bench.there(), bench.asked().len()), (before.clone(), 2));
     let pid_file = bench.home.pid_file("openclaw");
     std::fs::write(&pid_file, format!("{}\n", crate::process::ProcessId::current())).unwrap();
-    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::AtNextStart);
+    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), ApplyOutcome::AtNextStart);
     assert_eq!(bench.there(), before, "the older one does not read it");
     std::fs::remove_file(&pid_file).unwrap();
-    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), Put::Changed);
+    assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), ApplyOutcome::Changed);
     assert_eq!(bench.asked().len(), 2, "it took it already");
     // Another build and another configuration are both asked about.
     let elsewhere = bench.another("elsewhere");
@@ -225,7 +249,7 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
 
 #[test]
 fn its_environment_has_the_keys_of_its_models_and_no_others() {
-    let bench = Bench::new("2026.9.6");
+    let bench = Fixture::new("2026.9.6");
     let (_, config) = bench.config(&["coder"]);
     let keys = bench.derived(&["coder"]).keys;
     let error = environment(&bench.home, &config, &keys).unwrap_err();
@@ -249,7 +273,7 @@ fn its_environment_has_the_keys_of_its_models_and_no_others() {
 
 #[test]
 fn a_role_is_told_in_a_file_of_its_own() {
-    let bench = Bench::new("2026.9.6");
+    let bench = Fixture::new("2026.9.6");
     let id = "coder".parse().unwrap();
     identity::set_role(&bench.home, &id, "You work.").unwrap();
     identity::set_role(&bench.home, &id, "You work.").unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::chain;
 use crate::process::ProcessId;
-use crate::supervise::loopback::{Answer, Call, Client, LoopbackError};
+use crate::supervise::gateway_client::{Answer, Call, Client, GatewayClientError};
 use crate::supervise::port;
 
 /// A failed probe.
@@ -16,7 +16,7 @@ use crate::supervise::port;
 pub enum ProbeError {
     /// The connection failed, or no answer came in time.
     #[error(transparent)]
-    Loopback(#[from] LoopbackError),
+    Loopback(#[from] GatewayClientError),
     /// OpenClaw says itself that it is not ready.
     #[error("it says that it is not ready (HTTP {status})")]
     Starting {
@@ -82,7 +82,7 @@ pub async fn ask(
 }
 
 /// Sends a chat request without any message.
-async fn empty(client: &Client, limit: Duration) -> Result<Answer, LoopbackError> {
+async fn empty(client: &Client, limit: Duration) -> Result<Answer, GatewayClientError> {
     client.send(Call::post("/v1/chat/completions").json(&serde_json::json!({}))?, limit).await
 }
 

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::check::Program;
-use super::derive::{Key, TOKEN_VARIABLE};
+use super::check::OpenClawProgram;
+use super::derive::{ProviderKey, TOKEN_VARIABLE};
 use crate::config::agents::STANDARD_PATH;
 use crate::env;
 use crate::supervise::child;
-use crate::supervise::ending::Endings;
-use crate::supervise::restart::Limits;
+use crate::supervise::exit_reason::ExitRules;
+use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::state::Exit;
 
 /// The files and folders that OpenClaw is told to use.
@@ -26,9 +26,13 @@ pub struct Folders<'a> {
 /// no other key. Of flock's own environment it gets only the variables in [`PASSED`], those for network access, and
 /// `LC_*`.
 #[must_use]
-pub fn program(program: &Program, folders: Folders<'_>, secrets: &[(String, String)]) -> child::Program {
+pub fn program(
+    program: &OpenClawProgram,
+    folders: Folders<'_>,
+    secrets: &[(String, String)],
+) -> child::ChildCommand {
     let env = environment(env::inherited(), program, folders, secrets);
-    child::Program {
+    child::ChildCommand {
         file: program.node.clone(),
         args: vec![program.entry.clone().into(), "gateway".into(), "run".into()],
         env,
@@ -42,7 +46,7 @@ pub const PASSED: [&str; 8] =
 
 fn environment(
     from: impl Iterator<Item = (OsString, OsString)>,
-    program: &Program,
+    program: &OpenClawProgram,
     folders: Folders<'_>,
     secrets: &[(String, String)],
 ) -> Vec<(OsString, OsString)> {
@@ -58,7 +62,7 @@ fn environment(
 }
 
 /// Returns the variables that OpenClaw gets in every start, check or trial.
-pub(super) fn own(program: &Program, folders: Folders<'_>) -> [(OsString, OsString); 6] {
+pub(super) fn own(program: &OpenClawProgram, folders: Folders<'_>) -> [(OsString, OsString); 6] {
     let node = program.node.parent().unwrap_or(Path::new("/")).display();
     [
         ("HOME".into(), folders.state.into()),
@@ -73,14 +77,14 @@ pub(super) fn own(program: &Program, folders: Folders<'_>) -> [(OsString, OsStri
 
 /// Returns the variables of a configuration with this token and placeholder keys. Without a model request, a key only
 /// has to have a value.
-pub(super) fn without_keys(token: &str, keys: &[Key]) -> Vec<(String, String)> {
+pub(super) fn without_keys(token: &str, keys: &[ProviderKey]) -> Vec<(String, String)> {
     let keys = keys.iter().map(|key| (key.variable.clone(), "not-the-key".to_owned()));
     std::iter::once((TOKEN_VARIABLE.to_owned(), token.to_owned())).chain(keys).collect()
 }
 
 /// Reads OpenClaw's exit codes and output. Newer versions exit with 78 (`EX_CONFIG`) if a new start would fail the same
 /// way. Older ones exit with 1 in every case. Some take most of a minute to report that their port is taken.
-pub static ENDINGS: Endings = Endings { tells, lasting, passing: |_| None };
+pub static ENDINGS: ExitRules = ExitRules { tells, lasting, passing: |_| None };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     use crate::error::Kind;
@@ -121,9 +125,15 @@ pub const START: Duration = Duration::from_secs(180);
 
 /// Returns OpenClaw's restart limits. Its first start takes long, and it lets running turns end before it stops.
 #[must_use]
-pub fn limits(common: &Limits) -> Limits {
+pub fn limits(common: &SupervisionLimits) -> SupervisionLimits {
     let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
-    Limits { ready: millis(READY), start: millis(START), backoff: 1_000, window: 900_000, ..common.clone() }
+    SupervisionLimits {
+        ready: millis(READY),
+        start: millis(START),
+        backoff: 1_000,
+        window: 900_000,
+        ..common.clone()
+    }
 }
 
 #[cfg(test)]
@@ -147,7 +157,7 @@ mod tests {
             ("OPENCLAW_GATEWAY_TOKEN", "planted"),
         ];
         let from = from.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let program = Program {
+        let program = OpenClawProgram {
             node: "/n/bin/node".into(),
             entry: "/o/openclaw.mjs".into(),
             version: "2026.9.6".into(),

@@ -10,7 +10,7 @@ use futures_util::future;
 use super::container_prefix;
 use crate::home::Home;
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{SandboxError, owned};
+use crate::sandbox::{SandboxError, containers};
 
 /// The label that OpenClaw puts on its containers.
 const LABEL: &str = "openclaw.sandbox=1";
@@ -42,7 +42,7 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
 /// case.
 pub async fn remove_all(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let names = list(engine, home).await?;
-    let removed = future::join_all(names.iter().map(|name| owned::remove(engine, name))).await;
+    let removed = future::join_all(names.iter().map(|name| containers::remove(engine, name))).await;
     removed.into_iter().collect::<Result<Vec<()>, _>>()?;
     Ok(names)
 }

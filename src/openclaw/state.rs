@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::copy::{Extent, Patience, copy};
+use super::copy::{CancelFlag, CopyMode, copy};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::AgentId;
-use crate::install::Version;
+use crate::install::InstalledVersion;
 
 /// Maximum size of a state that is copied, in bytes. A start must not take minutes, and the disk must not be filled.
 pub const LARGEST: u64 = 2 << 30;
@@ -23,7 +23,7 @@ pub const LARGEST: u64 = 2 << 30;
 /// A record of the versions that use the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Note {
+struct OwnerRecord {
     /// Folder name of the version that was started last.
     last: Option<String>,
     /// Folder name of the version that gets its copy back at its next start.
@@ -34,7 +34,7 @@ struct Note {
 
 /// The result of [`ready`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readied {
+pub enum StateOutcome {
     /// The same version ran on the state before, or there was no state.
     Same,
     /// The state that another version left was copied.
@@ -51,7 +51,11 @@ pub enum Readied {
 ///
 /// Returns [`HomeError`] if the state can't be copied or put back, or if the caller no longer waits. The existing state
 /// is complete in any case.
-pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Readied, HomeError> {
+pub fn ready(
+    home: &Home,
+    version: &InstalledVersion,
+    patience: &CancelFlag,
+) -> Result<StateOutcome, HomeError> {
     make(&home.openclaw_versions())?;
     // A start that was cancelled may still be copying.
     let _one = alone(home, patience)?;
@@ -60,12 +64,12 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
     let state = home.openclaw_state();
     let own = copy_of(home, &name);
     let last = note.last.clone().filter(|last| *last != name);
-    let mut readied = Readied::Same;
+    let mut readied = StateOutcome::Same;
     let wanted = note.put_back.as_deref() == Some(&name);
     let aside = last.as_ref().map(|last| copy_of(home, last));
     if wanted && !own.is_dir() && state.is_dir() && aside.as_ref().is_some_and(|aside| aside.is_dir()) {
         // An earlier call put it back and was killed before it wrote the note.
-        readied = Readied::PutBack;
+        readied = StateOutcome::PutBack;
     } else if wanted && own.is_dir() {
         if state.is_dir() {
             // If this same version ran last, its current state needs another name, because its copy has the usual one.
@@ -74,7 +78,7 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
             rename(&state, &aside)?;
         }
         rename(&own, &state)?;
-        readied = Readied::PutBack;
+        readied = StateOutcome::PutBack;
     } else if let Some(last) = &last
         && state.is_dir()
     {
@@ -85,16 +89,16 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
         readied = if is_copyable(home, &state) {
             let draft = home.openclaw_versions().join(DRAFT);
             // A partial copy has no use and takes space.
-            copy(&state, &draft, Extent::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
+            copy(&state, &draft, CopyMode::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
             rename(&draft, &copy_of(home, last))?;
-            Readied::Copied
+            StateOutcome::Copied
         } else {
-            Readied::TooLarge
+            StateOutcome::TooLarge
         };
     }
     // A version has to prove itself again on a state that was changed or that another version used.
-    let healthy = note.healthy && readied == Readied::Same && last.is_none();
-    let after = Note { last: Some(name), put_back: None, healthy };
+    let healthy = note.healthy && readied == StateOutcome::Same && last.is_none();
+    let after = OwnerRecord { last: Some(name), put_back: None, healthy };
     if after != note {
         write(home, &after)?;
     }
@@ -102,7 +106,7 @@ pub fn ready(home: &Home, version: &Version, patience: &Patience) -> Result<Read
 }
 
 /// Waits for the lock that admits one caller at a time, up to [`LONGEST`] or until the caller no longer waits.
-fn alone(home: &Home, patience: &Patience) -> Result<Lock, HomeError> {
+fn alone(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
     let path = home.openclaw_versions().join("state-owner.lock");
     let end = Instant::now() + LONGEST;
     loop {
@@ -125,13 +129,13 @@ pub fn was_seen_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
     if note.healthy || note.last.as_deref() != Some(version) {
         return Ok(());
     }
-    write(home, &Note { healthy: true, ..note })
+    write(home, &OwnerRecord { healthy: true, ..note })
 }
 
 /// Returns `true` if this version was started last and has been healthy since. What was said since then is in its
 /// current state.
 #[must_use]
-pub fn has_been_healthy(home: &Home, version: &Version) -> bool {
+pub fn has_been_healthy(home: &Home, version: &InstalledVersion) -> bool {
     let note = read(home);
     note.healthy && note.last.as_deref() == Some(&version.name())
 }
@@ -141,15 +145,15 @@ pub fn has_been_healthy(home: &Home, version: &Version) -> bool {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the request can't be recorded.
-pub fn put_back_at_start(home: &Home, version: &Version) -> Result<(), HomeError> {
-    let note = Note { put_back: Some(version.name()), ..read(home) };
+pub fn put_back_at_start(home: &Home, version: &InstalledVersion) -> Result<(), HomeError> {
+    let note = OwnerRecord { put_back: Some(version.name()), ..read(home) };
     write(home, &note)
 }
 
 /// Returns `true` if a version gets back the state that it left, at its next start. It can't work with the current
 /// state.
 #[must_use]
-pub fn is_to_be_put_back(home: &Home, version: &Version) -> bool {
+pub fn is_to_be_put_back(home: &Home, version: &InstalledVersion) -> bool {
     let name = version.name();
     read(home).put_back.as_deref() == Some(&name) && copy_of(home, &name).is_dir()
 }
@@ -164,12 +168,12 @@ pub fn leave_as_it_is(home: &Home) -> Result<(), HomeError> {
     if note.put_back.is_none() {
         return Ok(());
     }
-    write(home, &Note { put_back: None, ..note })
+    write(home, &OwnerRecord { put_back: None, ..note })
 }
 
 /// Returns the path of the copy of the state that a version left, if there is one.
 #[must_use]
-pub fn left_by(home: &Home, version: &Version) -> Option<PathBuf> {
+pub fn left_by(home: &Home, version: &InstalledVersion) -> Option<PathBuf> {
     Some(copy_of(home, &version.name())).filter(|copy| copy.is_dir())
 }
 
@@ -248,12 +252,12 @@ pub fn all(home: &Home) -> Vec<PathBuf> {
     all
 }
 
-fn read(home: &Home) -> Note {
+fn read(home: &Home) -> OwnerRecord {
     let bytes = atomic::read(&note(home), MOST_NOTE).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
-fn write(home: &Home, what: &Note) -> Result<(), HomeError> {
+fn write(home: &Home, what: &OwnerRecord) -> Result<(), HomeError> {
     make(&home.openclaw_versions())?;
     atomic::write(&note(home), &serde_json::to_vec(what).unwrap_or_default(), 0o600)
 }

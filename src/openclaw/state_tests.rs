@@ -1,11 +1,11 @@
 use super::*;
 
-struct Bench {
+struct Fixture {
     _dir: tempfile::TempDir,
     home: Home,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
@@ -24,8 +24,8 @@ impl Bench {
             .unwrap()
     }
 
-    fn ready(&self, version: &Version) -> Readied {
-        ready(&self.home, version, &Patience::default()).unwrap()
+    fn ready(&self, version: &InstalledVersion) -> StateOutcome {
+        ready(&self.home, version, &CancelFlag::default()).unwrap()
     }
 
     fn kept(&self) -> Vec<String> {
@@ -34,8 +34,8 @@ impl Bench {
     }
 }
 
-fn version(version: &str) -> Version {
-    Version {
+fn version(version: &str) -> InstalledVersion {
+    InstalledVersion {
         version: version.to_owned(),
         commit: version.repeat(40)[..40].to_owned(),
         reference: "main".to_owned(),
@@ -53,16 +53,16 @@ fn version(version: &str) -> Version {
 
 #[test]
 fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
-    assert_eq!(bench.ready(&old), Readied::Same, "there is none yet");
+    assert_eq!(bench.ready(&old), StateOutcome::Same, "there is none yet");
     bench.say("one");
-    assert_eq!(bench.ready(&old), Readied::Same);
+    assert_eq!(bench.ready(&old), StateOutcome::Same);
     assert!(bench.kept().is_empty());
     std::os::unix::fs::symlink("agents", bench.home.openclaw_state().join("link")).unwrap();
     std::fs::write(bench.home.openclaw_state().join("gateway.103ffb93.lock.sqlite"), "").unwrap();
     std::fs::write(bench.home.openclaw_state().join("agents/gateway.lock"), "7").unwrap();
-    assert_eq!(bench.ready(&new), Readied::Copied);
+    assert_eq!(bench.ready(&new), StateOutcome::Copied);
     assert_eq!(bench.kept(), [format!("state-of-{}", old.name())]);
     let copy = left_by(&bench.home, &old).unwrap();
     assert_eq!(std::fs::read_link(copy.join("link")).unwrap(), Path::new("agents"));
@@ -71,47 +71,48 @@ fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
     };
     assert_eq!((names(&copy.join("agents")), names(&copy).len()), (vec!["coder".into()], 2), "no locks");
     bench.say("two");
-    assert_eq!(bench.ready(&new), Readied::Same);
+    assert_eq!(bench.ready(&new), StateOutcome::Same);
     assert_eq!(std::fs::read_to_string(copy.join("agents/coder/sessions/sessions.json")).unwrap(), "one");
     // Going back needs no request: the conversations are still there, and the newer version's state is copied in turn.
-    assert_eq!(bench.ready(&old), Readied::Copied);
+    assert_eq!(bench.ready(&old), StateOutcome::Copied);
     assert_eq!((bench.said(), bench.kept()), ("two".to_owned(), vec![format!("state-of-{}", new.name())]));
 }
 
 #[test]
 fn it_is_put_back_where_that_was_asked_for_and_the_other_one_is_kept_aside() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
     bench.ready(&new);
     bench.say("two");
     put_back_at_start(&bench.home, &old).unwrap();
-    assert_eq!(bench.ready(&new), Readied::Same, "not its own");
+    assert_eq!(bench.ready(&new), StateOutcome::Same, "not its own");
     put_back_at_start(&bench.home, &old).unwrap();
-    assert_eq!(bench.ready(&old), Readied::PutBack);
+    assert_eq!(bench.ready(&old), StateOutcome::PutBack);
     assert_eq!((bench.said(), bench.kept()), ("one".to_owned(), vec![format!("state-of-{}", new.name())]));
-    assert_eq!(bench.ready(&old), Readied::Same, "once");
+    assert_eq!(bench.ready(&old), StateOutcome::Same, "once");
     // There is nothing to put back, so the state stays as it is.
     put_back_at_start(&bench.home, &new).unwrap();
     leave_as_it_is(&bench.home).unwrap();
-    assert_eq!(bench.ready(&new), Readied::Copied);
+    assert_eq!(bench.ready(&new), StateOutcome::Copied);
     assert_eq!(bench.said(), "one");
     put_back_at_start(&bench.home, &version("3")).unwrap();
-    assert_eq!(bench.ready(&version("3")), Readied::Copied);
+    assert_eq!(bench.ready(&version("3")), StateOutcome::Copied);
 }
 
 #[test]
 fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
     bench.ready(&new);
     // The process was killed after the copy and before the new owner was recorded.
-    write(&bench.home, &Note { last: Some(old.name()), put_back: Some(old.name()), healthy: false }).unwrap();
+    write(&bench.home, &OwnerRecord { last: Some(old.name()), put_back: Some(old.name()), healthy: false })
+        .unwrap();
     bench.say("two");
-    assert_eq!((bench.ready(&old), bench.said()), (Readied::PutBack, "one".to_owned()));
+    assert_eq!((bench.ready(&old), bench.said()), (StateOutcome::PutBack, "one".to_owned()));
     let aside = bench.home.openclaw_versions().join(format!("state-of-{}-since", old.name()));
     let said = std::fs::read_to_string(aside.join("agents/coder/sessions/sessions.json")).unwrap();
     assert_eq!(said, "two");
@@ -119,7 +120,7 @@ fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed()
 
 #[test]
 fn one_that_can_not_be_put_back_is_still_to_be() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
@@ -130,10 +131,10 @@ fn one_that_can_not_be_put_back_is_still_to_be() {
     let lock = bench.home.openclaw_versions().join("state-owner.lock");
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
-    ready(&bench.home, &old, &Patience::default()).unwrap_err();
+    ready(&bench.home, &old, &CancelFlag::default()).unwrap_err();
     assert!(is_to_be_put_back(&bench.home, &old));
     std::fs::remove_dir(&lock).unwrap();
-    assert_eq!(bench.ready(&old), Readied::PutBack);
+    assert_eq!(bench.ready(&old), StateOutcome::PutBack);
     assert!(!is_to_be_put_back(&bench.home, &old));
 }
 
@@ -141,7 +142,7 @@ fn one_that_can_not_be_put_back_is_still_to_be() {
 fn interrupted_anywhere_it_is_ended_at_the_next_start() {
     let (old, new) = (version("1"), version("2"));
     let bench = || {
-        let bench = Bench::new();
+        let bench = Fixture::new();
         bench.ready(&old);
         bench.say("one");
         bench.ready(&new);
@@ -152,25 +153,25 @@ fn interrupted_anywhere_it_is_ended_at_the_next_start() {
     // The newer version's state was set aside, and nothing is in its place yet.
     let half = bench();
     rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
-    assert_eq!((half.ready(&old), half.said()), (Readied::PutBack, "one".to_owned()));
+    assert_eq!((half.ready(&old), half.said()), (StateOutcome::PutBack, "one".to_owned()));
     // Everything is in its place, but that is not recorded.
     let half = bench();
     rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
     rename(&copy_of(&half.home, &old.name()), &half.home.openclaw_state()).unwrap();
-    assert_eq!((half.ready(&old), half.said()), (Readied::PutBack, "one".to_owned()));
+    assert_eq!((half.ready(&old), half.said()), (StateOutcome::PutBack, "one".to_owned()));
     assert_eq!(half.kept(), [format!("state-of-{}", new.name())]);
     // A partial copy does not count as a copy.
-    let half = Bench::new();
+    let half = Fixture::new();
     half.ready(&old);
     half.say("one");
     make(&half.home.openclaw_versions().join(DRAFT).join("agents")).unwrap();
-    assert_eq!(half.ready(&new), Readied::Copied);
+    assert_eq!(half.ready(&new), StateOutcome::Copied);
     assert_eq!(half.kept(), [format!("state-of-{}", old.name())]);
 }
 
 #[test]
 fn a_copy_that_nobody_waits_for_leaves_all_as_it_was() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
@@ -187,12 +188,12 @@ fn a_copy_that_nobody_waits_for_leaves_all_as_it_was() {
     ready(&bench.home, &new, &patience).unwrap_err();
     assert!(bench.kept().is_empty() && !bench.home.openclaw_versions().join(DRAFT).exists());
     assert_eq!((bench.said(), read(&bench.home).last), ("one".to_owned(), Some(old.name())));
-    assert_eq!(bench.ready(&new), Readied::Copied);
+    assert_eq!(bench.ready(&new), StateOutcome::Copied);
 }
 
 #[test]
 fn that_a_version_was_healthy_is_known_until_another_one_is_started() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     assert!(!has_been_healthy(&bench.home, &old));

@@ -8,32 +8,32 @@ use std::time::{Duration, Instant};
 use nix::libc;
 use serde_json::{Value, json};
 
-use super::check::Program;
-use super::copy::{Extent, Patience, copy};
-use super::derive::Derived;
+use super::check::OpenClawProgram;
+use super::copy::{CancelFlag, CopyMode, copy};
+use super::derive::DerivedConfig;
 use super::plugin::ID;
 use super::probe::{self, Depth, ProbeError};
 use super::process::{self, Folders};
-use super::{Blame, OpenClawError, port, state};
+use super::{FailureCause, OpenClawError, port, state};
 use crate::error::Kind;
-use crate::home::log::{Cap, Log};
+use crate::home::log::{Log, RotationLimits};
 use crate::home::{Home, HomeError, atomic};
 use crate::id::hex;
-use crate::install::{LOG, Version, step};
+use crate::install::{InstalledVersion, LOG, step};
 use crate::supervise::child::{self, Child};
+use crate::supervise::env_marker::EnvMarker;
 use crate::supervise::journal::Journal;
-use crate::supervise::leftover;
-use crate::supervise::mark::Mark;
-use crate::supervise::pid;
+use crate::supervise::orphans;
+use crate::supervise::pid_file;
 use crate::supervise::state::Exit;
 use crate::supervise::unit::OPENCLAW;
 
 /// The inputs of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial<'a> {
-    pub version: &'a Version,
+    pub version: &'a InstalledVersion,
     /// The configuration to start it with.
-    pub derived: &'a Derived,
+    pub derived: &'a DerivedConfig,
     /// The state that it gets a copy of. It starts on an empty state instead if this is `None`, in use by a running
     /// OpenClaw, or too large.
     pub state: Option<&'a Path>,
@@ -63,8 +63,8 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
     state::make(&root)?;
     match trial.state.filter(|from| is_at_rest(home, from) && state::is_copyable(home, from)) {
         Some(from) => {
-            let extent = Extent::Alone { live: &home.openclaw_state() };
-            copy(from, &own, extent, &Patience::default())?;
+            let extent = CopyMode::Alone { live: &home.openclaw_state() };
+            copy(from, &own, extent, &CancelFlag::default())?;
         }
         None => state::make(&own)?,
     }
@@ -81,7 +81,7 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
         tries -= 1;
         // Another program took the port after it was found to be free.
         if tries == 0 || !wrong.is_taken {
-            let Wrong { reason, blame, .. } = wrong;
+            let TrialFailure { reason, blame, .. } = wrong;
             return Err(OpenClawError::Untried { reason, log: home.log(LOG), blame });
         }
     }
@@ -90,46 +90,46 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
 /// Returns `true` if the state exists and no OpenClaw runs on it. A running one has its databases open, so a copy could
 /// be inconsistent. Newer versions also record in the databases who has them open, and refuse to start on a copy.
 fn is_at_rest(home: &Home, state: &Path) -> bool {
-    let is_used = state == home.openclaw_state() && pid::read(&home.pid_file(OPENCLAW)).is_some();
+    let is_used = state == home.openclaw_state() && pid_file::read(&home.pid_file(OPENCLAW)).is_some();
     state.is_dir() && !is_used
 }
 
 /// The reason why a version failed a trial.
-struct Wrong {
+struct TrialFailure {
     reason: String,
-    blame: Blame,
+    blame: FailureCause,
     /// `true` if another program holds a resource that it needs.
     is_taken: bool,
 }
 
-impl Wrong {
+impl TrialFailure {
     /// Creates a failure that is the machine's fault.
     const fn machine(reason: String) -> Self {
-        Self { reason, blame: Blame::Machine, is_taken: false }
+        Self { reason, blame: FailureCause::Machine, is_taken: false }
     }
 
     /// Creates the failure of a version that ended before it answered.
     fn ended(exit: Exit, said: Option<&str>) -> Self {
         let is_taken = (process::ENDINGS.lasting)(exit, said) == Some(Kind::Conflict);
         let blame = match exit {
-            _ if is_taken => Blame::Machine,
+            _ if is_taken => FailureCause::Machine,
             // The kernel kills with this signal when memory runs out.
-            Exit::Signal(libc::SIGKILL) => Blame::Either,
-            _ => Blame::Version,
+            Exit::Signal(libc::SIGKILL) => FailureCause::Either,
+            _ => FailureCause::Version,
         };
         let said = said.map(|said| format!(": {said}")).unwrap_or_default();
         Self { reason: format!("{exit}{said}"), blame, is_taken }
     }
 }
 
-async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -> Result<(), Wrong> {
+async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -> Result<(), TrialFailure> {
     let token = hex(&rand::random::<[u8; 32]>());
     let program = program(trial, folders, &token);
-    let mut log = Log::new(home.log(LOG), Cap::default());
+    let mut log = Log::new(home.log(LOG), RotationLimits::default());
     // Not being able to write the log is no reason to reject a version.
     let _ = log.append(format!("$ node openclaw.mjs gateway run (a trial, port {port})\n").as_bytes());
     let mut child = Child::spawn(&program, &mark(home), log)
-        .map_err(|error| Wrong::machine(format!("it can't be started: {error}")))?;
+        .map_err(|error| TrialFailure::machine(format!("it can't be started: {error}")))?;
     let asked = ask(&mut child, port, &token, trial.limit).await;
     child.kill();
     while matches!(child.ended(), Ok(None)) {
@@ -139,12 +139,12 @@ async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -
 }
 
 /// Asks until the version answers, ends, or exceeds the time limit.
-async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), Wrong> {
+async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Result<(), TrialFailure> {
     let end = Instant::now() + limit;
     loop {
-        if let Some(exit) = child.ended().map_err(|error| Wrong::machine(error.to_string()))? {
+        if let Some(exit) = child.ended().map_err(|error| TrialFailure::machine(error.to_string()))? {
             let said = child.last_words(process::ENDINGS.tells).await;
-            return Err(Wrong::ended(exit, said.as_deref()));
+            return Err(TrialFailure::ended(exit, said.as_deref()));
         }
         // Even the last question gets at least a second, so that a slow answer is not cut off at once.
         let left = end.saturating_duration_since(Instant::now()).clamp(LAST_ANSWER, ONE_ANSWER);
@@ -152,29 +152,32 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
         if Instant::now() >= end {
             let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text());
             // A wrong answer is not a matter of speed, so it is the version's fault alone.
-            let blame =
-                if matches!(error, ProbeError::Impostor { .. }) { Blame::Version } else { Blame::Either };
-            return Err(Wrong { reason, blame, is_taken: false });
+            let blame = if matches!(error, ProbeError::Impostor { .. }) {
+                FailureCause::Version
+            } else {
+                FailureCause::Either
+            };
+            return Err(TrialFailure { reason, blame, is_taken: false });
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
 /// Returns the command of the trial, without keys and engine, in a process group that ends with flock.
-fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::Program {
+fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::ChildCommand {
     let secrets = process::without_keys(token, &trial.derived.keys);
-    let program = process::program(&Program::from(trial.version), folders, &secrets);
+    let program = process::program(&OpenClawProgram::from(trial.version), folders, &secrets);
     let mut env = program.env;
     env.retain(|(name, _)| name != "DOCKER_HOST" && name != "XDG_RUNTIME_DIR");
     // The copied state may name containers of the running gateway. An address that leads nowhere keeps the trial away
     // from them.
     env.push(("DOCKER_HOST".into(), format!("unix://{}", folders.state.join("no-engine").display()).into()));
     let (file, args) = step::watched(program.file, program.args);
-    child::Program { file, args, env }
+    child::ChildCommand { file, args, env }
 }
 
 async fn clear(home: &Home) -> Result<(), HomeError> {
-    leftover::sweep(&mark(home), &mut Journal::new(home, None)).await;
+    orphans::sweep(&mark(home), &mut Journal::new(home, None)).await;
     state::remove(&folder(home))
 }
 
@@ -182,8 +185,8 @@ fn folder(home: &Home) -> PathBuf {
     home.openclaw_versions().join(".trial")
 }
 
-fn mark(home: &Home) -> Mark {
-    Mark::new(home, "openclaw-trial")
+fn mark(home: &Home) -> EnvMarker {
+    EnvMarker::new(home, "openclaw-trial")
 }
 
 /// Returns a copy of the configuration for the trial, and the workspace folders in it. It has another port, its plugin
@@ -266,13 +269,13 @@ mod tests {
     #[test]
     fn what_a_busy_or_full_machine_does_is_not_the_versions_alone() {
         for (exit, said, blame) in [
-            (Exit::Code(3), Some("TypeError: x is not a function"), Blame::Version),
-            (Exit::Code(78), None, Blame::Version),
-            (Exit::Signal(libc::SIGSEGV), None, Blame::Version),
-            (Exit::Signal(libc::SIGKILL), None, Blame::Either),
-            (Exit::Code(1), Some("Error: listen EADDRINUSE: 127.0.0.1:3790"), Blame::Machine),
+            (Exit::Code(3), Some("TypeError: x is not a function"), FailureCause::Version),
+            (Exit::Code(78), None, FailureCause::Version),
+            (Exit::Signal(libc::SIGSEGV), None, FailureCause::Version),
+            (Exit::Signal(libc::SIGKILL), None, FailureCause::Either),
+            (Exit::Code(1), Some("Error: listen EADDRINUSE: 127.0.0.1:3790"), FailureCause::Machine),
         ] {
-            assert_eq!(Wrong::ended(exit, said).blame, blame, "{exit} {said:?}");
+            assert_eq!(TrialFailure::ended(exit, said).blame, blame, "{exit} {said:?}");
         }
     }
 
@@ -285,25 +288,25 @@ mod tests {
         fs_err::create_dir_all(&state).unwrap();
         fs_err::create_dir_all(&left).unwrap();
         assert!(is_at_rest(&home, &state));
-        let myself = pid::Record { process: crate::process::ProcessId::current(), socket: None };
+        let myself = pid_file::PidRecord { process: crate::process::ProcessId::current(), socket: None };
         fs_err::create_dir_all(home.pid_file(OPENCLAW).parent().unwrap()).unwrap();
-        pid::write(&home.pid_file(OPENCLAW), &myself).unwrap();
+        pid_file::write(&home.pid_file(OPENCLAW), &myself).unwrap();
         assert!(!is_at_rest(&home, &state) && is_at_rest(&home, &left));
     }
 
     #[test]
     fn it_gets_no_key_and_no_engine() {
-        let version: Version = serde_json::from_value(json!({
+        let version: InstalledVersion = serde_json::from_value(json!({
             "version": "2026.9.6", "commit": "0".repeat(40), "reference": "main", "follows": true, "origin": "/o",
             "committedAt": 1, "builtAt": 1, "node": "/n/bin/node", "nodeVersion": "24.0.0",
         }))
         .unwrap();
-        let key = super::super::derive::Key {
+        let key = super::super::derive::ProviderKey {
             provider: "lab".to_owned(),
             variable: "FLOCK_PROVIDER_KEY_LAB".to_owned(),
             needed: true,
         };
-        let derived = Derived { document: json!({}), keys: vec![key], dropped: Vec::new() };
+        let derived = DerivedConfig { document: json!({}), keys: vec![key], dropped: Vec::new() };
         let limit = Duration::from_secs(1);
         let trial = Trial { version: &version, derived: &derived, state: None, gateway: 1, limit };
         let folders = Folders { config: Path::new("/t/openclaw.json"), state: Path::new("/t/state") };

@@ -6,48 +6,48 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::check::Program;
+use super::check::OpenClawProgram;
 use super::copy::Waiting;
-use super::facts::Ready;
-use super::place::Put;
+use super::place::ApplyOutcome;
+use super::prepare::PreparedConfig;
 use super::probe::{self, Depth, ProbeError};
 use super::process::{self, Folders};
-use super::state::{self, Readied};
+use super::state::{self, StateOutcome};
 use super::{agents, sandboxes};
 use crate::clock;
 use crate::config::{Config, ConfigError, Live};
 use crate::error::{Explain as _, Kind, chain};
 use crate::home::{Home, instance};
-use crate::install::{Version, versions};
+use crate::install::{InstalledVersion, versions};
 use crate::process::ProcessId;
 use crate::sandbox::engine::Engine;
 use crate::supervise::child;
-use crate::supervise::ending::Endings;
-use crate::supervise::health::{Health, Unseen};
+use crate::supervise::exit_reason::ExitRules;
+use crate::supervise::health::{Health, HealthCheckFailure};
 use crate::supervise::journal::Journal;
 use crate::supervise::port;
-use crate::supervise::restart::Limits;
-use crate::supervise::unit::{OPENCLAW, Refresh, Unit, Unready};
+use crate::supervise::restart::SupervisionLimits;
+use crate::supervise::unit::{OPENCLAW, Refresh, StartError, Unit};
 
 /// Prepares everything that OpenClaw needs for a start. The command line provides it, because flock's tools and the
 /// agents' role texts come from higher layers.
-pub type Prepare = Arc<dyn Fn() -> BoxFuture<'static, Result<Ready, Unready>> + Send + Sync>;
+pub type PrepareFn = Arc<dyn Fn() -> BoxFuture<'static, Result<PreparedConfig, StartError>> + Send + Sync>;
 
 /// Returns a digest of everything in the home, beside its configuration, that a start depends on. It may block.
-pub type Basis = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub type InputDigestFn = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The OpenClaw of one home.
-pub struct OpenClaw {
+pub struct OpenClawUnit {
     live: Arc<Live>,
     instance: String,
-    prepare: Prepare,
-    basis: Basis,
-    started: Arc<Mutex<Started>>,
+    prepare: PrepareFn,
+    basis: InputDigestFn,
+    started: Arc<Mutex<LastStart>>,
 }
 
 /// The inputs and results of the last start.
 #[derive(Default)]
-struct Started {
+struct LastStart {
     /// The configuration, and the digest of everything else.
     basis: Option<(Arc<Config>, u64)>,
     build: Option<String>,
@@ -61,13 +61,13 @@ struct Started {
     proved: Option<ProcessId>,
 }
 
-impl OpenClaw {
+impl OpenClawUnit {
     /// Creates the unit for a home.
     ///
     /// # Errors
     ///
     /// Returns [`ConfigError`] if the home's configuration or instance id can't be read.
-    pub fn new(home: Home, prepare: Prepare, basis: Basis) -> Result<Self, ConfigError> {
+    pub fn new(home: Home, prepare: PrepareFn, basis: InputDigestFn) -> Result<Self, ConfigError> {
         let instance = instance::read(&home)?;
         Ok(Self { live: Arc::new(Live::open(home)?), instance, prepare, basis, started: Arc::default() })
     }
@@ -79,21 +79,21 @@ impl OpenClaw {
         async move { tokio::task::spawn_blocking(move || (live.current(), basis())).await.ok() }
     }
 
-    fn started(&self) -> MutexGuard<'_, Started> {
+    fn started(&self) -> MutexGuard<'_, LastStart> {
         locked(&self.started)
     }
 }
 
-fn locked(started: &Mutex<Started>) -> MutexGuard<'_, Started> {
+fn locked(started: &Mutex<LastStart>) -> MutexGuard<'_, LastStart> {
     started.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Unit for OpenClaw {
+impl Unit for OpenClawUnit {
     fn name(&self) -> &'static str {
         OPENCLAW
     }
 
-    fn prepare(&self) -> BoxFuture<'static, Result<child::Program, Unready>> {
+    fn prepare(&self) -> BoxFuture<'static, Result<child::ChildCommand, StartError>> {
         let now = self.now();
         {
             let mut started = self.started();
@@ -109,7 +109,7 @@ impl Unit for OpenClaw {
             let now = now.await;
             locked(&started).basis = now;
             let ready = prepare().await?;
-            port::free(ready.port).await.map_err(|error| Unready {
+            port::free(ready.port).await.map_err(|error| StartError {
                 lasting: Some(Kind::Conflict),
                 reason: match error.hint() {
                     Some(_) => format!("{}; it is gateway.port", chain(&error)),
@@ -118,7 +118,8 @@ impl Unit for OpenClaw {
             })?;
             ready_state(&home, &ready.version).await?;
             let folders = Folders { config: &home.openclaw_config(), state: &home.openclaw_state() };
-            let program = process::program(&Program::from(&ready.version), folders, &ready.environment);
+            let program =
+                process::program(&OpenClawProgram::from(&ready.version), folders, &ready.environment);
             let mut started = locked(&started);
             started.build = Some(ready.version.name());
             started.version = ready.version.version;
@@ -133,7 +134,7 @@ impl Unit for OpenClaw {
         self.started().port
     }
 
-    fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
+    fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, HealthCheckFailure>> {
         let (started, instance) = (Arc::clone(&self.started), self.instance.clone());
         let home = self.live.home().clone();
         Box::pin(async move {
@@ -142,7 +143,7 @@ impl Unit for OpenClaw {
                 let started = locked(&started);
                 (started.port, started.token.clone(), started.version.clone(), started.proved)
             };
-            let unseen = |reason| Unseen { reason, counts: true };
+            let unseen = |reason| HealthCheckFailure { reason, counts: true };
             let port = port.ok_or_else(|| unseen("it has no port".to_owned()))?;
             let depth = if proved == Some(process) { Depth::Sign } else { Depth::Proof };
             let asked = probe::ask(port, &token, process, depth, CHECK).await;
@@ -174,11 +175,11 @@ impl Unit for OpenClaw {
         self.started().build.clone()
     }
 
-    fn limits(&self, common: Limits) -> Limits {
+    fn limits(&self, common: SupervisionLimits) -> SupervisionLimits {
         process::limits(&common)
     }
 
-    fn endings(&self) -> &'static Endings {
+    fn endings(&self) -> &'static ExitRules {
         &process::ENDINGS
     }
 
@@ -204,7 +205,7 @@ impl Unit for OpenClaw {
         })
     }
 
-    fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
+    fn refresh(&self) -> BoxFuture<'static, Result<Refresh, StartError>> {
         let (now, home) = (self.now(), self.live.home().clone());
         let (prepare, started) = (Arc::clone(&self.prepare), Arc::clone(&self.started));
         Box::pin(async move {
@@ -231,7 +232,7 @@ impl Unit for OpenClaw {
                     locked(&started).retry_at = Some(clock::unix_ms() + AGAIN);
                 }
             })?;
-            if ready.put == Put::AtNextStart {
+            if ready.put == ApplyOutcome::AtNextStart {
                 return Ok(Refresh::Restart("it needs a key that it was started without".to_owned()));
             }
             let changed = {
@@ -253,7 +254,7 @@ impl Unit for OpenClaw {
 
 /// Prepares the state for this version. If the previous version's state can't be copied, the start goes on without a
 /// copy. If this version needs its own state back and can't get it, the start fails.
-async fn ready_state(home: &Home, version: &Version) -> Result<(), Unready> {
+async fn ready_state(home: &Home, version: &InstalledVersion) -> Result<(), StartError> {
     let is_needed = state::is_to_be_put_back(home, version);
     let (own, version) = (home.clone(), version.clone());
     // Cancels the copy if this start is cancelled. Otherwise a stop would have to wait for the copy.
@@ -262,13 +263,13 @@ async fn ready_state(home: &Home, version: &Version) -> Result<(), Unready> {
     let readied = tokio::task::spawn_blocking(move || state::ready(&own, &version, &patience)).await;
     let not_copied = |why: String| format!("openclaw: what the version before left is not copied: {why}");
     let text = match readied {
-        Ok(Ok(Readied::Same)) => return Ok(()),
-        Ok(Ok(Readied::Copied)) => "openclaw: what the version before left is copied".to_owned(),
-        Ok(Ok(Readied::TooLarge)) => not_copied("it is too large".to_owned()),
-        Ok(Ok(Readied::PutBack)) => "openclaw: its state is the one that this version left".to_owned(),
+        Ok(Ok(StateOutcome::Same)) => return Ok(()),
+        Ok(Ok(StateOutcome::Copied)) => "openclaw: what the version before left is copied".to_owned(),
+        Ok(Ok(StateOutcome::TooLarge)) => not_copied("it is too large".to_owned()),
+        Ok(Ok(StateOutcome::PutBack)) => "openclaw: its state is the one that this version left".to_owned(),
         Ok(Err(error)) if is_needed => {
             let reason = format!("the state that this version left can't be put back: {}", chain(&error));
-            return Err(Unready { reason, lasting: None });
+            return Err(StartError { reason, lasting: None });
         }
         Ok(Err(error)) => not_copied(chain(&error)),
         Err(error) => not_copied(error.to_string()),
@@ -304,7 +305,7 @@ mod tests {
         fs_err::create_dir_all(home.openclaw_versions()).unwrap();
         // While another caller holds the lock, the copy would wait for two minutes.
         let held = Lock::try_acquire(&home.openclaw_versions().join("state-owner.lock")).unwrap();
-        let version: Version = serde_json::from_value(serde_json::json!({
+        let version: InstalledVersion = serde_json::from_value(serde_json::json!({
             "version": "2026.9.6", "commit": "0".repeat(40), "reference": "main", "follows": true, "origin": "/o",
             "committedAt": 1, "builtAt": 1, "node": "/n/bin/node", "nodeVersion": "24.0.0",
         }))

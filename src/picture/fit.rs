@@ -10,7 +10,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 
-use super::sniff::{self, Picture};
+use super::sniff::{self, PictureHeader};
 
 /// Number of bytes above which a picture is refused unread.
 pub const MOST_INPUT: usize = 10 * 1024 * 1024;
@@ -38,7 +38,7 @@ const QUALITIES: [u8; 6] = [85, 75, 65, 55, 45, 35];
 
 /// The limits that a picture must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Limits {
+pub struct PictureLimits {
     /// Longest side in pixels.
     pub side: u32,
     /// Size of the file in bytes.
@@ -47,9 +47,9 @@ pub struct Limits {
 
 /// The result of fitting a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fit {
+pub enum FittedPicture {
     /// The picture fitted already and is unchanged.
-    AsIs(Picture),
+    AsIs(PictureHeader),
     /// The picture was scaled or compressed anew, as JPEG.
     Jpeg {
         bytes: Vec<u8>,
@@ -60,7 +60,7 @@ pub enum Fit {
 
 /// The reason why a picture cannot be shown to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum PictureError {
     /// The first bytes belong to no known format.
     #[error("it is no PNG, JPEG, GIF or WebP")]
     Unknown,
@@ -90,15 +90,15 @@ pub enum Unfit {
 ///
 /// Returns [`Unfit`] if the bytes are no complete picture of a known format, if it has too many bytes or pixels, or if
 /// no side and quality meets the limits.
-pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
+pub fn fit(bytes: &[u8], limits: PictureLimits) -> Result<FittedPicture, PictureError> {
     if bytes.len() > MOST_INPUT {
-        return Err(Unfit::TooLarge(bytes.len()));
+        return Err(PictureError::TooLarge(bytes.len()));
     }
-    let picture = sniff::sniff(bytes).ok_or(Unfit::Unknown)?;
+    let picture = sniff::sniff(bytes).ok_or(PictureError::Unknown)?;
     let size = picture.size.filter(|(width, height)| *width > 0 && *height > 0);
-    let (width, height) = size.ok_or(Unfit::Damaged(picture.media_type))?;
+    let (width, height) = size.ok_or(PictureError::Damaged(picture.media_type))?;
     if u64::from(width) * u64::from(height) > MOST_PIXELS {
-        return Err(Unfit::TooManyPixels(width, height));
+        return Err(PictureError::TooManyPixels(width, height));
     }
     // A provider refuses a request with a damaged picture together with everything else in it. A valid header is no
     // proof that the rest is there, so a picture that fits is decoded too.
@@ -112,20 +112,20 @@ pub fn fit(bytes: &[u8], limits: Limits) -> Result<Fit, Unfit> {
     let _turn = is_large.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
     if fits {
         DynamicImage::from_decoder(decoder).map_err(undecodable)?;
-        return Ok(Fit::AsIs(picture));
+        return Ok(FittedPicture::AsIs(picture));
     }
     shrink(&decode(decoder)?, limits)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` gives it away")]
-fn undecodable(error: image::ImageError) -> Unfit {
-    Unfit::Undecodable(error.to_string())
+fn undecodable(error: image::ImageError) -> PictureError {
+    PictureError::Undecodable(error.to_string())
 }
 
 /// Returns a decoder for the picture, limited in memory and in pixels.
-fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Unfit> {
+fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, PictureError> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
-    let mut reader = reader.map_err(|error| Unfit::Undecodable(error.to_string()))?;
+    let mut reader = reader.map_err(|error| PictureError::Undecodable(error.to_string()))?;
     let mut limits = image::Limits::default();
     limits.max_alloc = Some(MOST_MEMORY);
     reader.limits(limits);
@@ -133,12 +133,12 @@ fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, Unfit> {
     // The decoder's own size counts: the header may have told the sniffer another one.
     let (width, height) = decoder.dimensions();
     if u64::from(width) * u64::from(height) > MOST_PIXELS || decoder.total_bytes() > MOST_DECODED {
-        return Err(Unfit::TooManyPixels(width, height));
+        return Err(PictureError::TooManyPixels(width, height));
     }
     Ok(decoder)
 }
 
-fn decode(mut decoder: impl ImageDecoder) -> Result<RgbImage, Unfit> {
+fn decode(mut decoder: impl ImageDecoder) -> Result<RgbImage, PictureError> {
     // The new JPEG carries no metadata, so the orientation that the camera recorded has to be applied to the pixels.
     let orientation = decoder.orientation().map_err(undecodable)?;
     let mut decoded = DynamicImage::from_decoder(decoder).map_err(undecodable)?;
@@ -162,7 +162,7 @@ fn on_white(decoded: DynamicImage) -> RgbImage {
     })
 }
 
-fn shrink(picture: &RgbImage, limits: Limits) -> Result<Fit, Unfit> {
+fn shrink(picture: &RgbImage, limits: PictureLimits) -> Result<FittedPicture, PictureError> {
     let own = picture.width().max(picture.height());
     // Every quality is tried before the next smaller side, so quality is lost before size.
     let most = limits.side.min(own).max(1);
@@ -173,13 +173,15 @@ fn shrink(picture: &RgbImage, limits: Limits) -> Result<Fit, Unfit> {
         for quality in QUALITIES {
             let mut bytes = Vec::new();
             let encoder = JpegEncoder::new_with_quality(&mut bytes, quality);
-            scaled.write_with_encoder(encoder).map_err(|error| Unfit::Undecodable(error.to_string()))?;
+            scaled
+                .write_with_encoder(encoder)
+                .map_err(|error| PictureError::Undecodable(error.to_string()))?;
             if bytes.len() <= limits.bytes {
-                return Ok(Fit::Jpeg { bytes, size: scaled.dimensions() });
+                return Ok(FittedPicture::Jpeg { bytes, size: scaled.dimensions() });
             }
         }
     }
-    Err(Unfit::NotSmallEnough)
+    Err(PictureError::NotSmallEnough)
 }
 
 fn scaled(picture: &RgbImage, side: u32) -> RgbImage {

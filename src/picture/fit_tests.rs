@@ -16,7 +16,7 @@ fn encoded(picture: &DynamicImage, format: image::ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-const ROOMY: Limits = Limits { side: 1200, bytes: 1 << 20 };
+const ROOMY: PictureLimits = PictureLimits { side: 1200, bytes: 1 << 20 };
 
 #[test]
 fn what_fits_stays_byte_for_byte() {
@@ -25,7 +25,7 @@ fn what_fits_stays_byte_for_byte() {
         [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP]
     {
         let bytes = encoded(&picture, format);
-        let Fit::AsIs(found) = fit(&bytes, ROOMY).unwrap() else { panic!("{format:?}") };
+        let FittedPicture::AsIs(found) = fit(&bytes, ROOMY).unwrap() else { panic!("{format:?}") };
         assert_eq!((found.media_type, found.size), (format.to_mime_type(), Some((30, 20))));
     }
 }
@@ -36,7 +36,9 @@ fn what_is_too_long_gets_the_longest_side_that_is_allowed() {
         [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP]
     {
         let bytes = encoded(&DynamicImage::ImageRgb8(noise(400, 100)), format);
-        let Fit::Jpeg { bytes, size } = fit(&bytes, Limits { side: 200, bytes: 1 << 20 }).unwrap() else {
+        let FittedPicture::Jpeg { bytes, size } =
+            fit(&bytes, PictureLimits { side: 200, bytes: 1 << 20 }).unwrap()
+        else {
             panic!("{format:?}")
         };
         assert_eq!(size, (200, 50));
@@ -48,23 +50,24 @@ fn what_is_too_long_gets_the_longest_side_that_is_allowed() {
 #[test]
 fn what_has_too_many_bytes_loses_quality_and_then_size() {
     let bytes = encoded(&DynamicImage::ImageRgb8(noise(1000, 900)), image::ImageFormat::Png);
-    let of = |most| match fit(&bytes, Limits { side: 1200, bytes: most }).unwrap() {
-        Fit::Jpeg { bytes, size } => {
+    let of = |most| match fit(&bytes, PictureLimits { side: 1200, bytes: most }).unwrap() {
+        FittedPicture::Jpeg { bytes, size } => {
             assert!(bytes.len() <= most);
             size
         }
-        Fit::AsIs(_) => panic!("{most}"),
+        FittedPicture::AsIs(_) => panic!("{most}"),
     };
     assert_eq!(of(1_000_000), (1000, 900));
     assert_eq!(of(250_000), (800, 720));
-    assert_eq!(fit(&bytes, Limits { side: 1200, bytes: 1_000 }), Err(Unfit::NotSmallEnough));
+    assert_eq!(fit(&bytes, PictureLimits { side: 1200, bytes: 1_000 }), Err(PictureError::NotSmallEnough));
 }
 
 #[test]
 fn what_is_transparent_is_laid_on_white() {
     let clear = image::RgbaImage::from_pixel(300, 300, image::Rgba([10, 20, 30, 0]));
     let bytes = encoded(&DynamicImage::ImageRgba8(clear), image::ImageFormat::Png);
-    let Fit::Jpeg { bytes, .. } = fit(&bytes, Limits { side: 100, bytes: 1 << 20 }).unwrap() else {
+    let FittedPicture::Jpeg { bytes, .. } = fit(&bytes, PictureLimits { side: 100, bytes: 1 << 20 }).unwrap()
+    else {
         panic!()
     };
     assert!(
@@ -80,16 +83,19 @@ fn what_claims_too_much_or_lies_is_not_decoded() {
     // Headers without bodies: nothing is allocated for the size that they claim.
     let mut bomb = encoded(&DynamicImage::ImageRgb8(noise(2, 2)), image::ImageFormat::Png);
     bomb[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
-    assert_eq!(fit(&bomb, ROOMY), Err(Unfit::TooManyPixels(65_535, 65_535)));
+    assert_eq!(fit(&bomb, ROOMY), Err(PictureError::TooManyPixels(65_535, 65_535)));
     bomb[16..24].copy_from_slice(&[0, 0, 0x10, 0, 0, 0, 0x10, 0]);
-    assert!(matches!(fit(&bomb, ROOMY), Err(Unfit::Undecodable(_))));
+    assert!(matches!(fit(&bomb, ROOMY), Err(PictureError::Undecodable(_))));
     bomb[16..24].fill(0);
-    assert_eq!(fit(&bomb, ROOMY), Err(Unfit::Damaged("image/png")));
-    assert_eq!(fit(b"<svg/>", ROOMY), Err(Unfit::Unknown));
-    assert_eq!(fit(&vec![0; MOST_INPUT + 1], ROOMY), Err(Unfit::TooLarge(MOST_INPUT + 1)));
+    assert_eq!(fit(&bomb, ROOMY), Err(PictureError::Damaged("image/png")));
+    assert_eq!(fit(b"<svg/>", ROOMY), Err(PictureError::Unknown));
+    assert_eq!(fit(&vec![0; MOST_INPUT + 1], ROOMY), Err(PictureError::TooLarge(MOST_INPUT + 1)));
     let mut torn = encoded(&DynamicImage::ImageRgb8(noise(400, 400)), image::ImageFormat::Png);
     torn.truncate(2_000);
-    assert!(matches!(fit(&torn, Limits { side: 100, bytes: 1 << 20 }), Err(Unfit::Undecodable(_))));
+    assert!(matches!(
+        fit(&torn, PictureLimits { side: 100, bytes: 1 << 20 }),
+        Err(PictureError::Undecodable(_))
+    ));
 }
 
 #[test]
@@ -102,7 +108,8 @@ fn what_has_two_sizes_is_encoded_anew() {
     lie.extend(&jpeg[2..]);
     assert_eq!(sniff::sniff(&lie).unwrap().size, Some((2, 3)));
     for (side, wanted) in [(200, (200, 50)), (1200, (400, 100))] {
-        let Fit::Jpeg { bytes, size } = fit(&lie, Limits { side, bytes: 1 << 20 }).unwrap() else {
+        let FittedPicture::Jpeg { bytes, size } = fit(&lie, PictureLimits { side, bytes: 1 << 20 }).unwrap()
+        else {
             panic!("{side}")
         };
         assert_eq!((size, sniff::sniff(&bytes).unwrap().size), (wanted, Some(wanted)));
@@ -115,12 +122,16 @@ fn what_is_damaged_behind_its_head_is_not_shown_even_if_it_fits() {
     for format in [image::ImageFormat::Png, image::ImageFormat::Gif, image::ImageFormat::WebP] {
         let bytes = encoded(&picture, format);
         let cut = &bytes[..bytes.len() / 2];
-        assert!(matches!(fit(cut, ROOMY), Err(Unfit::Undecodable(_))), "{format:?}: {:?}", fit(cut, ROOMY));
+        assert!(
+            matches!(fit(cut, ROOMY), Err(PictureError::Undecodable(_))),
+            "{format:?}: {:?}",
+            fit(cut, ROOMY)
+        );
     }
     let mut bytes = encoded(&picture, image::ImageFormat::Png);
     let middle = bytes.len() / 2;
     bytes[middle..middle + 64].fill(0xa5);
-    assert!(matches!(fit(&bytes, ROOMY), Err(Unfit::Undecodable(_))), "{:?}", fit(&bytes, ROOMY));
+    assert!(matches!(fit(&bytes, ROOMY), Err(PictureError::Undecodable(_))), "{:?}", fit(&bytes, ROOMY));
 }
 
 #[test]
@@ -129,7 +140,7 @@ fn bytes_count_and_not_pixels_alone() {
     let deep = DynamicImage::new_rgba16(4_000, 4_000);
     let bytes = encoded(&deep, image::ImageFormat::Png);
     assert!(bytes.len() < 1 << 20, "{}", bytes.len());
-    assert_eq!(fit(&bytes, ROOMY), Err(Unfit::TooManyPixels(4_000, 4_000)));
+    assert_eq!(fit(&bytes, ROOMY), Err(PictureError::TooManyPixels(4_000, 4_000)));
     let flat = encoded(&DynamicImage::new_rgb8(4_000, 4_000), image::ImageFormat::Png);
-    assert!(matches!(fit(&flat, ROOMY), Ok(Fit::Jpeg { .. })));
+    assert!(matches!(fit(&flat, ROOMY), Ok(FittedPicture::Jpeg { .. })));
 }

@@ -3,5 +3,5 @@
 mod fit;
 mod sniff;
 
-pub use fit::{Fit, Limits, MOST_INPUT, Unfit, fit};
-pub use sniff::{Picture, sniff};
+pub use fit::{FittedPicture, MOST_INPUT, PictureError, PictureLimits, fit};
+pub use sniff::{PictureHeader, sniff};

@@ -2,7 +2,7 @@
 
 /// The format and the size that a picture's header claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub struct PictureHeader {
     /// Media type, such as `image/png`.
     pub media_type: &'static str,
     /// Width and height in pixels; `None` if the header is damaged.
@@ -11,7 +11,7 @@ pub struct Picture {
 
 /// Returns the format and the size of a picture, or `None` if the bytes begin like no PNG, JPEG, GIF or WebP.
 #[must_use]
-pub fn sniff(bytes: &[u8]) -> Option<Picture> {
+pub fn sniff(bytes: &[u8]) -> Option<PictureHeader> {
     let (media_type, size) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         ("image/png", png(bytes))
     } else if bytes.starts_with(b"\xff\xd8\xff") {
@@ -23,7 +23,7 @@ pub fn sniff(bytes: &[u8]) -> Option<Picture> {
     } else {
         return None;
     };
-    Some(Picture { media_type, size })
+    Some(PictureHeader { media_type, size })
 }
 
 fn png(bytes: &[u8]) -> Option<(u32, u32)> {
@@ -112,7 +112,7 @@ mod tests {
             (&gif[..], "image/gif"),
             (&webp[..], "image/webp"),
         ] {
-            assert_eq!(sniff(bytes), Some(Picture { media_type, size: Some((2, 3)) }), "{media_type}");
+            assert_eq!(sniff(bytes), Some(PictureHeader { media_type, size: Some((2, 3)) }), "{media_type}");
             let short = &bytes[..bytes.len() - 1];
             assert_eq!(sniff(short).unwrap().size, None, "{media_type} cut short");
         }

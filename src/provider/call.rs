@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 /// The form of call ids that a wire format accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum IdStyle {
     /// Letters, digits, `_` and `-`, at most [`LONGEST`].
     Plain,
     /// Exactly nine letters and digits, which Mistral requires.
@@ -42,14 +42,14 @@ pub fn is_nine(id: &str) -> bool {
 ///
 /// Hygiene has rewritten the ids of a conversation already. This call protects requests that were made without hygiene.
 #[must_use]
-pub fn wire_id(id: &str, style: Style) -> Cow<'_, str> {
+pub fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
     match style {
-        Style::Plain if is_plain(id) => Cow::Borrowed(id),
-        Style::Nine if is_nine(id) => Cow::Borrowed(id),
-        Style::Short if !id.is_empty() && id.len() <= 40 => Cow::Borrowed(id),
+        IdStyle::Plain if is_plain(id) => Cow::Borrowed(id),
+        IdStyle::Nine if is_nine(id) => Cow::Borrowed(id),
+        IdStyle::Short if !id.is_empty() && id.len() <= 40 => Cow::Borrowed(id),
         // A digest gives the same id in every request and hardly ever the same id for two calls.
-        Style::Nine => Cow::Owned(digest(id, 9)),
-        Style::Plain | Style::Short => Cow::Owned(format!("call{}", digest(id, 24))),
+        IdStyle::Nine => Cow::Owned(digest(id, 9)),
+        IdStyle::Plain | IdStyle::Short => Cow::Owned(format!("call{}", digest(id, 24))),
     }
 }
 
@@ -95,15 +95,15 @@ mod tests {
 
     #[test]
     fn good_ids_stay_and_others_keep_apart() {
-        assert_eq!(wire_id("toolu_01-a", Style::Plain), "toolu_01-a");
-        assert_eq!(wire_id("abc123XYZ", Style::Nine), "abc123XYZ");
-        assert_eq!(wire_id("functions.exec:0", Style::Short), "functions.exec:0");
-        for style in [Style::Plain, Style::Nine, Style::Short] {
+        assert_eq!(wire_id("toolu_01-a", IdStyle::Plain), "toolu_01-a");
+        assert_eq!(wire_id("abc123XYZ", IdStyle::Nine), "abc123XYZ");
+        assert_eq!(wire_id("functions.exec:0", IdStyle::Short), "functions.exec:0");
+        for style in [IdStyle::Plain, IdStyle::Nine, IdStyle::Short] {
             let long = "x".repeat(439);
             let ids = ["", "functions.exec:0", "functions.exec:1", "é", &long].map(|id| wire_id(id, style));
             for id in &ids {
                 assert!(!id.is_empty() && id.len() <= 64);
-                if style != Style::Short {
+                if style != IdStyle::Short {
                     assert!(id.chars().all(|c| c.is_ascii_alphanumeric()), "{id}");
                 }
             }

@@ -3,7 +3,7 @@
 //! A model that does not reason receives none, because its provider may refuse any field about reasoning. For a model
 //! that flock does not know, the wire format decides.
 
-use super::catalog::listing::reasons;
+use super::catalog::known_models::reasons;
 use crate::config::{Agent, Config, Effort};
 
 /// Returns the effort to send to a model. `reasons` is `Some(false)` if the model is known not to reason.

@@ -7,7 +7,7 @@ use crate::env;
 use crate::error::chain;
 use crate::home::Home;
 
-use super::catalog::Endpoint;
+use super::catalog::BuiltinProvider;
 use super::placeholder;
 
 /// A provider's API key. `Debug` shows none of its characters.
@@ -81,7 +81,7 @@ pub fn find(
     home: &Home,
     provider: &str,
     settings: Option<&ProviderSettings>,
-    known: Option<&Endpoint>,
+    known: Option<&BuiltinProvider>,
 ) -> Result<Option<ApiKey>, String> {
     if let Some(written) = settings.and_then(|settings| settings.api_key.as_deref()) {
         return named(home, written).map(Some);
@@ -101,7 +101,7 @@ pub fn variable(
     home: &Home,
     provider: &str,
     settings: Option<&ProviderSettings>,
-    known: Option<&Endpoint>,
+    known: Option<&BuiltinProvider>,
 ) -> Option<String> {
     if let Some(written) = settings.and_then(|settings| settings.api_key.as_deref()) {
         return referenced(written).map(str::to_owned);
@@ -113,7 +113,7 @@ pub fn variable(
 }
 
 /// Returns the first of a provider's variables that is set, and its value.
-fn in_environment(known: Option<&Endpoint>) -> Option<(env::Var, String)> {
+fn in_environment(known: Option<&BuiltinProvider>) -> Option<(env::Var, String)> {
     known?.keys.iter().find_map(|variable| Some((*variable, variable.get()?)))
 }
 

@@ -184,7 +184,7 @@ struct Flat {
 
 /// The reason why a value is no block.
 #[derive(Debug, thiserror::Error)]
-enum NoBlock {
+enum BlockError {
     #[error("a block of the type {0} has no {1}")]
     Lacks(Box<str>, &'static str),
     #[error("there is no block of the type {0}")]
@@ -192,10 +192,10 @@ enum NoBlock {
 }
 
 impl TryFrom<Flat> for Block {
-    type Error = NoBlock;
+    type Error = BlockError;
 
-    fn try_from(flat: Flat) -> Result<Self, NoBlock> {
-        let lacks = |field| NoBlock::Lacks(flat.r#type.clone(), field);
+    fn try_from(flat: Flat) -> Result<Self, BlockError> {
+        let lacks = |field| BlockError::Lacks(flat.r#type.clone(), field);
         Ok(match &*flat.r#type {
             "text" => Self::Text { text: flat.text.ok_or_else(|| lacks("text"))?, signature: flat.signature },
             "thinking" => Self::Thinking {
@@ -219,7 +219,7 @@ impl TryFrom<Flat> for Block {
                 media_type: flat.media_type.ok_or_else(|| lacks("mediaType"))?,
                 data: flat.data.ok_or_else(|| lacks("data"))?,
             },
-            _ => return Err(NoBlock::Unknown(flat.r#type)),
+            _ => return Err(BlockError::Unknown(flat.r#type)),
         })
     }
 }

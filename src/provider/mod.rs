@@ -5,34 +5,34 @@
 //! contains. [`Catalog::resolve`] is the entry point.
 
 pub mod anthropic;
-mod assembly;
 pub mod bedrock;
 pub(crate) mod call;
 pub mod catalog;
-mod closed;
 mod data_url;
 pub mod effort;
-mod ending;
 pub mod error;
 pub mod google;
 pub mod http;
+mod json_end;
 pub mod key;
 pub mod message;
 mod number;
 pub mod openai;
 mod parameters;
-pub mod passing;
+pub mod passthrough;
 pub(crate) mod placeholder;
 mod prefix;
 pub mod price;
+mod redaction;
+mod response_builder;
 pub mod responses;
 pub mod retry;
 pub mod route;
 pub mod script;
+mod serialization;
 mod stream;
-mod text;
-mod veil;
-mod written;
+mod strict_schema;
+mod text_format;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -41,12 +41,12 @@ use std::sync::Arc;
 use serde::Serialize;
 
 pub use crate::config::Effort;
-pub use assembly::{MOST_BLOCKS, shallow};
-pub use catalog::{Catalog, Resolved};
+pub use catalog::{Catalog, ResolvedModel};
 pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
 pub use parameters::Parameters;
 pub use prefix::BodyPrefix;
+pub use response_builder::{MOST_BLOCKS, shallow};
 pub use route::Route;
 pub(crate) use stream::RAW_TARGET;
 
@@ -150,7 +150,7 @@ pub trait Provider: Send + Sync {
     ///
     /// Returns `None` if that is impossible: the API signs each request (AWS Signature), or the provider is a script
     /// and asks nobody.
-    fn passage(&self, _model: &str, _want: passing::Want) -> Option<passing::Passage> {
+    fn passage(&self, _model: &str, _want: passthrough::ForwardKind) -> Option<passthrough::Forwarder> {
         None
     }
 }

@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 /// A JSON schema of an object, with its serialised text. Clones are cheap.
 #[derive(Clone, Debug)]
-pub struct Parameters(Arc<Written>);
+pub struct Parameters(Arc<ParameterSchema>);
 
 #[derive(Debug)]
-struct Written {
+struct ParameterSchema {
     value: Value,
     /// The schema as JSON text. `None` if it cannot be serialised, which does not happen with a [`Value`].
     text: Option<Box<RawValue>>,
@@ -30,7 +30,7 @@ impl Parameters {
 impl From<Value> for Parameters {
     fn from(value: Value) -> Self {
         let text = serde_json::value::to_raw_value(&value).ok();
-        Self(Arc::new(Written { value, text }))
+        Self(Arc::new(ParameterSchema { value, text }))
     }
 }
 

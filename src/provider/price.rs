@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::Usage;
-use super::catalog::listing;
+use super::catalog::known_models;
 use crate::config::{Agent, Config, ModelCost};
 use crate::id::ModelRef;
 
@@ -60,7 +60,7 @@ fn listed(model: &ModelRef) -> Option<ModelCost> {
     if model.is_script() {
         return Some(ModelCost::default());
     }
-    let found = listing::of(model).cost?;
+    let found = known_models::of(model).cost?;
     Some(ModelCost {
         input: micros(found.input),
         output: micros(found.output),

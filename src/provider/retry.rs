@@ -79,7 +79,7 @@ impl Policy {
 
 /// Notice that a model is about to be asked again.
 #[derive(Clone, Debug)]
-pub struct Retrying<'a> {
+pub struct RetryNotice<'a> {
     /// The attempt that failed, counted from 1.
     pub attempt: u32,
     /// Time until the next attempt.
@@ -99,7 +99,7 @@ pub async fn call(
     provider: &dyn Provider,
     request: &Request,
     sink: Sink<'_>,
-    on_retry: &mut (dyn FnMut(Retrying<'_>) + Send),
+    on_retry: &mut (dyn FnMut(RetryNotice<'_>) + Send),
 ) -> Result<Response, ProviderError> {
     let mut attempt = 1;
     loop {
@@ -119,7 +119,7 @@ pub async fn call(
         let Decision::Retry { wait } = policy.next(attempt, &error, rand::random()) else {
             return Err(error);
         };
-        on_retry(Retrying { attempt, wait, reason: &error });
+        on_retry(RetryNotice { attempt, wait, reason: &error });
         tokio::time::sleep(wait).await;
         attempt += 1;
     }

@@ -2,9 +2,9 @@
 
 use serde::de::DeserializeOwned;
 
-use super::assembly::TooLong;
-use super::http::sse::Events;
-use super::http::{Body, Endpoint, Http};
+use super::http::sse::EventStreamParser;
+use super::http::{Body, Endpoint, HttpClients};
+use super::response_builder::TooLong;
 use super::{ProviderError, Usage};
 
 /// The log target of raw answers. It is open only if a person asks for raw output, see `ui::log`.
@@ -86,7 +86,7 @@ pub trait Decoder {
 /// failure.
 pub async fn run<D: Decoder + Send>(
     endpoint: &Endpoint,
-    http: &Http,
+    http: &HttpClients,
     request: Vec<u8>,
     decoder: &mut D,
 ) -> Result<(), ProviderError> {
@@ -108,8 +108,12 @@ pub async fn run<D: Decoder + Send>(
         Some(b'<') => return Err(endpoint.garbled("it is a web page; check the base URL")),
         _ => {}
     }
-    let mut stream =
-        Stream { endpoint, events: Events::default(), progress: None, longest: http.limits().answer };
+    let mut stream = Stream {
+        endpoint,
+        events: EventStreamParser::default(),
+        progress: None,
+        longest: http.limits().answer,
+    };
     loop {
         stream.feed(&first, decoder).map_err(|error| explain(endpoint, error))?;
         match stream.progress {
@@ -149,7 +153,7 @@ async fn next(
 
 struct Stream<'a> {
     endpoint: &'a Endpoint,
-    events: Events,
+    events: EventStreamParser,
     progress: Option<Progress>,
     longest: usize,
 }
@@ -237,10 +241,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::provider::anthropic::decode::Messages;
-    use crate::provider::google::decode::Chunks;
-    use crate::provider::openai::decode::Completion;
-    use crate::provider::responses::decode::Events as Responses;
+    use crate::provider::anthropic::decode::MessagesDecoder;
+    use crate::provider::google::decode::GoogleDecoder;
+    use crate::provider::openai::decode::CompletionDecoder;
+    use crate::provider::responses::decode::ResponsesDecoder as Responses;
     use crate::provider::{Delta, Request};
 
     /// Generates documents from the words of the wire formats, in any order and of any type.
@@ -337,10 +341,10 @@ mod tests {
         #[test]
         fn any_events_give_an_answer_or_an_error(documents in prop::collection::vec(document(), 0..8)) {
             let mut sink = |_: Delta| {};
-            feed(Messages::new(&mut sink, 100), &documents).finish(&request());
-            feed(Completion::new(&mut sink, 100), &documents).finish(&request());
+            feed(MessagesDecoder::new(&mut sink, 100), &documents).finish(&request());
+            feed(CompletionDecoder::new(&mut sink, 100), &documents).finish(&request());
             feed(Responses::new(&mut sink, 100), &documents).finish(&request());
-            feed(Chunks::new(&mut sink, 100), &documents).finish(&request());
+            feed(GoogleDecoder::new(&mut sink, 100), &documents).finish(&request());
         }
     }
 
@@ -379,12 +383,16 @@ mod tests {
             .with_max_level(tracing::Level::TRACE)
             .with_writer(move || writer.clone())
             .finish();
-        let mut stream =
-            Stream { endpoint: &endpoint, events: Events::default(), progress: None, longest: 9_000 };
+        let mut stream = Stream {
+            endpoint: &endpoint,
+            events: EventStreamParser::default(),
+            progress: None,
+            longest: 9_000,
+        };
         let long = format!("{}sk-planted-and-long", "x".repeat(LOGGED - 12));
         tracing::subscriber::with_default(subscriber, || {
             let mut sink = |_: Delta| {};
-            let mut decoder = Messages::new(&mut sink, 100);
+            let mut decoder = MessagesDecoder::new(&mut sink, 100);
             for said in ["key sk-planted-and-long", &long] {
                 let event = format!("data: {}\n\n", json!({"type": "ping", "said": said}));
                 stream.feed(event.as_bytes(), &mut decoder).unwrap();
@@ -401,13 +409,13 @@ mod tests {
     fn an_event_that_nests_without_end_is_refused() {
         let mut sink = |_: Delta| {};
         let deep = format!("{{\"choices\": {}", "[".repeat(200_000));
-        assert!(Completion::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        assert!(CompletionDecoder::new(&mut sink, 100).event(deep.as_bytes()).is_err());
         let deep = format!("{{\"type\": \"x\", \"y\": {}", "[".repeat(200_000));
-        assert!(Messages::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        assert!(MessagesDecoder::new(&mut sink, 100).event(deep.as_bytes()).is_err());
         let deep = format!("{{\"type\": \"x\", \"item\": {}", "[".repeat(200_000));
         assert!(Responses::new(&mut sink, 100).event(deep.as_bytes()).is_err());
         let deep = format!("{{\"candidates\": {}", "[".repeat(200_000));
-        assert!(Chunks::new(&mut sink, 100).event(deep.as_bytes()).is_err());
+        assert!(GoogleDecoder::new(&mut sink, 100).event(deep.as_bytes()).is_err());
         assert!(decode::<Value>(&json!({"a": 1}).to_string().into_bytes()).is_ok());
     }
 }

@@ -7,15 +7,15 @@
 pub mod cli;
 mod error;
 pub mod openclaw;
+mod program_event;
 pub mod prompt;
-mod said;
 pub mod trace;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::RuntimeError;
-pub use said::Said;
+pub use program_event::ProgramEvent;
 use serde_json::Value;
 
 use crate::config::Effort;
@@ -27,7 +27,7 @@ pub const NATIVE: &str = "native";
 
 /// One turn that a program is to run.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct RuntimeRequest {
     pub agent: AgentId,
     pub session: SessionKey,
     pub turn: TurnId,
@@ -51,7 +51,7 @@ pub struct Order {
 
 /// An event of a running turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum RuntimeEvent {
     /// More of the answer's text.
     Text(String),
     /// The whole text of the answer so far. It replaces the text of earlier events.
@@ -94,7 +94,7 @@ pub enum ToolEvent {
 
 /// The result of a turn that ended well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct RuntimeReply {
     /// The reason why the answer ended.
     pub stop: StopReason,
     /// Tokens of all model calls of the turn. `None` if the program does not count them.
@@ -102,7 +102,7 @@ pub struct Reply {
 }
 
 /// The callback for events. It is called in order, from one task.
-pub type Tell<'a> = &'a mut (dyn FnMut(Event) + Send);
+pub type RuntimeEventSink<'a> = &'a mut (dyn FnMut(RuntimeEvent) + Send);
 
 /// A program that runs turns.
 pub trait Runtime: Send + Sync {
@@ -111,7 +111,7 @@ pub trait Runtime: Send + Sync {
 
     /// Returns `true` if each of its model calls passes through flock, which charges it. Otherwise flock charges the
     /// turn as one call.
-    fn is_metered(&self, _order: &Order) -> bool {
+    fn is_metered(&self, _order: &RuntimeRequest) -> bool {
         false
     }
 
@@ -139,7 +139,11 @@ pub trait Runtime: Send + Sync {
     /// # Errors
     ///
     /// Returns the [`RuntimeError`] with which the turn ended. Text that was reported before is then not an answer.
-    fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>>;
+    fn run<'a>(
+        &'a self,
+        order: &'a RuntimeRequest,
+        tell: RuntimeEventSink<'a>,
+    ) -> BoxFuture<'a, Result<RuntimeReply, RuntimeError>>;
 }
 
 /// The runtimes of a gateway besides its own loop.

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Event, Order, Reply, Runtime, RuntimeError, Tell};
+use super::{Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest};
 use crate::config::{Config, secret};
 use crate::error::chain;
 use crate::home::Home;
 use crate::install::versions;
 use crate::openclaw::{RUNTIME, place};
-use crate::provider::http::{Endpoint, Http};
+use crate::provider::http::{Endpoint, HttpClients};
 use crate::provider::key::ApiKey;
 use crate::provider::{Block, BoxFuture, Delta, Message, ProviderError, Role, StopReason, Usage, openai};
 use crate::supervise::unit::OPENCLAW;
-use crate::supervise::{self, pid};
+use crate::supervise::{self, pid_file};
 
 /// Name for people.
 const PROGRAM: &str = "OpenClaw";
@@ -30,7 +30,7 @@ const FAILURE: &str = "Error: ";
 
 /// The present address of OpenClaw.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct OpenClawAddress {
     /// The port of its gateway on 127.0.0.1.
     pub port: u16,
     /// The token of its gateway.
@@ -38,7 +38,7 @@ pub struct Place {
 }
 
 /// Finds OpenClaw at the beginning of each turn, because port and token may change while flock runs.
-pub type Find = Arc<dyn Fn() -> Result<Place, RuntimeError> + Send + Sync>;
+pub type AddressLookup = Arc<dyn Fn() -> Result<OpenClawAddress, RuntimeError> + Send + Sync>;
 
 /// Finds the OpenClaw of this home.
 ///
@@ -46,7 +46,7 @@ pub type Find = Arc<dyn Fn() -> Result<Place, RuntimeError> + Send + Sync>;
 ///
 /// Returns [`RuntimeError::NotInstalled`] with the missing part, and [`RuntimeError::NotRunning`] if OpenClaw does not
 /// run, or if its port is held by a process that the supervisor did not start.
-pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
+pub fn find(home: &Home, config: &Config) -> Result<OpenClawAddress, RuntimeError> {
     let missing = |reason: String, hint: &str| RuntimeError::NotInstalled {
         program: PROGRAM,
         reason,
@@ -63,7 +63,8 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
         reason,
         hint: hint.to_owned(),
     };
-    let Some(record) = pid::read(&home.pid_file(OPENCLAW)).filter(|record| record.process.is_alive()) else {
+    let Some(record) = pid_file::read(&home.pid_file(OPENCLAW)).filter(|record| record.process.is_alive())
+    else {
         return Err(silent("it does not run".to_owned(), "flock start"));
     };
     // Another program that listens there must get neither the token nor the conversation.
@@ -75,7 +76,7 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
         return Err(silent(reason, "flock status"));
     }
     match secret::get(home, place::TOKEN) {
-        Ok(Some(token)) => Ok(Place { port, token }),
+        Ok(Some(token)) => Ok(OpenClawAddress { port, token }),
         Ok(None) => Err(missing("it was never started, so it has no token".to_owned(), "flock restart")),
         Err(error) => Err(missing(format!("its token: {}", chain(&error)), "flock doctor")),
     }
@@ -83,25 +84,29 @@ pub fn find(home: &Home, config: &Config) -> Result<Place, RuntimeError> {
 
 /// The runtime that runs turns on OpenClaw.
 pub struct OpenClaw {
-    find: Find,
-    http: Http,
+    find: AddressLookup,
+    http: HttpClients,
 }
 
 impl OpenClaw {
     /// Makes a runtime for the OpenClaw that `find` returns.
     #[must_use]
-    pub fn new(find: Find) -> Self {
-        Self { find, http: Http::default() }
+    pub fn new(find: AddressLookup) -> Self {
+        Self { find, http: HttpClients::default() }
     }
 
-    async fn turn(&self, order: &Order, tell: Tell<'_>) -> Result<Reply, RuntimeError> {
+    async fn turn(
+        &self,
+        order: &RuntimeRequest,
+        tell: RuntimeEventSink<'_>,
+    ) -> Result<RuntimeReply, RuntimeError> {
         let place = (self.find)()?;
         let endpoint = endpoint(&place, order)?;
-        let mut said = Said::default();
+        let mut said = AnswerFilter::default();
         let answered = {
             let mut sink = |delta| match delta {
                 Delta::Text(text) => said.text(text, tell),
-                Delta::Thinking(text) => tell(Event::Thinking(text)),
+                Delta::Thinking(text) => tell(RuntimeEvent::Thinking(text)),
                 // OpenClaw reports its own tool calls through the plugin, not in this stream.
                 Delta::ToolCall => {}
             };
@@ -115,7 +120,7 @@ impl OpenClaw {
             stop => stop,
         };
         // OpenClaw 2026.2 does not count tokens.
-        Ok(Reply { stop, usage: (response.usage != Usage::default()).then_some(response.usage) })
+        Ok(RuntimeReply { stop, usage: (response.usage != Usage::default()).then_some(response.usage) })
     }
 }
 
@@ -124,24 +129,28 @@ impl Runtime for OpenClaw {
         RUNTIME
     }
 
-    fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
+    fn run<'a>(
+        &'a self,
+        order: &'a RuntimeRequest,
+        tell: RuntimeEventSink<'a>,
+    ) -> BoxFuture<'a, Result<RuntimeReply, RuntimeError>> {
         Box::pin(self.turn(order, tell))
     }
 }
 
 /// The text of the answer so far. It is held back as long as it may turn out not to be an answer.
 #[derive(Default)]
-struct Said {
+struct AnswerFilter {
     held: String,
     pieces: usize,
     passed: bool,
 }
 
-impl Said {
-    fn text(&mut self, text: String, tell: Tell<'_>) {
+impl AnswerFilter {
+    fn text(&mut self, text: String, tell: RuntimeEventSink<'_>) {
         // The text was recognised as an answer before.
         if self.passed {
-            return tell(Event::Text(text));
+            return tell(RuntimeEvent::Text(text));
         }
         self.held.push_str(&text);
         self.pieces += 1;
@@ -149,12 +158,12 @@ impl Said {
         let is_failure = self.pieces == 1 && self.held.starts_with(FAILURE);
         if !is_failure && !SILENCE.iter().any(|whole| whole.starts_with(self.held.as_str())) {
             self.passed = true;
-            tell(Event::Text(std::mem::take(&mut self.held)));
+            tell(RuntimeEvent::Text(std::mem::take(&mut self.held)));
         }
     }
 
     /// Ends the text: nothing more comes.
-    fn end(self, tell: Tell<'_>) -> Result<(), RuntimeError> {
+    fn end(self, tell: RuntimeEventSink<'_>) -> Result<(), RuntimeError> {
         if self.passed || SILENCE.contains(&self.held.trim()) {
             return Ok(());
         }
@@ -166,7 +175,7 @@ impl Said {
             _ => {
                 if !self.held.is_empty() {
                     // The held text is an answer that only began like one of the special texts.
-                    tell(Event::Text(self.held));
+                    tell(RuntimeEvent::Text(self.held));
                 }
                 Ok(())
             }
@@ -180,7 +189,7 @@ fn looks_like_exception(text: &str) -> bool {
         .is_some_and(|(name, _)| name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-fn endpoint(place: &Place, order: &Order) -> Result<Endpoint, RuntimeError> {
+fn endpoint(place: &OpenClawAddress, order: &RuntimeRequest) -> Result<Endpoint, RuntimeError> {
     let url = format!("http://127.0.0.1:{}/v1/chat/completions", place.port);
     let url = url.parse().map_err(|error| RuntimeError::NotRunning {
         program: PROGRAM,
@@ -198,7 +207,7 @@ fn endpoint(place: &Place, order: &Order) -> Result<Endpoint, RuntimeError> {
 /// Returns the request of a turn as a JSON document, without its token. OpenClaw makes the request to the model from
 /// it.
 #[must_use]
-pub fn preview(order: &Order) -> Value {
+pub fn preview(order: &RuntimeRequest) -> Value {
     json!({
         "program": PROGRAM,
         "headers": {"x-openclaw-agent-id": order.agent, "x-openclaw-session-key": order.conversation},
@@ -206,11 +215,11 @@ pub fn preview(order: &Order) -> Value {
     })
 }
 
-fn request(order: &Order) -> Vec<u8> {
+fn request(order: &RuntimeRequest) -> Vec<u8> {
     body(order).to_string().into_bytes()
 }
 
-fn body(order: &Order) -> Value {
+fn body(order: &RuntimeRequest) -> Value {
     // The text about the agent comes first, as a system message.
     let system = (!order.system.is_empty()).then(|| json!({"role": "system", "content": order.system}));
     let messages = order.messages.iter().filter_map(message);

@@ -8,8 +8,8 @@ use crate::error::Explain as _;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn order() -> Order {
-    Order {
+fn order() -> RuntimeRequest {
+    RuntimeRequest {
         turn: crate::id::TurnId::new(),
         model: "openai/gpt-5.5".parse().unwrap(),
         effort: None,
@@ -24,7 +24,7 @@ fn order() -> Order {
 }
 
 fn runtime(port: u16) -> OpenClaw {
-    OpenClaw::new(Arc::new(move || Ok(Place { port, token: "s3cret".to_owned() })))
+    OpenClaw::new(Arc::new(move || Ok(OpenClawAddress { port, token: "s3cret".to_owned() })))
 }
 
 /// Reads one request, head and body.
@@ -74,12 +74,12 @@ fn status(status: &str, body: &str) -> String {
 }
 
 /// Runs a turn. Returns the events as text, and the result.
-async fn run(answer: String) -> (String, Result<Reply, RuntimeError>) {
+async fn run(answer: String) -> (String, Result<RuntimeReply, RuntimeError>) {
     let (port, server) = answering(answer).await;
     let (order, mut text) = (order(), String::new());
     let reply = {
         let mut tell = |event| {
-            if let Event::Text(more) = event {
+            if let RuntimeEvent::Text(more) = event {
                 text.push_str(&more);
             }
         };
@@ -96,7 +96,7 @@ async fn a_turn_is_one_streamed_request_with_the_agent_and_the_conversation_in_i
     let (port, server) = answering(stream(&[&delta("Hel"), &delta("lo"), stop, usage, "[DONE]"])).await;
     let (order, mut told) = (order(), Vec::new());
     let reply = runtime(port).run(&order, &mut |event| told.push(event)).await.unwrap();
-    assert_eq!(told, [Event::Text("Hel".to_owned()), Event::Text("lo".to_owned())]);
+    assert_eq!(told, [RuntimeEvent::Text("Hel".to_owned()), RuntimeEvent::Text("lo".to_owned())]);
     assert_eq!(reply.stop, StopReason::End);
     assert_eq!(reply.usage.map(|usage| (usage.input, usage.output)), Some((11, 7)));
     let (head, body) = server.await.unwrap();
@@ -117,7 +117,7 @@ async fn a_turn_is_one_streamed_request_with_the_agent_and_the_conversation_in_i
 #[tokio::test]
 async fn a_version_that_counts_nothing_says_so_and_may_leave_out_why_it_stopped() {
     let (text, reply) = run(stream(&[&delta("Hello"), "[DONE]"])).await;
-    assert_eq!((text.as_str(), reply), ("Hello", Ok(Reply { stop: StopReason::End, usage: None })));
+    assert_eq!((text.as_str(), reply), ("Hello", Ok(RuntimeReply { stop: StopReason::End, usage: None })));
 }
 
 #[tokio::test]
@@ -221,7 +221,7 @@ async fn giving_a_turn_up_closes_the_connection() {
         let mut turn = std::pin::pin!(openclaw.run(&order, &mut tell));
         tokio::select! {
             reply = &mut turn => panic!("it ended: {reply:?}"),
-            event = half.recv() => assert_eq!(event, Some(Event::Text("half".to_owned()))),
+            event = half.recv() => assert_eq!(event, Some(RuntimeEvent::Text("half".to_owned()))),
         }
     }
     assert_eq!(tokio::time::timeout(LIMIT, server).await.unwrap().unwrap(), 0);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Said, ToolEvent};
+use super::{ProgramEvent, ToolEvent};
 use crate::clean;
 use crate::provider::Usage;
 
@@ -22,25 +22,25 @@ const KEPT: usize = 8 << 10;
 /// Makes lines from the reports of a program. Each event has one line, which begins with the agent's id. The output of
 /// a command follows in indented lines. No line contains anything that controls a terminal, and each is short. The
 /// caller limits their number.
-pub struct Trace {
+pub struct TraceFormatter {
     label: String,
     /// Pieces that are not a line yet, and `true` if they are thinking instead of text.
     pending: Option<(bool, String)>,
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
     usage: Option<Usage>,
     conversation_usage: Option<Usage>,
     cost: Option<f64>,
 }
 
 /// A call that has not ended.
-struct Open {
+struct OpenCall {
     call: String,
     what: String,
     is_command: bool,
     exit: Option<i64>,
 }
 
-impl Trace {
+impl TraceFormatter {
     #[must_use]
     pub fn new(agent: &str) -> Self {
         Self {
@@ -60,36 +60,36 @@ impl Trace {
     }
 
     /// Takes a report, and adds the lines that are complete with it.
-    pub fn said(&mut self, said: &Said, lines: &mut Vec<String>) {
+    pub fn said(&mut self, said: &ProgramEvent, lines: &mut Vec<String>) {
         match said {
-            Said::Text(piece) => self.piece(false, piece, lines),
-            Said::Thinking(piece) => self.piece(true, piece, lines),
-            Said::Anew(text) => {
+            ProgramEvent::Text(piece) => self.piece(false, piece, lines),
+            ProgramEvent::Thinking(piece) => self.piece(true, piece, lines),
+            ProgramEvent::Anew(text) => {
                 self.flush(lines);
                 if !text.is_empty() {
                     self.line("agent: (anew)", lines);
                     self.piece(false, text, lines);
                 }
             }
-            Said::FlockTool => self.flush(lines),
-            Said::Tool(event) => {
+            ProgramEvent::FlockTool => self.flush(lines),
+            ProgramEvent::Tool(event) => {
                 self.flush(lines);
                 self.tool(event, lines);
             }
-            Said::Exit { call, code } => {
+            ProgramEvent::Exit { call, code } => {
                 if let Some(open) = self.open.iter_mut().find(|open| open.call == *call) {
                     open.exit = Some(*code);
                 }
             }
-            Said::Search(query) => self.told("search", query, CALL, lines),
-            Said::Retrying(why) => self.told("retrying", why, CALL, lines),
-            Said::Note(text) => self.told("note", text, TEXT, lines),
-            Said::Doomed(why) => self.told("failed", why, TEXT, lines),
-            Said::Usage(usage) => self.usage = Some(*usage),
-            Said::ConversationUsage(usage) => self.conversation_usage = Some(*usage),
-            Said::Cost(cost) => self.cost = Some(*cost),
+            ProgramEvent::Search(query) => self.told("search", query, CALL, lines),
+            ProgramEvent::Retrying(why) => self.told("retrying", why, CALL, lines),
+            ProgramEvent::Note(text) => self.told("note", text, TEXT, lines),
+            ProgramEvent::Doomed(why) => self.told("failed", why, TEXT, lines),
+            ProgramEvent::Usage(usage) => self.usage = Some(*usage),
+            ProgramEvent::ConversationUsage(usage) => self.conversation_usage = Some(*usage),
+            ProgramEvent::Cost(cost) => self.cost = Some(*cost),
             // The name means nothing to people.
-            Said::Conversation(_) => {}
+            ProgramEvent::Conversation(_) => {}
         }
     }
 
@@ -123,7 +123,7 @@ impl Trace {
                 let (is_command, what) = called(tool, arguments);
                 // The limit keeps a program that never ends its calls from filling the memory.
                 if self.open.len() < MOST_OPEN {
-                    self.open.push(Open { call: call.clone(), what, is_command, exit: None });
+                    self.open.push(OpenCall { call: call.clone(), what, is_command, exit: None });
                 }
             }
             ToolEvent::Ended { call, tool, result, error, .. } => {
@@ -131,7 +131,7 @@ impl Trace {
                 let open = match at {
                     Some(at) => self.open.remove(at),
                     // The beginning of the call was not seen or not kept.
-                    None => Open {
+                    None => OpenCall {
                         call: String::new(),
                         what: format!("tool: {}", clean::label(tool, CALL)),
                         is_command: false,
@@ -248,8 +248,8 @@ mod tests {
 
     use super::*;
 
-    fn lines(said: &[Said]) -> Vec<String> {
-        let mut trace = Trace::new("main");
+    fn lines(said: &[ProgramEvent]) -> Vec<String> {
+        let mut trace = TraceFormatter::new("main");
         let mut lines = Vec::new();
         for said in said {
             trace.said(said, &mut lines);
@@ -258,13 +258,13 @@ mod tests {
         lines
     }
 
-    fn began(call: &str, tool: &str, arguments: Value) -> Said {
-        Said::Tool(ToolEvent::Began { call: call.into(), tool: tool.into(), arguments })
+    fn began(call: &str, tool: &str, arguments: Value) -> ProgramEvent {
+        ProgramEvent::Tool(ToolEvent::Began { call: call.into(), tool: tool.into(), arguments })
     }
 
-    fn ended(call: &str, tool: &str, result: &str, error: Option<&str>) -> Said {
+    fn ended(call: &str, tool: &str, result: &str, error: Option<&str>) -> ProgramEvent {
         let error = error.map(str::to_owned);
-        Said::Tool(ToolEvent::Ended {
+        ProgramEvent::Tool(ToolEvent::Ended {
             call: call.into(),
             tool: tool.into(),
             result: result.into(),
@@ -276,24 +276,29 @@ mod tests {
     #[test]
     fn a_turn_is_told_in_lines() {
         let said = [
-            Said::Conversation("x".into()),
-            Said::Thinking("First ".into()),
-            Said::Thinking("I\nlook.".into()),
-            Said::Text("I ".into()),
-            Said::Text("look.".into()),
+            ProgramEvent::Conversation("x".into()),
+            ProgramEvent::Thinking("First ".into()),
+            ProgramEvent::Thinking("I\nlook.".into()),
+            ProgramEvent::Text("I ".into()),
+            ProgramEvent::Text("look.".into()),
             began("1", "Bash", json!({"command": "ls\n  -l", "description": "lists"})),
-            Said::Exit { call: "1".into(), code: 2 },
+            ProgramEvent::Exit { call: "1".into(), code: 2 },
             ended("1", "Bash", "", Some("Exit code 2\none\n\ntwo\nthree")),
             began("2", "read", json!({"path": "/a", "limit": 3, "deep": {"a": 1}})),
             ended("2", "read", "much\nmore", None),
             ended("9", "odd", "", Some("no such file")),
             began("3", "bash", json!({"command": "sleep 9"})),
-            Said::Search("rust".into()),
-            Said::Retrying("500".into()),
-            Said::Text("Done.".into()),
-            Said::Usage(Usage { input: 1, ..Usage::default() }),
-            Said::Usage(Usage { input: 1_500_000, output: 12_555, cache_read: 15_404, ..Usage::default() }),
-            Said::Cost(0.5),
+            ProgramEvent::Search("rust".into()),
+            ProgramEvent::Retrying("500".into()),
+            ProgramEvent::Text("Done.".into()),
+            ProgramEvent::Usage(Usage { input: 1, ..Usage::default() }),
+            ProgramEvent::Usage(Usage {
+                input: 1_500_000,
+                output: 12_555,
+                cache_read: 15_404,
+                ..Usage::default()
+            }),
+            ProgramEvent::Cost(0.5),
         ];
         assert_eq!(
             lines(&said),
@@ -319,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_a_whole_conversation_took_is_told_where_the_turns_own_share_is_not_known() {
-        let whole = Said::ConversationUsage(Usage {
+        let whole = ProgramEvent::ConversationUsage(Usage {
             input: 40,
             output: 2_000,
             cache_read: 1_160,
@@ -328,7 +333,7 @@ mod tests {
         let told = "[main] tokens: in=1,200 cached=1,160 out=2,000 in the whole conversation";
         assert_eq!(lines(std::slice::from_ref(&whole)), [told]);
         // The tokens of the turn alone say more, whichever comes first.
-        let own = Said::Usage(Usage { input: 7, output: 3, ..Usage::default() });
+        let own = ProgramEvent::Usage(Usage { input: 7, output: 3, ..Usage::default() });
         for said in [[whole.clone(), own.clone()], [own, whole]] {
             assert_eq!(lines(&said), ["[main] tokens: in=7 cached=0 out=3"]);
         }
@@ -336,9 +341,13 @@ mod tests {
 
     #[test]
     fn text_is_cut_and_its_beginning_over_told() {
-        let seen = lines(&[Said::Text("ä".repeat(300)), Said::Anew(String::new()), Said::Text("b".into())]);
+        let seen = lines(&[
+            ProgramEvent::Text("ä".repeat(300)),
+            ProgramEvent::Anew(String::new()),
+            ProgramEvent::Text("b".into()),
+        ]);
         assert_eq!(seen, [format!("[main] agent: {}…", "ä".repeat(199)), "[main] agent: b".to_owned()]);
-        let seen = lines(&[Said::Text("one".into()), Said::Anew("on".into())]);
+        let seen = lines(&[ProgramEvent::Text("one".into()), ProgramEvent::Anew("on".into())]);
         assert_eq!(seen, ["[main] agent: one", "[main] agent: (anew)", "[main] agent: on"]);
     }
 
@@ -362,10 +371,11 @@ mod tests {
     #[test]
     fn a_turn_that_does_much_is_told_to_its_end() {
         let long = "x".repeat(100_000);
-        let mut said: Vec<Said> = (0..500).map(|at| Said::Note(format!("{at} {long}"))).collect();
+        let mut said: Vec<ProgramEvent> =
+            (0..500).map(|at| ProgramEvent::Note(format!("{at} {long}"))).collect();
         said.extend((0..500).map(|at| began(&at.to_string(), &long, json!({ "command": long }))));
         said.push(ended("499", "Bash", &long, None));
-        said.push(Said::Cost(1.0));
+        said.push(ProgramEvent::Cost(1.0));
         let seen = lines(&said);
         assert!(seen[499].starts_with("[main] note: 499 x"), "{}", seen[499]);
         assert_eq!(seen.last().unwrap(), "[main] cost: $1.0000");
@@ -381,15 +391,15 @@ mod tests {
         ) {
             let [a, b, c, d, e, f] = <[String; 6]>::try_from(texts).unwrap();
             let seen = lines(&[
-                Said::Text(a.clone()),
-                Said::Thinking(b.clone()),
+                ProgramEvent::Text(a.clone()),
+                ProgramEvent::Thinking(b.clone()),
                 began(&c, &d, json!({ e.as_str(): f, "x": [a] })),
                 ended(&c, &d, &e, Some(&f)),
                 began("x", &d, json!({ "command": f })),
                 ended("x", &d, &b, None),
-                Said::Search(c.clone()),
-                Said::Note(d.clone()),
-                Said::Anew(e.clone()),
+                ProgramEvent::Search(c.clone()),
+                ProgramEvent::Note(d.clone()),
+                ProgramEvent::Anew(e.clone()),
             ]);
             for line in seen {
                 prop_assert!(!line.chars().any(clean::is_unseen), "{line:?}");

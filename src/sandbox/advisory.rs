@@ -8,7 +8,7 @@ pub const LOOKED_UP: &str = "2026-11-23";
 
 /// The program that an advisory is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Component {
     /// Docker's daemon, dockerd.
     Engine,
     /// The OCI runtime that creates the containers.
@@ -18,7 +18,7 @@ pub enum Part {
 /// A known escape from containers, fixed in later versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advisory {
-    pub part: Part,
+    pub part: Component,
     /// The CVE number, or several.
     pub names: &'static str,
     /// A short description of the attack.
@@ -34,7 +34,7 @@ pub struct Advisory {
 
 const TABLE: [Advisory; 5] = [
     Advisory {
-        part: Part::Runc,
+        part: Component::Runc,
         names: "CVE-2025-31133, CVE-2025-52565, CVE-2025-52881",
         allows: "a container writes to files of the kernel through masked paths and /dev/console",
         published: "2025-11-05",
@@ -42,7 +42,7 @@ const TABLE: [Advisory; 5] = [
         fixed: &["1.2.8", "1.3.3", "1.4.0-rc.3"],
     },
     Advisory {
-        part: Part::Runc,
+        part: Component::Runc,
         names: "CVE-2024-21626",
         allows: "a container reaches the host's files through a descriptor that was left open",
         published: "2024-01-31",
@@ -50,7 +50,7 @@ const TABLE: [Advisory; 5] = [
         fixed: &["1.1.12"],
     },
     Advisory {
-        part: Part::Runc,
+        part: Component::Runc,
         names: "CVE-2019-5736",
         allows: "a container replaces runc on the host",
         published: "2019-02-11",
@@ -58,7 +58,7 @@ const TABLE: [Advisory; 5] = [
         fixed: &["1.0.0-rc.7"],
     },
     Advisory {
-        part: Part::Engine,
+        part: Component::Engine,
         names: "CVE-2024-23652, CVE-2024-23653",
         allows: "the build of an image removes files of the host or runs with its rights",
         published: "2024-01-31",
@@ -66,7 +66,7 @@ const TABLE: [Advisory; 5] = [
         fixed: &["24.0.9", "25.0.2"],
     },
     Advisory {
-        part: Part::Engine,
+        part: Component::Engine,
         names: "CVE-2019-14271",
         allows: "a container that files are copied from runs code on the host",
         published: "2019-07-29",
@@ -76,7 +76,7 @@ const TABLE: [Advisory; 5] = [
 ];
 
 /// Returns the advisories that affect a version, newest first. A version that cannot be parsed is affected by none.
-pub fn open(part: Part, version: &str) -> impl Iterator<Item = &'static Advisory> {
+pub fn open(part: Component, version: &str) -> impl Iterator<Item = &'static Advisory> {
     let version = Version::read(version);
     TABLE.iter().filter(move |known| known.part == part && version.is_some_and(|found| known.concerns(found)))
 }
@@ -125,7 +125,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Engine => "Docker",
@@ -138,15 +138,15 @@ impl fmt::Display for Part {
 mod tests {
     use super::*;
 
-    fn names(part: Part, version: &str) -> Vec<&'static str> {
+    fn names(part: Component, version: &str) -> Vec<&'static str> {
         open(part, version).map(|advisory| advisory.published).collect()
     }
 
     #[test]
     fn an_old_version_is_open_and_one_with_the_correction_is_not() {
-        assert_eq!(names(Part::Runc, "1.1.5+ds1"), ["2025-11-05", "2024-01-31"]);
-        assert_eq!(names(Part::Runc, "1.0.0-rc6"), ["2025-11-05", "2024-01-31", "2019-02-11"]);
-        assert_eq!(names(Part::Runc, "1.0.0-rc93"), ["2025-11-05", "2024-01-31"]);
+        assert_eq!(names(Component::Runc, "1.1.5+ds1"), ["2025-11-05", "2024-01-31"]);
+        assert_eq!(names(Component::Runc, "1.0.0-rc6"), ["2025-11-05", "2024-01-31", "2019-02-11"]);
+        assert_eq!(names(Component::Runc, "1.0.0-rc93"), ["2025-11-05", "2024-01-31"]);
         for (version, is_open) in [
             ("1.1.12", true),
             ("1.2.7", true),
@@ -159,14 +159,14 @@ mod tests {
             ("1.5.1", false),
             ("2.0.0", false),
         ] {
-            assert_eq!(!names(Part::Runc, version).is_empty(), is_open, "{version}");
+            assert_eq!(!names(Component::Runc, version).is_empty(), is_open, "{version}");
         }
-        assert_eq!(names(Part::Engine, "20.10.24+dfsg1"), ["2024-01-31"]);
-        assert_eq!(names(Part::Engine, "25.0.1"), ["2024-01-31"]);
-        assert_eq!(names(Part::Engine, "18.06.0-ce"), ["2024-01-31", "2019-07-29"]);
-        assert_eq!(names(Part::Engine, "29.4.3"), [""; 0]);
+        assert_eq!(names(Component::Engine, "20.10.24+dfsg1"), ["2024-01-31"]);
+        assert_eq!(names(Component::Engine, "25.0.1"), ["2024-01-31"]);
+        assert_eq!(names(Component::Engine, "18.06.0-ce"), ["2024-01-31", "2019-07-29"]);
+        assert_eq!(names(Component::Engine, "29.4.3"), [""; 0]);
         for odd in ["", "unknown", "1", "x.y.z"] {
-            assert_eq!(names(Part::Runc, odd), [""; 0], "{odd}");
+            assert_eq!(names(Component::Runc, odd), [""; 0], "{odd}");
         }
     }
 

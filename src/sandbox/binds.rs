@@ -12,7 +12,7 @@ pub const STORE_TARGET: &str = "/nix";
 
 /// The host path of a bind as it is on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedPath {
     /// The path with all symbolic links resolved.
     pub path: PathBuf,
     /// `true` if the path is a socket.
@@ -47,7 +47,7 @@ pub fn decide(
     bind: &str,
     engine_socket: Option<&Path>,
     approved: &[(PathBuf, bool)],
-    resolve: impl Fn(&Path) -> Option<Resolved>,
+    resolve: impl Fn(&Path) -> Option<ResolvedPath>,
 ) -> Decision {
     let refused = |why: &str| Decision::Refused(format!("the bind {bind:?}: {why}"));
     let parts: Vec<&str> = bind.split(':').collect();
@@ -90,7 +90,7 @@ pub fn decide(
 
 /// Returns the reason why a path of the host is never mounted, or `None` if nothing is wrong.
 #[must_use]
-pub fn forbidden(home: &Home, resolved: &Resolved, engine_socket: Option<&Path>) -> Option<&'static str> {
+pub fn forbidden(home: &Home, resolved: &ResolvedPath, engine_socket: Option<&Path>) -> Option<&'static str> {
     let path = resolved.path.as_path();
     if resolved.is_socket {
         return Some("it is a socket");
@@ -113,11 +113,11 @@ pub fn forbidden(home: &Home, resolved: &Resolved, engine_socket: Option<&Path>)
 
 /// Resolves a path on the disk for [`decide`]. Returns `None` if it does not exist.
 #[must_use]
-pub fn resolve(path: &Path) -> Option<Resolved> {
+pub fn resolve(path: &Path) -> Option<ResolvedPath> {
     use std::os::unix::fs::FileTypeExt as _;
     let path = fs_err::canonicalize(path).ok()?;
     let is_socket = fs_err::symlink_metadata(&path).ok()?.file_type().is_socket();
-    Some(Resolved { path, is_socket })
+    Some(ResolvedPath { path, is_socket })
 }
 
 const RESERVED_TARGETS: [&str; 8] =
@@ -134,10 +134,10 @@ mod tests {
         let home = Home::new("/home/ann/.flock".into(), None);
         let resolve = |path: &Path| {
             Some(match path.to_str()? {
-                "/srv/link-to-home" => Resolved { path: home.root().join("secrets"), is_socket: false },
-                "/srv/agent.sock" => Resolved { path: path.to_owned(), is_socket: true },
+                "/srv/link-to-home" => ResolvedPath { path: home.root().join("secrets"), is_socket: false },
+                "/srv/agent.sock" => ResolvedPath { path: path.to_owned(), is_socket: true },
                 "/srv/missing" => return None,
-                _ => Resolved { path: path.to_owned(), is_socket: false },
+                _ => ResolvedPath { path: path.to_owned(), is_socket: false },
             })
         };
         decide(&home, bind, Some(Path::new("/srv/docker/docker.sock")), approved, resolve)

@@ -14,11 +14,11 @@ use tokio::io::AsyncWriteExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::{End, Outcome, Output, Piece, SandboxError};
+use crate::sandbox::{CommandExit, CommandOutcome, Output, OutputChunk, SandboxError};
 
 /// A command for the engine to run in a container.
 #[derive(Clone, Debug, Default)]
-pub struct Exec {
+pub struct EngineExec {
     /// The container's name or id.
     pub container: String,
     pub command: Vec<String>,
@@ -45,7 +45,11 @@ pub struct Exec {
 ///
 /// Fails if the engine cannot be reached, refuses the exec or breaks off the stream, and if the container ends while
 /// the command runs.
-pub async fn run(engine: &Engine, exec: &Exec, cancel: &CancellationToken) -> Result<Outcome, SandboxError> {
+pub async fn run(
+    engine: &Engine,
+    exec: &EngineExec,
+    cancel: &CancellationToken,
+) -> Result<CommandOutcome, SandboxError> {
     run_with(engine, exec, cancel, &|_| {}).await
 }
 
@@ -56,29 +60,29 @@ pub async fn run(engine: &Engine, exec: &Exec, cancel: &CancellationToken) -> Re
 /// Fails under the same conditions as [`run`].
 pub async fn run_with(
     engine: &Engine,
-    exec: &Exec,
+    exec: &EngineExec,
     cancel: &CancellationToken,
     watch: &(dyn Fn(&[u8]) + Send + Sync),
-) -> Result<Outcome, SandboxError> {
+) -> Result<CommandOutcome, SandboxError> {
     let began = Instant::now();
-    let mut kept = Kept::new(exec.keep);
-    let mut heard = |piece: Piece<'_>| {
-        let (Piece::Out(bytes) | Piece::Err(bytes)) = piece;
+    let mut kept = OutputBuffer::new(exec.keep);
+    let mut heard = |piece: OutputChunk<'_>| {
+        let (OutputChunk::Out(bytes) | OutputChunk::Err(bytes)) = piece;
         watch(bytes);
         kept.add(bytes);
     };
-    let mut running = Running::new(engine, exec);
+    let mut running = RunningExec::new(engine, exec);
     let end = tokio::select! {
-        code = running.follow(engine, exec, &mut heard) => End::Exited(code?),
-        () = tokio::time::sleep(exec.timeout) => End::TimedOut,
-        () = cancel.cancelled() => End::Cancelled,
+        code = running.follow(engine, exec, &mut heard) => CommandExit::Exited(code?),
+        () = tokio::time::sleep(exec.timeout) => CommandExit::TimedOut,
+        () = cancel.cancelled() => CommandExit::Cancelled,
     };
     // `kill` returns `None` if the command has ended by itself.
     if let Some(killed) = running.kill() {
         // Wait until the command is gone before the caller gets the outcome.
         let _ = killed.await;
     }
-    Ok(Outcome { end, output: kept.output(), took: began.elapsed() })
+    Ok(CommandOutcome { end, output: kept.output(), took: began.elapsed() })
 }
 
 /// Wraps an error that happened after a command was started. The result is always [`SandboxError::Engine`], so that no
@@ -127,7 +131,7 @@ async fn unended(engine: &Engine, what: &str, exec: &ExecInspectResponse) -> Res
 
 /// A running command. Dropping this value kills the command and every process it started, because the engine would let
 /// them run on.
-struct Running {
+struct RunningExec {
     engine: Engine,
     container: String,
     user: Option<String>,
@@ -136,8 +140,8 @@ struct Running {
     mark: Option<String>,
 }
 
-impl Running {
-    fn new(engine: &Engine, exec: &Exec) -> Self {
+impl RunningExec {
+    fn new(engine: &Engine, exec: &EngineExec) -> Self {
         let (container, user) = (exec.container.clone(), exec.user.clone());
         Self { engine: engine.clone(), container, user, mark: None }
     }
@@ -146,8 +150,8 @@ impl Running {
     async fn follow(
         &mut self,
         engine: &Engine,
-        exec: &Exec,
-        heard: &mut (dyn FnMut(Piece<'_>) + Send),
+        exec: &EngineExec,
+        heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> Result<i32, SandboxError> {
         let client = engine.client()?;
         let what = format!("run a command in {}", exec.container);
@@ -183,9 +187,9 @@ impl Running {
         let read = async {
             loop {
                 match tokio::time::timeout(LOOK, stream.next()).await {
-                    Ok(Some(Ok(LogOutput::StdErr { message }))) => heard(Piece::Err(&message)),
+                    Ok(Some(Ok(LogOutput::StdErr { message }))) => heard(OutputChunk::Err(&message)),
                     Ok(Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message }))) => {
-                        heard(Piece::Out(&message));
+                        heard(OutputChunk::Out(&message));
                     }
                     Ok(Some(Ok(LogOutput::StdIn { .. }))) => {}
                     Ok(Some(Err(error))) => return Err(begun(&what, &engine.error(&what, error))),
@@ -221,7 +225,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningExec {
     fn drop(&mut self) {
         drop(self.kill());
     }
@@ -317,14 +321,14 @@ exit 1
 
 /// The first and the last bytes of an output of any length.
 #[derive(Debug)]
-pub struct Kept {
+pub struct OutputBuffer {
     head: Vec<u8>,
     tail: std::collections::VecDeque<u8>,
     half: usize,
     total: u64,
 }
 
-impl Kept {
+impl OutputBuffer {
     /// Creates a buffer that keeps at most `keep` bytes.
     #[must_use]
     pub fn new(keep: usize) -> Self {
@@ -380,12 +384,12 @@ mod tests {
 
     #[test]
     fn of_a_long_output_the_ends_are_kept() {
-        let mut kept = Kept::new(8);
+        let mut kept = OutputBuffer::new(8);
         for piece in ["ab", "cdef", "", "ghijklmnop", "q"] {
             kept.add(piece.as_bytes());
         }
         assert_eq!(kept.output(), Output { head: b"abcd".to_vec(), tail: b"nopq".to_vec(), total: 17 });
-        let mut kept = Kept::new(100);
+        let mut kept = OutputBuffer::new(100);
         kept.add(b"short");
         assert_eq!(kept.output(), Output { head: b"short".to_vec(), tail: Vec::new(), total: 5 });
     }

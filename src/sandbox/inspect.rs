@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bollard::models::{ContainerInspectResponse, HostConfig, MountPoint};
 
 use crate::sandbox::names;
-use crate::sandbox::spec::{ContainerSpec, HELPER_TARGET, MountSpec, Source};
+use crate::sandbox::spec::{ContainerSpec, HELPER_TARGET, MountSource, MountSpec};
 
 /// Returns the differences between a container and its specification. An empty list means that the container is as
 /// confined as the specification demands. `limits_swap` is `false` if the engine's kernel cannot limit swap.
@@ -96,9 +96,9 @@ fn mounts(spec: &ContainerSpec, found: &[MountPoint], findings: &mut Findings) {
     for mount in found {
         let target = mount.destination.clone().unwrap_or_default();
         let source = match mount.typ.as_deref() {
-            Some("bind") => Source::Path(mount.source.clone().unwrap_or_default().into()),
+            Some("bind") => MountSource::Path(mount.source.clone().unwrap_or_default().into()),
             Some("volume") if mount.driver.as_deref() == Some("local") => {
-                Source::Volume(mount.name.clone().unwrap_or_default())
+                MountSource::Volume(mount.name.clone().unwrap_or_default())
             }
             // `/tmp` is compared by its mount options instead.
             Some("tmpfs") if target == "/tmp" => continue,
@@ -151,13 +151,13 @@ mod tests {
     use super::*;
     use crate::home::Home;
     use crate::sandbox::mount::Mounts;
-    use crate::sandbox::spec::{Host, User};
+    use crate::sandbox::spec::{HostFacts, User};
     use crate::sandbox::testing;
 
     #[test]
     fn a_limit_on_swap_that_was_raised_or_taken_away_is_found_where_there_can_be_one() {
         let home = Home::new("/srv/flock".into(), None);
-        let host = Host {
+        let host = HostFacts {
             image: "sha256:abc".to_owned(),
             user: User { uid: 1000, gid: 1000 },
             helper: "/srv/flock/run/helper/1/flock-helper".into(),

@@ -3,21 +3,21 @@
 
 pub mod advisory;
 pub mod binds;
+pub mod containers;
 pub mod docker;
 pub mod egress;
 pub mod engine;
 pub mod exec;
 mod explain;
-pub mod fitting;
 pub mod helper;
 pub mod image;
 pub mod inspect;
 mod listing;
 pub mod mount;
 pub mod names;
-pub mod owned;
 pub mod policy;
 pub mod probe;
+pub mod program_mounts;
 pub mod seccomp;
 pub mod spec;
 #[cfg(test)]
@@ -62,7 +62,7 @@ pub struct Output {
 
 /// The way a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum CommandExit {
     /// The command ended by itself with this exit code.
     Exited(i32),
     /// The command was killed by the signal of this number.
@@ -75,8 +75,8 @@ pub enum End {
 
 /// A command that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    pub end: End,
+pub struct CommandOutcome {
+    pub end: CommandExit,
     pub output: Output,
     /// The running time.
     pub took: Duration,
@@ -84,13 +84,13 @@ pub struct Outcome {
 
 /// A background job of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct BackgroundJob {
     /// The job's number, unique during the lifetime of the sandbox.
     pub id: u32,
     /// The shell text of the job.
     pub command: String,
     /// The way the job ended, or `None` while it runs.
-    pub end: Option<End>,
+    pub end: Option<CommandExit>,
     /// The number of bytes printed so far.
     pub total: u64,
     /// The running time so far, or the total running time of a job that has ended.
@@ -99,7 +99,7 @@ pub struct Job {
 
 /// A program to run in an agent's sandbox without a time limit.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct ProgramCommand {
     pub command: Vec<String>,
     /// Variables added to the sandbox's own environment.
     pub env: Vec<(String, String)>,
@@ -109,7 +109,7 @@ pub struct Run {
 
 /// A chunk of a program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum OutputChunk<'a> {
     /// A chunk of standard output.
     Out(&'a [u8]),
     /// A chunk of standard error.
@@ -135,7 +135,7 @@ pub enum JobRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobReply {
     /// All jobs for `List`, otherwise the one job of the request.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<BackgroundJob>,
     /// The output for `Poll` and `Log`, otherwise empty.
     pub output: Output,
 }
@@ -154,9 +154,13 @@ pub trait Sandbox: Send + Sync {
         agent: &'a AgentId,
         command: Command,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Outcome, SandboxError>>;
+    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>>;
 
-    fn spawn<'a>(&'a self, agent: &'a AgentId, command: Command) -> BoxFuture<'a, Result<Job, SandboxError>>;
+    fn spawn<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        command: Command,
+    ) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>>;
 
     /// Lists, reads, writes to or kills background jobs.
     fn jobs<'a>(
@@ -170,8 +174,8 @@ pub trait Sandbox: Send + Sync {
     fn attend<'a>(
         &'a self,
         _agent: &'a AgentId,
-        _run: &'a Run,
-        _heard: &'a mut (dyn FnMut(Piece<'_>) + Send),
+        _run: &'a ProgramCommand,
+        _heard: &'a mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
         let reason = "this kind of sandbox runs no agent programs".to_owned();
         Box::pin(async { Err(SandboxError::NotStarted { reason }) })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::home::Home;
 use crate::id::AgentId;
-use crate::sandbox::binds::{self, Resolved};
+use crate::sandbox::binds::{self, ResolvedPath};
 
 /// The folder of the sandbox that holds the mounts.
 pub const TARGET: &str = "/mnt";
@@ -64,7 +64,7 @@ impl Mounts {
         &self,
         home: &Home,
         engine_socket: Option<&Path>,
-        resolve: impl Fn(&Path) -> Option<Resolved>,
+        resolve: impl Fn(&Path) -> Option<ResolvedPath>,
     ) -> Result<Vec<(PathBuf, String)>, String> {
         let mut found: Vec<(PathBuf, String)> = Vec::new();
         for mount in &self.approved {
@@ -85,7 +85,7 @@ impl Mounts {
         home: &Home,
         engine_socket: Option<&Path>,
         mount: &ApprovedMount,
-        resolve: impl Fn(&Path) -> Option<Resolved>,
+        resolve: impl Fn(&Path) -> Option<ResolvedPath>,
     ) -> Result<(), &'static str> {
         if !is_name(&mount.name) {
             return Err("its name is not usable: use a-z, A-Z, 0-9, '.', '-' and '_'");
@@ -267,7 +267,7 @@ mod tests {
                 _ if path.contains("/.") && !path.starts_with("/srv/named") => return None,
                 _ => path,
             };
-            Some(Resolved { path: to.into(), is_socket: path == "/srv/agent.sock" })
+            Some(ResolvedPath { path: to.into(), is_socket: path == "/srv/agent.sock" })
         };
         mounts.decide(&home, Some(Path::new("/srv/docker/docker.sock")), resolve)
     }
@@ -319,7 +319,7 @@ mod tests {
         }
         let mounts = Mounts { roots: Vec::new(), ..Mounts::default() };
         let approved = vec![ApprovedMount { source: "/srv/data".into(), name: "x".to_owned() }];
-        let resolve = |path: &Path| Some(Resolved { path: path.to_owned(), is_socket: false });
+        let resolve = |path: &Path| Some(ResolvedPath { path: path.to_owned(), is_socket: false });
         let home = Home::new("/data/flock".into(), None);
         assert!(Mounts { approved, ..mounts }.decide(&home, None, resolve).is_err(), "no roots, no mounts");
     }

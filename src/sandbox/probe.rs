@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::clock;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
-use crate::sandbox::helper::{Expected, ProbeReport};
+use crate::sandbox::helper::{ProbeExpectations, ProbeReport};
 
 /// The result of a probe and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Probed {
+pub struct ProbeResult {
     /// Time of the probe in Unix milliseconds.
     pub at: i64,
     /// Ways out that the probe found open. Empty if the sandbox is confined.
@@ -18,10 +18,10 @@ pub struct Probed {
     pub took: Duration,
 }
 
-impl Probed {
+impl ProbeResult {
     /// Builds the result of a probe that has just ended.
     #[must_use]
-    pub fn now(report: &ProbeReport, expected: &Expected<'_>) -> Self {
+    pub fn now(report: &ProbeReport, expected: &ProbeExpectations<'_>) -> Self {
         Self {
             at: clock::unix_ms(),
             findings: report.findings(expected),
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_probe_that_says_nothing_is_not_confined() {
-        let probed = Probed::now(&ProbeReport::parse(b""), &Expected::default());
+        let probed = ProbeResult::now(&ProbeReport::parse(b""), &ProbeExpectations::default());
         assert!(!probed.is_confined());
         let error = probed.verdict(&"coder".parse().unwrap()).unwrap_err();
         assert!(error.to_string().contains("more"), "{error}");

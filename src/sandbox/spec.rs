@@ -16,8 +16,8 @@ use crate::config::Agent;
 use crate::home::Home;
 use crate::id::hex;
 use crate::sandbox::binds::{self, Decision};
-use crate::sandbox::fitting::Fitting;
 use crate::sandbox::mount::{self, Mounts};
+use crate::sandbox::program_mounts::ProgramMount;
 use crate::sandbox::{SandboxError, names, seccomp};
 
 /// Path of the helper program in the sandbox.
@@ -49,7 +49,7 @@ pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
 
 /// Facts about the host that a specification needs besides the configuration.
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct HostFacts {
     /// The image's id, not its tag, because a tag can be moved to another image.
     pub image: String,
     /// The user that the sandbox runs as.
@@ -59,7 +59,7 @@ pub struct Host {
     /// The agent's workspace with all symbolic links resolved.
     pub workspace: PathBuf,
     /// All identity files of the agent.
-    pub identity: Vec<IdentityFile>,
+    pub identity: Vec<IdentityMount>,
     /// The number of processor cores.
     pub cores: u64,
     /// The engine's socket, which no bind may expose.
@@ -67,7 +67,7 @@ pub struct Host {
     /// The host folders and files approved for the agent.
     pub mounts: Mounts,
     /// The mounts needed by the agent program that runs the agent's turns. Empty if flock itself runs them.
-    pub fittings: Vec<Fitting>,
+    pub fittings: Vec<ProgramMount>,
 }
 
 /// A user of the container, by number because the image may not know the name.
@@ -78,7 +78,7 @@ pub struct User {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct IdentityFile {
+pub struct IdentityMount {
     /// The file's name in the workspace.
     pub name: String,
     /// The inode, which changes when the file is replaced. A bind mount would keep showing the old file.
@@ -101,7 +101,7 @@ pub struct ContainerSpec {
     /// All mounts, sorted by target.
     pub mounts: Vec<MountSpec>,
     /// The identity files mounted over the workspace's own files of the same name.
-    pub identity: Vec<IdentityFile>,
+    pub identity: Vec<IdentityMount>,
     /// Inode and modification time of each mounted file or folder of an agent program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<(u64, i64)>,
@@ -123,14 +123,14 @@ pub struct MountSpec {
     /// The path in the container.
     pub target: String,
     /// The path or volume of the host.
-    pub source: Source,
+    pub source: MountSource,
     /// `true` if the container may write to it.
     pub writable: bool,
 }
 
 /// The source of a mount.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Source {
+pub enum MountSource {
     /// A folder or file of the host.
     Path(PathBuf),
     /// A volume of the engine, by name.
@@ -145,30 +145,30 @@ impl ContainerSpec {
     ///
     /// Returns [`SandboxError::Refused`] if the configuration, the workspace's place, an approved mount or a program
     /// mount asks for something that no sandbox may have.
-    pub fn build(home: &Home, agent: &Agent, host: &Host) -> Result<Self, SandboxError> {
+    pub fn build(home: &Home, agent: &Agent, host: &HostFacts) -> Result<Self, SandboxError> {
         let refused = |what: String| SandboxError::Refused { agent: agent.id.clone(), what, granted: false };
         let binds = allowed(home, agent, host.engine_socket.as_deref()).map_err(refused)?;
         check_workspace(home, agent, &host.workspace, host.engine_socket.as_deref())?;
         let mut mounts = vec![
             MountSpec {
                 target: HELPER_TARGET.to_owned(),
-                source: Source::Path(host.helper.clone()),
+                source: MountSource::Path(host.helper.clone()),
                 writable: false,
             },
             MountSpec {
                 target: binds::STORE_TARGET.to_owned(),
-                source: Source::Volume(names::store_volume(home)),
+                source: MountSource::Volume(names::store_volume(home)),
                 writable: false,
             },
             MountSpec {
                 target: WORKSPACE_TARGET.to_owned(),
-                source: Source::Path(host.workspace.clone()),
+                source: MountSource::Path(host.workspace.clone()),
                 writable: true,
             },
         ];
         mounts.extend(host.identity.iter().map(|file| MountSpec {
             target: format!("{WORKSPACE_TARGET}/{}", file.name),
-            source: Source::Path(agent.identity.join(&file.name)),
+            source: MountSource::Path(agent.identity.join(&file.name)),
             writable: false,
         }));
         mounts.extend(binds);
@@ -177,7 +177,7 @@ impl ContainerSpec {
         let approved = host.mounts.decide(home, engine_socket, binds::resolve).map_err(granted)?;
         mounts.extend(approved.into_iter().map(|(source, target)| MountSpec {
             target,
-            source: Source::Path(source),
+            source: MountSource::Path(source),
             writable: false,
         }));
         for fitting in &host.fittings {
@@ -195,7 +195,7 @@ impl ContainerSpec {
             runtime: agent.docker.runtime.clone(),
             mounts,
             identity: host.identity.clone(),
-            parts: host.fittings.iter().filter_map(Fitting::seen).collect(),
+            parts: host.fittings.iter().filter_map(ProgramMount::seen).collect(),
             memory: i64::try_from(memory).unwrap_or(i64::MAX),
             nano_cpus: i64::try_from(cpu_millis.saturating_mul(1_000_000)).unwrap_or(i64::MAX),
             pids: PIDS,
@@ -316,8 +316,8 @@ impl MountSpec {
             ..MountBindOptions::default()
         });
         let (typ, source, volume_options) = match &self.source {
-            Source::Path(path) => (MountType::BIND, path.to_string_lossy().into_owned(), None),
-            Source::Volume(name) => {
+            MountSource::Path(path) => (MountType::BIND, path.to_string_lossy().into_owned(), None),
+            MountSource::Volume(name) => {
                 let labels = HashMap::from([(names::LABEL_HOME.to_owned(), home.to_owned())]);
                 let options = MountVolumeOptions {
                     // The store is filled by its own container, never with files of a sandbox's image.
@@ -358,7 +358,7 @@ pub fn allowed(home: &Home, agent: &Agent, engine_socket: Option<&Path>) -> Resu
         match binds::decide(home, bind, engine_socket, &[], binds::resolve) {
             Decision::Store => {}
             Decision::Host { source, target, writable } => {
-                mounts.push(MountSpec { target, source: Source::Path(source), writable });
+                mounts.push(MountSpec { target, source: MountSource::Path(source), writable });
             }
             Decision::Refused(what) => return Err(what),
         }
@@ -397,7 +397,7 @@ pub fn check_workspace(
         (path != home.workspace(&agent.id)).then_some("it is another agent's")
     } else {
         // Any other place inside the home is refused by `forbidden`.
-        let resolved = binds::Resolved { path: path.to_owned(), is_socket: false };
+        let resolved = binds::ResolvedPath { path: path.to_owned(), is_socket: false };
         binds::forbidden(home, &resolved, engine_socket)
     };
     match why {

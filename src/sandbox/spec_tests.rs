@@ -13,13 +13,13 @@ fn agent(docker: DockerSettings) -> Agent {
     agent
 }
 
-fn host() -> Host {
-    Host {
+fn host() -> HostFacts {
+    HostFacts {
         image: "sha256:abc".to_owned(),
         user: User { uid: 1000, gid: 1000 },
         helper: "/srv/flock/run/helper/1/flock-helper".into(),
         workspace: "/srv/flock/workspaces/coder".into(),
-        identity: vec![IdentityFile { name: "AGENTS.md".to_owned(), inode: 7 }],
+        identity: vec![IdentityMount { name: "AGENTS.md".to_owned(), inode: 7 }],
         cores: 8,
         engine_socket: Some("/var/run/docker.sock".into()),
         mounts: Mounts::default(),
@@ -116,7 +116,7 @@ fn a_workspace_is_the_agents_own_or_outside_of_everything() {
         ("/etc", false),
         ("/var/run", false),
     ] {
-        let host = Host { workspace: path.into(), ..host() };
+        let host = HostFacts { workspace: path.into(), ..host() };
         let built = ContainerSpec::build(&home(), &agent(DockerSettings::default()), &host);
         assert_eq!(built.is_ok(), allowed, "{path}: {built:?}");
     }
@@ -130,12 +130,12 @@ fn the_hash_changes_with_everything_that_makes_another_container() {
     let memory = agent(DockerSettings { memory: Some(1 << 29), ..Default::default() });
     let others = [
         (memory, host()),
-        (agent(DockerSettings::default()), Host { image: "sha256:def".to_owned(), ..host() }),
-        (agent(DockerSettings::default()), Host { helper: "/other".into(), ..host() }),
-        (agent(DockerSettings::default()), Host { user: User { uid: 1, gid: 1 }, ..host() }),
+        (agent(DockerSettings::default()), HostFacts { image: "sha256:def".to_owned(), ..host() }),
+        (agent(DockerSettings::default()), HostFacts { helper: "/other".into(), ..host() }),
+        (agent(DockerSettings::default()), HostFacts { user: User { uid: 1, gid: 1 }, ..host() }),
         (
             agent(DockerSettings::default()),
-            Host { identity: vec![IdentityFile { name: "AGENTS.md".to_owned(), inode: 8 }], ..host() },
+            HostFacts { identity: vec![IdentityMount { name: "AGENTS.md".to_owned(), inode: 8 }], ..host() },
         ),
     ];
     for (agent, host) in others {
@@ -146,6 +146,6 @@ fn the_hash_changes_with_everything_that_makes_another_container() {
 #[test]
 fn cpu_never_exceeds_the_machine() {
     let docker = DockerSettings { cpu_millis: Some(64_000), ..Default::default() };
-    let spec = ContainerSpec::build(&home(), &agent(docker), &Host { cores: 2, ..host() }).unwrap();
+    let spec = ContainerSpec::build(&home(), &agent(docker), &HostFacts { cores: 2, ..host() }).unwrap();
     assert_eq!(spec.nano_cpus, 2_000_000_000);
 }

@@ -55,7 +55,7 @@ pub fn size(folder: &Path, most: u64) -> io::Result<Usage> {
     // If flock runs as root, it has given the workspace to the sandbox's user.
     let user = if own.is_root() { found.st_uid } else { own.as_raw() };
     let usage = Usage::default();
-    let mut count = Count { folder, user, device: found.st_dev, seen: HashSet::new(), usage, most };
+    let mut count = DiskCounter { folder, user, device: found.st_dev, seen: HashSet::new(), usage, most };
     // Folders nested deeper than `OPEN` are queued and walked from there later, because file descriptors are limited.
     let mut roots = Vec::new();
     match count.enter(AT_FDCWD, count.folder.as_path()) {
@@ -77,7 +77,7 @@ pub fn size(folder: &Path, most: u64) -> io::Result<Usage> {
     Ok(count.usage)
 }
 
-struct Count {
+struct DiskCounter {
     /// The workspace, with all links resolved.
     folder: PathBuf,
     /// The user that the sandbox runs as.
@@ -88,7 +88,7 @@ struct Count {
     most: u64,
 }
 
-impl Count {
+impl DiskCounter {
     const fn is_full(&self) -> bool {
         self.usage.bytes > self.most
     }

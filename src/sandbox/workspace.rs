@@ -20,9 +20,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::home::beneath::{BeneathError, Kind, Owner, Root};
 use crate::home::{HomeError, atomic};
-use crate::sandbox::fitting::Fitting;
 use crate::sandbox::listing;
-use crate::sandbox::spec::{IDENTITY_FILES, IdentityFile, User};
+use crate::sandbox::program_mounts::ProgramMount;
+use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, User};
 
 /// The common user of the sandboxes if flock runs as root, because root in a container is root on the host's files. It
 /// was used for all agents before each agent got its own user. It is still used for agents that only OpenClaw knows.
@@ -144,7 +144,7 @@ pub fn locate(path: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
 /// # Errors
 ///
 /// Returns the path that could not be created or read, with the cause.
-pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
+pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
     fs_err::create_dir_all(identity_folder).map_err(|error| (identity_folder.to_owned(), error))?;
     for folder in [identity_folder, workspace] {
         let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
@@ -162,16 +162,20 @@ pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityF
 /// # Errors
 ///
 /// Returns the path that could not be created, with the cause.
-pub fn fit(workspace: &Path, fittings: &[Fitting], owner: Option<Owner>) -> Result<(), (PathBuf, io::Error)> {
+pub fn fit(
+    workspace: &Path,
+    fittings: &[ProgramMount],
+    owner: Option<Owner>,
+) -> Result<(), (PathBuf, io::Error)> {
     let root = |path: &Path| Root::open(path).map_err(|error| (path.to_owned(), io::Error::other(error)));
     for fitting in fittings {
         match fitting {
-            Fitting::Part { .. } => {}
-            Fitting::State(path) => writable(path, owner)?,
-            Fitting::Turn(path) => fs_err::create_dir_all(path)
+            ProgramMount::Part { .. } => {}
+            ProgramMount::State(path) => writable(path, owner)?,
+            ProgramMount::Turn(path) => fs_err::create_dir_all(path)
                 .and_then(|()| readable(path, 0o755))
                 .map_err(|error| (path.clone(), error))?,
-            Fitting::Cover { source, name, is_folder } => {
+            ProgramMount::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
                 if let Some(folder) = folder {
                     fs_err::create_dir_all(folder).map_err(|error| (folder.to_owned(), error))?;
@@ -237,13 +241,13 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
 /// # Errors
 ///
 /// Returns the path of a file that is missing or is not a regular file, with the cause.
-pub fn identity(path: &Path) -> Result<Vec<IdentityFile>, (PathBuf, io::Error)> {
+pub fn identity(path: &Path) -> Result<Vec<IdentityMount>, (PathBuf, io::Error)> {
     let mut files = Vec::with_capacity(IDENTITY_FILES.len());
     for name in IDENTITY_FILES {
         let file = path.join(name);
         match fs_err::symlink_metadata(&file) {
             Ok(found) if found.is_file() => {
-                files.push(IdentityFile { name: name.to_owned(), inode: found.ino() });
+                files.push(IdentityMount { name: name.to_owned(), inode: found.ino() });
             }
             Ok(_) => return Err((file, io::Error::other("it is not a file"))),
             Err(error) => return Err((file, error)),
@@ -410,7 +414,7 @@ mod tests {
     fn what_is_of_the_other_kind_is_set_aside_for_what_lies_over_it() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().join("workspace");
-        let cover = |name: &str, is_folder| Fitting::Cover {
+        let cover = |name: &str, is_folder| ProgramMount::Cover {
             source: folder.path().join("empty").join(if is_folder { "folder" } else { "file" }),
             name: name.to_owned(),
             is_folder,

@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, Transaction, params_from_iter};
 use sha2::{Digest as _, Sha256};
 
-use super::{Reader, Store, StoreError, chain};
+use super::{Reader, Store, StoreError, audit_chain};
 use crate::id::{SessionKey, TurnId};
 
 /// The severity of an audit row.
@@ -66,7 +66,7 @@ pub const MAX_DETAIL: usize = 500;
 /// Appends a row to the chain, in the same transaction as the change that it records.
 pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> rusqlite::Result<()> {
     // The first row of all follows a hash of zeros.
-    let previous = chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
+    let previous = audit_chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
     // Cut between two characters, because the column contains text.
     let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL)];
     let session = entry.session.as_ref().map(SessionKey::as_str);

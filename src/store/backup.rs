@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::damage::{self, Depth};
+use super::integrity::{self, CheckDepth};
 use super::{Store, StoreError, connect, create_private};
 use crate::home::Home;
 
@@ -141,7 +141,7 @@ fn write_copy(connection: &Connection, to: &Path) -> Result<(), Box<dyn std::err
     // VACUUM INTO accepts an existing file that is empty and keeps its mode, so the copy is private from the start.
     connection.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
     std::fs::File::open(to)?.sync_all()?;
-    let checked = damage::check(to, Depth::Deep)?;
+    let checked = integrity::check(to, CheckDepth::Deep)?;
     if checked.is_whole() {
         Ok(())
     } else {
@@ -151,7 +151,7 @@ fn write_copy(connection: &Connection, to: &Path) -> Result<(), Box<dyn std::err
 
 #[cfg(test)]
 mod tests {
-    use super::super::damage::tests::{filled, flip};
+    use super::super::integrity::tests::{filled, flip};
     use super::*;
 
     fn backup(kind: BackupKind, at: i64) -> Backup {
@@ -194,7 +194,7 @@ mod tests {
         let store = Store::open(&home).unwrap();
         let made = store.back_up(&home, 5).unwrap();
         assert_eq!(list(&home), std::slice::from_ref(&made));
-        assert!(damage::check(&made.path, Depth::Deep).unwrap().is_whole());
+        assert!(integrity::check(&made.path, CheckDepth::Deep).unwrap().is_whole());
         assert_eq!(std::fs::metadata(&made.path).unwrap().permissions().mode() & 0o777, 0o600);
         for at in 6..20 {
             store.back_up(&home, at).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::store::audit::{AuditEntry, AuditFilter, Level};
-use crate::store::chain::{GivenUp, Head};
+use crate::store::audit_chain::{ChainHead, PruneMarker};
 
 fn entry(actor: &str, action: &'static str, level: Level) -> AuditEntry {
     AuditEntry {
@@ -27,7 +27,7 @@ async fn ten_rows() -> (tempfile::TempDir, Home) {
 }
 
 /// Runs SQL on the database without flock, then verifies the audit.
-fn after(home: &Home, sql: &str) -> Verified {
+fn after(home: &Home, sql: &str) -> AuditVerification {
     let connection = Connection::open(home.database()).unwrap();
     connection.execute_batch(sql).unwrap();
     Reader::open(home).unwrap().unwrap().verify_audit().unwrap()
@@ -36,10 +36,10 @@ fn after(home: &Home, sql: &str) -> Verified {
 #[tokio::test]
 async fn an_audit_that_nobody_touched_verifies() {
     let (_folder, home) = ten_rows().await;
-    assert_eq!(after(&home, ""), Verified { rows: 10, last: 10, broken: None });
+    assert_eq!(after(&home, ""), AuditVerification { rows: 10, last: 10, broken: None });
     let store = Store::open(&home).unwrap();
     store.audit(entry("coder", "channel.post", Level::Green), 2000).await.unwrap();
-    assert_eq!(store.verify_audit().unwrap(), Verified { rows: 11, last: 11, broken: None });
+    assert_eq!(store.verify_audit().unwrap(), AuditVerification { rows: 11, last: 11, broken: None });
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn a_row_that_was_taken_out_or_put_in_shows() {
         "INSERT INTO audit SELECT 11, at, actor, action, subject, level, detail, session, turn, hash, hash
          FROM audit WHERE id = 10",
     );
-    assert_eq!(found.broken.unwrap(), Broken { id: 11, reason: "was changed" });
+    assert_eq!(found.broken.unwrap(), ChainFault { id: 11, reason: "was changed" });
 }
 
 #[tokio::test]
@@ -114,13 +114,13 @@ async fn old_rows_can_go_without_breaking_the_chain() {
     let store = Store::open(&home).unwrap();
     let pruned = || store.prune_audit(500, entry("system", "audit.prune", Level::Yellow), 5000);
     assert_eq!(pruned().await.unwrap(), 4);
-    assert_eq!(store.verify_audit().unwrap(), Verified { rows: 7, last: 11, broken: None });
+    assert_eq!(store.verify_audit().unwrap(), AuditVerification { rows: 7, last: 11, broken: None });
     assert_eq!(pruned().await.unwrap(), 0);
     let all = store.prune_audit(i64::MAX, entry("system", "audit.prune", Level::Yellow), 6000).await.unwrap();
     assert_eq!(all, 6, "the last row stays");
     store.sync().await.unwrap();
     drop(store);
-    assert_eq!(after(&home, ""), Verified { rows: 2, last: 12, broken: None });
+    assert_eq!(after(&home, ""), AuditVerification { rows: 2, last: 12, broken: None });
     assert!(after(&home, "UPDATE audit_base SET hash = zeroblob(32)").broken.is_some());
 }
 
@@ -181,13 +181,13 @@ async fn a_beginning_that_flock_did_not_give_up_shows() {
 #[tokio::test]
 async fn a_crash_while_rows_are_given_up_leaves_an_audit_that_verifies() {
     let (_folder, home) = ten_rows().await;
-    let row = |id: i64| -> Head {
+    let row = |id: i64| -> ChainHead {
         let connection = Connection::open(home.database()).unwrap();
         let hash: Vec<u8> =
             connection.query_row("SELECT hash FROM audit WHERE id = ?1", [id], |row| row.get(0)).unwrap();
-        Head::new(id, &hash)
+        ChainHead::new(id, &hash)
     };
-    let given_up = GivenUp { rows: vec![row(2), row(4)] };
+    let given_up = PruneMarker { rows: vec![row(2), row(4)] };
     given_up.write(&home.audit_head()).unwrap();
     assert_eq!(after(&home, "").broken, None, "before the rows went");
     let gone =

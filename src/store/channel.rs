@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
 use super::audit::{self, AuditEntry};
-use super::post::{self, NewPost, Posted};
+use super::post::{self, CommittedPost, NewPost};
 use super::session::parsed;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party};
@@ -65,7 +65,7 @@ pub struct Channel {
     pub created_at: i64,
     pub state: ChannelState,
     /// `Some` while the channel is being archived.
-    pub archiving: Option<Archiving>,
+    pub archiving: Option<PendingArchive>,
     /// Unix milliseconds; `None` unless it is archived.
     pub archived_at: Option<i64>,
     /// The sequence number of the last message; 0 without messages.
@@ -76,7 +76,7 @@ pub struct Channel {
 
 /// An archive in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archiving {
+pub struct PendingArchive {
     /// Unix milliseconds.
     pub since: i64,
     pub by: Party,
@@ -136,7 +136,7 @@ pub struct Changed {
     /// Parties that were members before.
     pub left: Vec<Party>,
     /// The notice in the channel; `None` if nothing changed.
-    pub posted: Option<Posted>,
+    pub posted: Option<CommittedPost>,
 }
 
 const COLUMNS: &str = "id, name, topic, created_by, created_at, state, archiving_at, archiving_by,
@@ -146,7 +146,7 @@ fn channel(row: &Row<'_>) -> rusqlite::Result<Channel> {
     let since: Option<i64> = row.get(6)?;
     // The three columns of an archive in progress are set and cleared together.
     let archiving = match since {
-        Some(since) => Some(Archiving { since, by: parsed(row, 7)?, due_at: row.get(8)? }),
+        Some(since) => Some(PendingArchive { since, by: parsed(row, 7)?, due_at: row.get(8)? }),
         None => None,
     };
     Ok(Channel {
@@ -258,7 +258,7 @@ impl Store {
         new: NewChannel,
         first: Option<NewPost>,
         entry: AuditEntry,
-    ) -> Result<Option<(Channel, Option<Posted>)>, StoreError> {
+    ) -> Result<Option<(Channel, Option<CommittedPost>)>, StoreError> {
         self.write("create a channel", move |transaction| {
             let made = transaction
                 .prepare_cached(
@@ -292,7 +292,7 @@ impl Store {
         topic: Option<String>,
         notice: NewPost,
         entry: AuditEntry,
-    ) -> Result<Option<Posted>, StoreError> {
+    ) -> Result<Option<CommittedPost>, StoreError> {
         self.write("rename a channel", move |transaction| {
             let changed = transaction
                 .prepare_cached(

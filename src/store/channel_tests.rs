@@ -34,8 +34,8 @@ pub(super) fn says(channel: &str, author: &str, content: &str) -> NewPost {
         channel: id(channel),
         author: author.parse().unwrap(),
         content: content.to_owned(),
-        wake: Wake::InTime,
-        mentions: Mentioned::default(),
+        wake: WakeUrgency::InTime,
+        mentions: PostMentions::default(),
         session: None,
         turn: None,
         is_final: false,
@@ -150,7 +150,7 @@ async fn an_agent_is_given_what_is_new_and_not_its_own() {
     seq(&store, says("x", "a", "mine")).await;
     assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None, "its own wakes nobody");
     seq(&store, says("x", "human:ann", "hello")).await;
-    seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "b", "aside") }).await;
+    seq(&store, NewPost { wake: WakeUrgency::Nobody, ..says("x", "b", "aside") }).await;
 
     let turn = TurnId::new();
     let batch = store.take_batch(agent("a"), id("X"), turn, ALL).await.unwrap().unwrap();
@@ -214,13 +214,13 @@ async fn a_text_too_long_for_a_batch_is_not_read_and_what_follows_is_counted_to_
 async fn what_wakes_an_agent_is_told_by_kind() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "a-b", "human:ann"]).await;
-    let mentions = Mentioned { agents: vec![agent("a-b")], all: false };
-    seq(&store, NewPost { mentions, wake: Wake::AtOnce, ..says("x", "human:ann", "@a-b go") }).await;
+    let mentions = PostMentions { agents: vec![agent("a-b")], all: false };
+    seq(&store, NewPost { mentions, wake: WakeUrgency::AtOnce, ..says("x", "human:ann", "@a-b go") }).await;
     let unseen = store.all_unseen().unwrap();
     let of = |who: &str| unseen.iter().find(|unseen| unseen.agent.as_str() == who).unwrap().clone();
-    assert!(of("a-b").mention && of("a-b").human && of("a-b").wake == Wake::AtOnce);
+    assert!(of("a-b").mention && of("a-b").human && of("a-b").wake == WakeUrgency::AtOnce);
     assert!(!of("a").mention && of("a").human);
-    seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "system", "an aside") }).await;
+    seq(&store, NewPost { wake: WakeUrgency::Nobody, ..says("x", "system", "an aside") }).await;
     assert_eq!(store.all_unseen().unwrap(), unseen, "an aside changes nothing");
 }
 
@@ -229,13 +229,14 @@ async fn a_mention_behind_many_that_wake_nobody_is_found() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     for n in 0..600 {
-        seq(&store, NewPost { wake: Wake::Nobody, ..says("x", "system", &format!("aside {n}")) }).await;
+        seq(&store, NewPost { wake: WakeUrgency::Nobody, ..says("x", "system", &format!("aside {n}")) })
+            .await;
     }
     assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
-    let mentions = Mentioned { agents: vec![agent("a")], all: false };
-    seq(&store, NewPost { mentions, wake: Wake::AtOnce, ..says("x", "human:ann", "@a go") }).await;
+    let mentions = PostMentions { agents: vec![agent("a")], all: false };
+    seq(&store, NewPost { mentions, wake: WakeUrgency::AtOnce, ..says("x", "human:ann", "@a go") }).await;
     let found = store.unseen(&agent("a"), &id("x")).unwrap().unwrap();
-    assert!(found.mention && found.human && found.wake == Wake::AtOnce);
+    assert!(found.mention && found.human && found.wake == WakeUrgency::AtOnce);
     assert_eq!(store.all_unseen().unwrap(), std::slice::from_ref(&found));
     assert_eq!(store.unseen_since(0).unwrap().1, [found]);
 }
@@ -247,7 +248,7 @@ async fn an_underscore_in_a_name_stands_for_nothing_but_itself() {
     make(&store, "two", &["dev-a"]).await;
     let of = |member: &str| store.channels(Some(&member.parse().unwrap()), None).unwrap().len();
     assert_eq!((of("dev_a"), of("dev-a")), (1, 2));
-    let mentions = Mentioned { agents: vec![agent("dev_a")], all: false };
+    let mentions = PostMentions { agents: vec![agent("dev_a")], all: false };
     seq(&store, NewPost { mentions, ..says("one", "human:ann", "@dev_a go") }).await;
     let is_mentioned = |who: &str| store.unseen(&agent(who), &id("one")).unwrap().unwrap().mention;
     assert_eq!((is_mentioned("dev_a"), is_mentioned("dev-a")), (true, false));
@@ -306,9 +307,9 @@ async fn the_same_is_not_said_twice() {
 async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began() {
     let (_folder, store) = open();
     let session = SessionKey::new(&agent("a"), SessionKind::Dm, "b");
-    let item = |text: &str, task: Option<&str>| NewItem {
+    let item = |text: &str, task: Option<&str>| NewInboxItem {
         session: session.clone(),
-        kind: ItemKind::Dm,
+        kind: InboxItemKind::Dm,
         sender: "b".into(),
         text: text.into(),
         task: task.map(str::to_owned),
@@ -327,7 +328,10 @@ async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began(
     store.resume_later(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
     let next = TurnId::new();
     let resumed = store.take_item(session.clone(), next).await.unwrap().unwrap();
-    assert_eq!((resumed.kind, resumed.task.as_deref(), resumed.attempts), (ItemKind::Resume, Some("t1"), 1));
+    assert_eq!(
+        (resumed.kind, resumed.task.as_deref(), resumed.attempts),
+        (InboxItemKind::Resume, Some("t1"), 1)
+    );
     store.end_items(next).await.unwrap();
     assert_eq!(store.take_item(session.clone(), TurnId::new()).await.unwrap().unwrap().text, "two");
     assert!(!store.has_items(&session).unwrap());

@@ -7,7 +7,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::channel::{self, Channel, ChannelState};
-use super::post::{Mentioned, Wake, number};
+use super::post::{PostMentions, WakeUrgency, number};
 use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
@@ -32,7 +32,7 @@ pub struct Batch {
 pub struct Given {
     pub seq: u64,
     pub author: Party,
-    pub mentions: Mentioned,
+    pub mentions: PostMentions,
     /// The length of the text in bytes.
     pub size: usize,
     /// The text; `None` if it alone is longer than all texts of the batch may be together.
@@ -44,11 +44,11 @@ pub const MOST_COUNTED: u64 = 1000;
 
 /// Messages by others that an agent has not received yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unseen {
+pub struct UnseenSummary {
     pub agent: AgentId,
     pub channel: ChannelId,
     /// The most urgent wake-up among them.
-    pub wake: Wake,
+    pub wake: WakeUrgency,
     /// Set if one of them was written by a person.
     pub human: bool,
     /// Set if one of them mentions the agent.
@@ -57,7 +57,7 @@ pub struct Unseen {
 
 /// A delivery that was in progress when a process died.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InFlight {
+pub struct InFlightDelivery {
     pub agent: AgentId,
     pub channel: ChannelId,
     /// The turn that the messages were given to.
@@ -176,7 +176,7 @@ fn given(
         let given = Given {
             seq: row.get::<_, i64>(0)?.unsigned_abs(),
             author: parsed(row, 1)?,
-            mentions: Mentioned::from_column(row.get_ref(2)?.as_str_or_null()?),
+            mentions: PostMentions::from_column(row.get_ref(2)?.as_str_or_null()?),
             size,
             content: row.get(4)?,
         };
@@ -204,11 +204,15 @@ const JUDGED: i64 = 500;
 ///
 /// Only messages that wake somebody are read. The index on them keeps this cheap even behind a long run of messages
 /// that wake nobody.
-fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite::Result<Option<Unseen>> {
+fn unseen(
+    connection: &Connection,
+    agent: &AgentId,
+    id: &ChannelId,
+) -> rusqlite::Result<Option<UnseenSummary>> {
     let (delivered, inflight) = position(connection, agent, id.as_str())?.unwrap_or_default();
     // Messages that the running turn was given do not count as unseen.
     let after = inflight.unwrap_or(delivered).max(delivered);
-    let found: (Option<Wake>, bool, bool) = connection
+    let found: (Option<WakeUrgency>, bool, bool) = connection
         .prepare_cached(
             "SELECT max(wake), coalesce(max(author LIKE 'human:%'), 0),
                 coalesce(max(instr(mentions, ?4) > 0 OR mentions = ' * '), 0)
@@ -220,15 +224,15 @@ fn unseen(connection: &Connection, agent: &AgentId, id: &ChannelId) -> rusqlite:
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
     Ok(match found {
-        (None | Some(Wake::Nobody), ..) => None,
+        (None | Some(WakeUrgency::Nobody), ..) => None,
         (Some(wake), human, mention) => {
-            Some(Unseen { agent: agent.clone(), channel: id.clone(), wake, human, mention })
+            Some(UnseenSummary { agent: agent.clone(), channel: id.clone(), wake, human, mention })
         }
     })
 }
 
 /// Returns the unseen messages of the members that are agents.
-fn all_of(connection: &Connection, members: &[(Party, ChannelId)]) -> rusqlite::Result<Vec<Unseen>> {
+fn all_of(connection: &Connection, members: &[(Party, ChannelId)]) -> rusqlite::Result<Vec<UnseenSummary>> {
     let agents = members.iter().filter_map(|(party, id)| Some((party.agent()?, id)));
     let found = agents.filter_map(|(agent, id)| unseen(connection, agent, id).transpose());
     found.collect()
@@ -342,12 +346,12 @@ impl Store {
     }
 
     /// Returns the deliveries that an earlier process did not finish.
-    pub fn deliveries_in_flight(&self) -> Result<Vec<InFlight>, StoreError> {
+    pub fn deliveries_in_flight(&self) -> Result<Vec<InFlightDelivery>, StoreError> {
         self.read("list deliveries", |connection| {
             connection
                 .prepare("SELECT agent, channel, inflight_turn, inflight_seq FROM delivery WHERE inflight_turn IS NOT NULL")?
                 .query_map((), |row| {
-                    Ok(InFlight {
+                    Ok(InFlightDelivery {
                         agent: parsed(row, 0)?,
                         channel: parsed(row, 1)?,
                         turn: parsed(row, 2)?,
@@ -380,7 +384,7 @@ impl Store {
     ///
     /// Returns `None` if none of them wakes the agent, or if a turn would receive nothing because the agent is not a
     /// member or the channel is archived.
-    pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<Unseen>, StoreError> {
+    pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<UnseenSummary>, StoreError> {
         self.read("look for new messages", |connection| match channel::find(connection, channel)? {
             Some(found) if is_told(&found, agent) => unseen(connection, agent, &found.id),
             _ => Ok(None),
@@ -396,7 +400,7 @@ impl Store {
     /// newest message.
     ///
     /// The cost depends on the number of channels with new messages, not on the number of all channels.
-    pub fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<Unseen>), StoreError> {
+    pub fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<UnseenSummary>), StoreError> {
         self.read("look for new messages", |connection| {
             // The newest id is read first: a message committed after this statement is found by the next call.
             let newest = newest(connection)?;
@@ -417,7 +421,7 @@ impl Store {
 
     /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
     /// once, at the start of a process.
-    pub fn all_unseen(&self) -> Result<Vec<Unseen>, StoreError> {
+    pub fn all_unseen(&self) -> Result<Vec<UnseenSummary>, StoreError> {
         self.read("look for new messages", |connection| {
             let behind: Vec<(Party, ChannelId)> = connection
                 .prepare(

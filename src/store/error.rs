@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, ffi};
 
-use super::condition;
+use super::health;
 use crate::error::{Explain, KERNEL_LOG, Kind};
 use crate::home::HomeError;
 
@@ -154,7 +154,7 @@ impl StoreError {
     /// Returns the variant that matches the reason why a file could not be opened.
     pub(super) fn open(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
-        if condition::is_unread(&source) {
+        if health::is_unread(&source) {
             Self::Unreadable { path, source: source.into() }
         } else {
             Self::Open { path, source }
@@ -191,7 +191,7 @@ impl StoreError {
             | Self::Unreadable { .. } => true,
             // Of the errors of files beside the database, only those of a failing disk may pass.
             Self::Beside(error) => error.kind() == Kind::Unreadable,
-            Self::Query { source, .. } | Self::Open { source, .. } => condition::is_fault(source),
+            Self::Query { source, .. } | Self::Open { source, .. } => health::is_fault(source),
             _ => false,
         }
     }
@@ -201,7 +201,7 @@ impl StoreError {
     pub fn is_doubtful(&self) -> bool {
         match self {
             Self::Doubtful { .. } => true,
-            Self::Open { source, .. } | Self::Migration { source, .. } => condition::is_doubtful(source),
+            Self::Open { source, .. } | Self::Migration { source, .. } => health::is_doubtful(source),
             _ => false,
         }
     }
@@ -214,11 +214,11 @@ impl Explain for StoreError {
             Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
             Self::Disk { .. } | Self::Doubtful { .. } | Self::Unreadable { .. } => Kind::Unreadable,
             // The file was read and contains something else, so the disk is not at fault.
-            Self::Query { source, .. } | Self::Open { source, .. } if condition::is_no_database(source) => {
+            Self::Query { source, .. } | Self::Open { source, .. } if health::is_no_database(source) => {
                 Kind::Damaged
             }
             Self::Open { source, .. } | Self::Migration { source, .. }
-                if condition::is_doubtful(source) || condition::is_unread(source) =>
+                if health::is_doubtful(source) || health::is_unread(source) =>
             {
                 Kind::Unreadable
             }

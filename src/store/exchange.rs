@@ -4,8 +4,8 @@
 
 use rusqlite::Transaction;
 
-use super::post::{Mentioned, Wake};
-use super::recent::{OUTLINE, RecentPost};
+use super::post::{PostMentions, WakeUrgency};
+use super::post_outline::{OUTLINE, PostOutline};
 use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{AgentId, Party};
@@ -63,7 +63,7 @@ impl Store {
     /// `limit`.
     ///
     /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
-    pub fn exchanges(&self, a: &AgentId, b: &AgentId, limit: usize) -> Result<Vec<RecentPost>, StoreError> {
+    pub fn exchanges(&self, a: &AgentId, b: &AgentId, limit: usize) -> Result<Vec<PostOutline>, StoreError> {
         self.read("look at direct messages", |connection| {
             // All people are between `human:` and `human;`. The condition has to be that of the partial index on
             // messages, or SQLite would not use the index.
@@ -86,12 +86,12 @@ impl Store {
                 )?
                 .query_map((pair(a, b), heard.unwrap_or(-1), i64::try_from(limit).unwrap_or(i64::MAX)), |row| {
                     let receiver: AgentId = parsed(row, 1)?;
-                    Ok(RecentPost {
+                    Ok(PostOutline {
                         author: Party::Agent(parsed(row, 0)?),
                         start: row.get(2)?,
                         length: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
-                        mentions: Mentioned { agents: vec![receiver], all: false },
-                        wake: Wake::AtOnce,
+                        mentions: PostMentions { agents: vec![receiver], all: false },
+                        wake: WakeUrgency::AtOnce,
                         at: row.get(4)?,
                     })
                 })?
@@ -104,7 +104,7 @@ impl Store {
 mod tests {
     use super::*;
     use crate::store::channel_tests::{agent, entry, open};
-    use crate::store::{ItemKind, NewItem, NewTask, Task, TaskChange, TaskKind, TaskState};
+    use crate::store::{InboxItemKind, NewInboxItem, NewTask, Task, TaskChange, TaskKind, TaskState};
 
     fn exchange(text: &str) -> Option<NewExchange> {
         Some(NewExchange::new(agent("a"), agent("b"), text, 7))
@@ -131,8 +131,14 @@ mod tests {
             key: None,
             now: 7,
         };
-        let item =
-            NewItem { session, kind: ItemKind::Dm, sender: "a".into(), text: "r".into(), task: None, now: 7 };
+        let item = NewInboxItem {
+            session,
+            kind: InboxItemKind::Dm,
+            sender: "a".into(),
+            text: "r".into(),
+            task: None,
+            now: 7,
+        };
         let added = store.add_task(new, item, entry("task.send")).await.unwrap();
         let crate::store::TaskAdded::New(task) = added else { panic!("{added:?}") };
         assert_eq!(texts(), ["sent"]);

@@ -20,14 +20,14 @@ pub struct Freeze {
 
 /// The set of frozen agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Frozen {
+pub struct FreezeState {
     home: Option<Freeze>,
     agents: BTreeMap<AgentId, Freeze>,
     /// Agents that were thawed one by one while the home is frozen.
     spared: BTreeSet<AgentId>,
 }
 
-impl Frozen {
+impl FreezeState {
     /// Returns the freeze that applies to an agent, its own or the home's. The home's also applies to agents not known
     /// yet.
     #[must_use]
@@ -94,7 +94,7 @@ impl Frozen {
     }
 }
 
-fn frozen(connection: &Connection) -> rusqlite::Result<Frozen> {
+fn frozen(connection: &Connection) -> rusqlite::Result<FreezeState> {
     let freeze = |row: &Row<'_>| Ok(Freeze { at: row.get(0)?, by: row.get(1)? });
     let home =
         connection.prepare_cached("SELECT at, by FROM home_freeze")?.query_row((), freeze).optional()?;
@@ -108,11 +108,11 @@ fn frozen(connection: &Connection) -> rusqlite::Result<Frozen> {
         .prepare_cached("SELECT agent FROM agent_state WHERE spared = 1")?
         .query_map((), |row| parsed(row, 0))?
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Frozen { home, agents, spared })
+    Ok(FreezeState { home, agents, spared })
 }
 
 /// Stores one agent's own freeze and its exemption from the home's.
-fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &Frozen) -> rusqlite::Result<()> {
+fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState) -> rusqlite::Result<()> {
     let own = now.agents.get(agent);
     transaction
         .prepare_cached(
@@ -130,7 +130,7 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &Frozen) -> 
 
 impl Store {
     /// Returns all freezes.
-    pub fn frozen(&self) -> Result<Frozen, StoreError> {
+    pub fn frozen(&self) -> Result<FreezeState, StoreError> {
         self.read("look who is frozen", frozen)
     }
 
@@ -208,7 +208,7 @@ impl Store {
 
 impl Reader {
     /// Returns all freezes, as [`Store::frozen`] does.
-    pub fn frozen(&self) -> Result<Frozen, StoreError> {
+    pub fn frozen(&self) -> Result<FreezeState, StoreError> {
         self.read("look who is frozen", frozen)
     }
 }
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_frozen_home_holds_whoever_comes_later_but_whom_a_person_let_go_on() {
-        let mut frozen = Frozen::default();
+        let mut frozen = FreezeState::default();
         frozen.freeze(Some(&agent("coder")), freeze(1));
         assert!(frozen.holds(&agent("coder")) && !frozen.holds(&agent("later")));
         frozen.freeze(None, freeze(2));
@@ -241,17 +241,17 @@ mod tests {
         frozen.freeze(None, freeze(4));
         assert!(frozen.holds(&agent("coder")), "all are all");
         frozen.thaw(None);
-        assert_eq!(frozen, Frozen::default());
+        assert_eq!(frozen, FreezeState::default());
     }
 
     #[test]
     fn what_could_not_be_written_down_stays_frozen() {
-        let nobody = Frozen::default();
-        let mut here = Frozen::default();
+        let nobody = FreezeState::default();
+        let mut here = FreezeState::default();
         here.freeze(Some(&agent("coder")), freeze(1));
         assert!(here.taking(&nobody, &nobody).holds(&agent("coder")), "the database never knew of it");
         assert!(!here.taking(&nobody, &here).holds(&agent("coder")), "somebody thawed it there");
-        let mut all = Frozen::default();
+        let mut all = FreezeState::default();
         all.freeze(None, freeze(1));
         assert!(all.taking(&nobody, &nobody).holds(&agent("later")));
         assert!(!all.taking(&nobody, &all).holds(&agent("later")));

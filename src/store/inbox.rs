@@ -13,7 +13,7 @@ use crate::id::{SessionKey, TurnId};
 
 /// The kind of an inbox item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemKind {
+pub enum InboxItemKind {
     /// A message from another session of the same agent.
     Session,
     /// A direct message; its answer becomes the answer of the task.
@@ -28,7 +28,7 @@ pub enum ItemKind {
     Resume,
 }
 
-impl ItemKind {
+impl InboxItemKind {
     /// Returns the name that the database stores.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -43,7 +43,7 @@ impl ItemKind {
     }
 }
 
-impl FromSql for ItemKind {
+impl FromSql for InboxItemKind {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         let text = value.as_str()?;
         [Self::Session, Self::Dm, Self::Answer, Self::Result, Self::Notice, Self::Resume]
@@ -53,7 +53,7 @@ impl FromSql for ItemKind {
     }
 }
 
-impl ToSql for ItemKind {
+impl ToSql for InboxItemKind {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(self.as_str().into())
     }
@@ -61,9 +61,9 @@ impl ToSql for ItemKind {
 
 /// An item to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewItem {
+pub struct NewInboxItem {
     pub session: SessionKey,
-    pub kind: ItemKind,
+    pub kind: InboxItemKind,
     /// A party or a session key.
     pub sender: String,
     pub text: String,
@@ -75,11 +75,11 @@ pub struct NewItem {
 
 /// An item that waits, or that a turn has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct InboxItem {
     /// A UUID of version 7, so ids sort by time.
     pub id: String,
     pub session: SessionKey,
-    pub kind: ItemKind,
+    pub kind: InboxItemKind,
     /// A party, a session key, or the interrupted turn for [`ItemKind::Resume`].
     pub sender: String,
     pub text: String,
@@ -95,9 +95,9 @@ pub struct Item {
 
 const COLUMNS: &str = "id, session, kind, sender, text, task, created_at, turn, attempts";
 
-fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+fn item(row: &Row<'_>) -> rusqlite::Result<InboxItem> {
     let turn: Option<String> = row.get(7)?;
-    Ok(Item {
+    Ok(InboxItem {
         id: row.get(0)?,
         session: parsed(row, 1)?,
         kind: row.get(2)?,
@@ -111,7 +111,7 @@ fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
 }
 
 /// Adds an item and returns its id.
-pub(super) fn add(transaction: &Transaction<'_>, new: &NewItem) -> rusqlite::Result<String> {
+pub(super) fn add(transaction: &Transaction<'_>, new: &NewInboxItem) -> rusqlite::Result<String> {
     // Version 7 starts with a time stamp, so ids sort in the order of acceptance.
     let id = uuid::Uuid::now_v7().to_string();
     transaction
@@ -122,7 +122,7 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewItem) -> rusqlite::Res
     Ok(id)
 }
 
-fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Option<Item>> {
+fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Option<InboxItem>> {
     // The interrupted turn is resumed before anything new begins.
     connection
         .prepare_cached(&format!(
@@ -135,12 +135,12 @@ fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Opti
 
 impl Store {
     /// Adds an item for a session and returns its id.
-    pub async fn add_item(&self, new: NewItem) -> Result<String, StoreError> {
+    pub async fn add_item(&self, new: NewInboxItem) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| add(transaction, &new)).await
     }
 
     /// Adds an item, as [`Self::add_item`] does, with a row in the audit.
-    pub async fn add_item_audited(&self, new: NewItem, entry: AuditEntry) -> Result<String, StoreError> {
+    pub async fn add_item_audited(&self, new: NewInboxItem, entry: AuditEntry) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| {
             audit::append(transaction, &entry, new.now)?;
             add(transaction, &new)
@@ -149,7 +149,11 @@ impl Store {
     }
 
     /// Gives a session's next waiting item to a turn: a [`ItemKind::Resume`] item first, then the oldest.
-    pub async fn take_item(&self, session: SessionKey, turn: TurnId) -> Result<Option<Item>, StoreError> {
+    pub async fn take_item(
+        &self,
+        session: SessionKey,
+        turn: TurnId,
+    ) -> Result<Option<InboxItem>, StoreError> {
         self.write("take a message", move |transaction| {
             // The item stays in the table until the turn has ended, so that a crash does not lose it.
             let Some(mut found) = first(transaction, &session)? else { return Ok(None) };
@@ -178,7 +182,7 @@ impl Store {
     }
 
     /// Returns the items that turns have received, oldest first.
-    pub fn items_in_flight(&self) -> Result<Vec<Item>, StoreError> {
+    pub fn items_in_flight(&self) -> Result<Vec<InboxItem>, StoreError> {
         self.read("list messages", |connection| {
             connection
                 .prepare(&format!("SELECT {COLUMNS} FROM inbox WHERE turn IS NOT NULL ORDER BY id"))?
@@ -236,9 +240,9 @@ impl Store {
             if waits && task.is_none() {
                 return Ok(());
             }
-            let new = NewItem {
+            let new = NewInboxItem {
                 session: session.clone(),
-                kind: ItemKind::Resume,
+                kind: InboxItemKind::Resume,
                 // The interrupted turn is named as the sender.
                 sender: turn.to_string(),
                 text: reason.clone(),

@@ -4,34 +4,34 @@
 //! is committed when its future resolves, and then survives `kill -9`. Syncing to the disk follows a few milliseconds
 //! later, by [`sync`].
 
-mod agent;
-mod archive;
+mod agent_removal;
+mod agent_rename;
+mod agent_state;
 mod audit;
+mod audit_chain;
 mod backup;
-mod busy;
 mod card;
-pub mod census;
-mod chain;
 mod channel;
-mod condition;
-pub mod damage;
+mod channel_archive;
+mod damage_recheck;
 mod delivery;
-mod doubt;
 mod error;
 mod exchange;
 mod freeze;
+mod health;
 mod idempotency;
 mod inbox;
+pub mod integrity;
+mod lock_wait;
 mod post;
+mod post_outline;
 mod probe;
-mod program;
-mod recent;
-mod rename;
+mod program_conversation;
+mod recovery;
 mod request;
-mod salvage;
+pub mod row_counts;
 mod schema;
 mod session;
-mod state;
 pub mod sync;
 mod task;
 mod token;
@@ -48,39 +48,43 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::home::{Home, HomeError};
 
-pub use archive::ArchiveStep;
+pub use agent_state::AgentState;
 pub use audit::{
     AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest,
 };
+pub use audit_chain::{AuditVerification, ChainFault};
 pub use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
 pub use card::{CardUpdate, StoredCard};
-pub use chain::{Broken, Verified};
-pub use channel::{Archiving, Changed, Channel, ChannelState, Member, MemberChange, NewChannel};
-pub use condition::{Access, Faults, Trouble};
-pub use delivery::{Batch, BatchLimits, Given, InFlight, MOST_COUNTED, Unseen};
+pub use channel::{Changed, Channel, ChannelState, Member, MemberChange, NewChannel, PendingArchive};
+pub use channel_archive::ArchiveStep;
+pub use delivery::{Batch, BatchLimits, Given, InFlightDelivery, MOST_COUNTED, UnseenSummary};
 pub use error::StoreError;
 pub use exchange::NewExchange;
-pub use freeze::{Freeze, Frozen};
+pub use freeze::{Freeze, FreezeState};
+pub use health::{DatabaseAccess, FaultSubscription, StorageProblem};
 pub use idempotency::{IdempotencyKey, KeyedRequest};
-pub use inbox::{Item, ItemKind, NewItem};
-pub use post::{Mentioned, NewPost, Page, Post, PostOutcome, Posted, Wake};
-pub use program::{Begun, ProgramConversation};
-pub use recent::{OUTLINE, RecentPost};
-pub use request::{Along, Moved, NewRequest, RequestRow, RequestState, Scope, Step, digest, next};
-pub use salvage::{LostSession, Restored, Taken, restore};
+pub use inbox::{InboxItem, InboxItemKind, NewInboxItem};
+pub use post::{CommittedPost, NewPost, Page, Post, PostMentions, PostOutcome, WakeUrgency};
+pub use post_outline::{OUTLINE, PostOutline};
+pub use program_conversation::{ConversationOrigin, ProgramConversation};
+pub use recovery::{LostSession, RecoveredTable, RestoreOutcome, restore};
+pub use request::{
+    Along, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, Scope, digest, next,
+};
 pub use session::{NewSession, Session, SessionState, StoredPrompt};
-pub use state::AgentState;
 pub use task::{
-    Added as TaskAdded, NewTask, Task, TaskChange, TaskChanged, TaskCounts, TaskFilter, TaskKind,
-    TaskMessage, TaskState,
+    NewTask, Task, TaskChange, TaskChangeResult, TaskCounts, TaskFilter, TaskKind, TaskMessage, TaskState,
+    TaskSubmission as TaskAdded,
 };
 pub use token::{ClientToken, NewToken, Right, hash as token_hash};
-pub use turn::{Begin, Ended, Tokens, Turn, TurnState};
-pub use usage::{Counted, Exceeded, NewUsage, UsageBy, UsageFilter, UsageLimit, UsageSum, Used};
+pub use turn::{NewTurn, TokenCounts, Turn, TurnCompletion, TurnState};
+pub use usage::{
+    ExceededLimit, NewUsage, UsageAmount, UsageBy, UsageFilter, UsageLimit, UsageScope, UsageSum,
+};
 
-use condition::Condition;
+use health::StorageHealth;
 use sync::Syncer;
-use writer::{Change, Job, Writer};
+use writer::{PendingChange, Writer, WriterJob};
 
 /// Copies the home's database to `to` and checks the copy. The database may be in use.
 ///
@@ -126,13 +130,13 @@ pub struct Store {
     readers: Mutex<Vec<Connection>>,
     writer: Writer,
     syncer: Syncer,
-    condition: Condition,
+    condition: StorageHealth,
     /// The identity of the opened file, to notice if another file replaces it.
     file: probe::FileId,
     /// The number of changes of grants made through this store.
     grants: AtomicU64,
-    spellings: session::Spellings,
-    raw: Arc<doubt::Raw>,
+    spellings: session::PendingKeys,
+    raw: Arc<damage_recheck::RawFile>,
 }
 
 impl Store {
@@ -153,15 +157,15 @@ impl Store {
         create_private(&path)?;
         let mut connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         schema::migrate(&mut connection, &path, &home.backups())?;
-        let head = chain::open(&mut connection, &home.audit_head())?;
+        let head = audit_chain::open(&mut connection, &home.audit_head())?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
-        let condition = Condition::default();
+        let condition = StorageHealth::default();
         let writer = Writer::start(connection, syncer.handle(), head, condition.clone());
         let writer = writer.map_err(StoreError::Thread)?;
         let file =
             probe::FileId::of(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
         let (readers, grants) = (Mutex::default(), AtomicU64::new(0));
-        let spellings = session::Spellings::default();
+        let spellings = session::PendingKeys::default();
         Ok(Self {
             path,
             head: home.audit_head(),
@@ -187,7 +191,7 @@ impl Store {
     pub async fn settle(&self) -> Result<(), StoreError> {
         let what = "fold the log into the database";
         let (answer, answered) = tokio::sync::oneshot::channel();
-        self.writer.submit(Job::Alone(Box::new(move |connection| {
+        self.writer.submit(WriterJob::Alone(Box::new(move |connection| {
             // The row says whether a reader kept a part of the log in use. That is no failure: the part stays in the log,
             // which is synced below, and the next checkpoint moves it.
             let folded = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()));
@@ -206,7 +210,7 @@ impl Store {
     pub async fn sync(&self) -> Result<(), StoreError> {
         let (tell, passed) = tokio::sync::oneshot::channel();
         // This job queues behind the earlier changes: only after them the syncing thread knows of all commits.
-        self.writer.submit(Job::Alone(Box::new(move |_| {
+        self.writer.submit(WriterJob::Alone(Box::new(move |_| {
             // The caller may no longer be waiting.
             let _ = tell.send(());
         })))?;
@@ -228,7 +232,7 @@ impl Store {
         let value = Arc::new(Mutex::new(None));
         let slot = Arc::clone(&value);
         let fill = move |done| *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
-        self.writer.submit(Job::Change(Change {
+        self.writer.submit(WriterJob::Change(PendingChange {
             since: Instant::now(),
             work: Box::new(move |transaction| work(transaction).map(fill)),
             answer: Box::new(move |committed| {
@@ -248,7 +252,7 @@ impl Store {
     where
         F: FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send + 'static,
     {
-        let submitted = self.writer.submit(Job::Change(Change {
+        let submitted = self.writer.submit(WriterJob::Change(PendingChange {
             since: Instant::now(),
             work: Box::new(work),
             answer: Box::new(move |committed| {
@@ -277,7 +281,7 @@ impl Store {
         let result = work(&connection);
         match &result {
             // Drop the connection: after a fault of the disk, a new one may be able to read where this one can't.
-            Err(error) if condition::is_fault(error) => self.condition.read_failed(error),
+            Err(error) if health::is_fault(error) => self.condition.read_failed(error),
             _ => {
                 let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
                 if readers.len() < READERS {
@@ -328,7 +332,7 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let open = || {
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags)?;
-        busy::install(&mut connection)?;
+        lock_wait::install(&mut connection)?;
         let writes = access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE);
         connection.execute_batch(if writes {
             // With NORMAL a commit makes no fsync. [`sync`] syncs the log in groups. A checkpoint syncs by itself, so a

@@ -12,7 +12,7 @@ use crate::id::{AgentId, ChannelId, Party, SessionKey, TurnId};
 
 /// The urgency with which a message wakes the channel's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wake {
+pub enum WakeUrgency {
     /// Wakes nobody; delivered together with the next message that does.
     Nobody,
     /// Wakes the members after a delay.
@@ -21,7 +21,7 @@ pub enum Wake {
     AtOnce,
 }
 
-impl FromSql for Wake {
+impl FromSql for WakeUrgency {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         match value.as_i64()? {
             0 => Ok(Self::Nobody),
@@ -32,7 +32,7 @@ impl FromSql for Wake {
     }
 }
 
-impl ToSql for Wake {
+impl ToSql for WakeUrgency {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok((*self as i64).into())
     }
@@ -40,13 +40,13 @@ impl ToSql for Wake {
 
 /// The mentions in a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mentioned {
+pub struct PostMentions {
     pub agents: Vec<AgentId>,
     /// Set if it mentions everybody.
     pub all: bool,
 }
 
-impl Mentioned {
+impl PostMentions {
     /// Returns `true` if it mentions the agent, alone or with everybody.
     #[must_use]
     pub fn has(&self, agent: &AgentId) -> bool {
@@ -75,8 +75,8 @@ pub struct NewPost {
     pub channel: ChannelId,
     pub author: Party,
     pub content: String,
-    pub wake: Wake,
-    pub mentions: Mentioned,
+    pub wake: WakeUrgency,
+    pub mentions: PostMentions,
     /// The session it comes from, for the audit.
     pub session: Option<SessionKey>,
     pub turn: Option<TurnId>,
@@ -90,7 +90,7 @@ pub struct NewPost {
 
 /// A committed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Posted {
+pub struct CommittedPost {
     /// The channel's id in the case it was created with.
     pub channel: ChannelId,
     /// The sequence number in the channel.
@@ -103,7 +103,7 @@ pub struct Posted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostOutcome {
     /// The message was committed.
-    Posted(Posted),
+    Posted(CommittedPost),
     /// The message exists already, with this sequence number.
     ///
     /// It is the final text of the same turn, a request repeated under its key, or a text that the same agent has just
@@ -120,7 +120,7 @@ pub enum PostOutcome {
 impl PostOutcome {
     /// Returns the new message, if one was committed.
     #[must_use]
-    pub fn posted(self) -> Option<Posted> {
+    pub fn posted(self) -> Option<CommittedPost> {
         match self {
             Self::Posted(posted) => Some(posted),
             Self::Repeated(_) | Self::KeyReused | Self::NoChannel | Self::Archived => None,
@@ -138,8 +138,8 @@ pub struct Post {
     pub content: String,
     /// Unix milliseconds.
     pub created_at: i64,
-    pub wake: Wake,
-    pub mentions: Mentioned,
+    pub wake: WakeUrgency,
+    pub mentions: PostMentions,
 }
 
 /// A selection of a channel's messages.
@@ -163,7 +163,7 @@ pub(super) fn row(row: &Row<'_>) -> rusqlite::Result<Post> {
         content: row.get(3)?,
         created_at: row.get(4)?,
         wake: row.get(5)?,
-        mentions: Mentioned::from_column(row.get_ref(6)?.as_str_or_null()?),
+        mentions: PostMentions::from_column(row.get_ref(6)?.as_str_or_null()?),
     })
 }
 
@@ -246,7 +246,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
         })
         .collect::<rusqlite::Result<_>>()?;
     let channel = id.parse().map_err(|_| rusqlite::Error::InvalidQuery)?;
-    Ok(PostOutcome::Posted(Posted { channel, seq: seq.unsigned_abs(), recipients }))
+    Ok(PostOutcome::Posted(CommittedPost { channel, seq: seq.unsigned_abs(), recipients }))
 }
 
 /// The number of messages back in which a resumed turn looks for a text of the interrupted one.

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::condition::{Access, Faults, Trouble, is_fault};
-use super::writer::Job;
-use super::{Store, StoreError, busy, connect, schema};
+use super::health::{DatabaseAccess, FaultSubscription, StorageProblem, is_fault};
+use super::writer::WriterJob;
+use super::{Store, StoreError, connect, lock_wait, schema};
 use crate::error::chain;
 
 /// The identity of a file, independent of its path.
@@ -28,13 +28,13 @@ impl FileId {
 impl Store {
     /// Returns the current trouble with the database, or `None` if nothing is known to be wrong.
     #[must_use]
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<StorageProblem> {
         self.condition.trouble()
     }
 
     /// Subscribes to the faults of the storage from now on.
     #[must_use]
-    pub fn faults(&self) -> Faults {
+    pub fn faults(&self) -> FaultSubscription {
         self.condition.faults()
     }
 
@@ -60,13 +60,13 @@ impl Store {
             Err(error) => Some(format!("its file can't be seen: {error}")),
         };
         if let Some(reason) = place {
-            self.condition.unwell(Access::Write, reason.clone(), false);
+            self.condition.unwell(DatabaseAccess::Write, reason.clone(), false);
             return Err(StoreError::Replaced { path: self.path.clone(), reason });
         }
         let before = self.trouble();
         self.try_writing(before.is_some()).await?;
         // A successful write does not show that reads work again.
-        if before.is_some_and(|trouble| trouble.access != Access::Write) {
+        if before.is_some_and(|trouble| trouble.access != DatabaseAccess::Write) {
             return self.try_reading().await;
         }
         self.condition.well();
@@ -77,10 +77,10 @@ impl Store {
         let (tell, told) = tokio::sync::oneshot::channel();
         let path = self.path.clone();
         // If writes are known to fail, the changes queued behind this one must not wait for its timeout.
-        let patience = if is_unwell { Duration::ZERO } else { busy::LIMIT };
+        let patience = if is_unwell { Duration::ZERO } else { lock_wait::LIMIT };
         let deadline = Instant::now() + patience;
-        self.writer.submit(Job::Alone(Box::new(move |connection| {
-            let result = busy::within(deadline, || {
+        self.writer.submit(WriterJob::Alone(Box::new(move |connection| {
+            let result = lock_wait::within(deadline, || {
                 let result = write(connection);
                 if result.as_ref().err().is_some_and(wants_new_connection)
                     && let Ok(new) = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)
@@ -96,7 +96,7 @@ impl Store {
         let result = told.await.map_err(|_| StoreError::Stopped)?;
         match &result {
             Err(error) if is_fault(error) => self.condition.write_failed(error),
-            Err(error) => self.condition.unwell(Access::Write, chain(error), false),
+            Err(error) => self.condition.unwell(DatabaseAccess::Write, chain(error), false),
             Ok(()) => {}
         }
         result.map_err(|source| StoreError::query("write a test value", source))

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::audit::{self, AuditEntry, Level};
 use super::exchange::{self, NewExchange};
-use super::inbox::{self, NewItem};
+use super::inbox::{self, NewInboxItem};
 use super::post::{self, NewPost};
 use super::session::parsed;
 use super::{Reader, Store, StoreError, token};
@@ -87,7 +87,7 @@ impl ToSql for RequestState {
 
 /// An event that may change the state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum RequestStep {
     /// Its level was raised, so that a person has to decide.
     Hold,
     /// A person approves it.
@@ -106,7 +106,7 @@ pub enum Step {
     Fail,
 }
 
-impl Step {
+impl RequestStep {
     /// All steps.
     pub const ALL: [Self; 8] = [
         Self::Hold,
@@ -124,19 +124,19 @@ impl Step {
 ///
 /// A request whose level needs a person begins only from [`RequestState::Approved`]. No request begins twice.
 #[must_use]
-pub const fn next(state: RequestState, level: Level, step: Step) -> Option<RequestState> {
+pub const fn next(state: RequestState, level: Level, step: RequestStep) -> Option<RequestState> {
     use RequestState::{Approved, Denied, Done, Expired, Failed, Running, Triage, Waiting};
     match (state, step) {
-        (Triage, Step::Hold) => Some(Waiting),
+        (Triage, RequestStep::Hold) => Some(Waiting),
         // A level that needs a person never begins from here, whatever the row's state says.
-        (Triage, Step::Begin) if !matches!(level, Level::Red) => Some(Running),
-        (Triage, Step::Answer) | (Running, Step::Finish) => Some(Done),
-        (Waiting, Step::Approve) => Some(Approved),
+        (Triage, RequestStep::Begin) if !matches!(level, Level::Red) => Some(Running),
+        (Triage, RequestStep::Answer) | (Running, RequestStep::Finish) => Some(Done),
+        (Waiting, RequestStep::Approve) => Some(Approved),
         // An approval can be withdrawn until the request begins.
-        (Triage | Waiting | Approved, Step::Deny) => Some(Denied),
-        (Triage | Waiting | Approved, Step::Expire) => Some(Expired),
-        (Approved, Step::Begin) => Some(Running),
-        (Running, Step::Fail) => Some(Failed),
+        (Triage | Waiting | Approved, RequestStep::Deny) => Some(Denied),
+        (Triage | Waiting | Approved, RequestStep::Expire) => Some(Expired),
+        (Approved, RequestStep::Begin) => Some(Running),
+        (Running, RequestStep::Fail) => Some(Failed),
         _ => None,
     }
 }
@@ -245,7 +245,7 @@ pub struct RequestRow {
 pub struct Along {
     pub entry: AuditEntry,
     /// Items for the inboxes of sessions.
-    pub items: Vec<NewItem>,
+    pub items: Vec<NewInboxItem>,
     /// A message to a channel.
     pub post: Option<NewPost>,
 }
@@ -272,7 +272,7 @@ impl Along {
 
 /// The result of a change of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum RequestTransition {
     /// The change was made; contains the new row.
     Done(RequestRow),
     /// The change is not allowed in the row's current state; contains the unchanged row.
@@ -358,11 +358,16 @@ fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec
 }
 
 /// Takes a step if the current state allows it. A request whose time is over is expired instead of approved or begun.
-fn take(transaction: &Transaction<'_>, id: &str, step: Step, now: i64) -> rusqlite::Result<Moved> {
-    let Some(found) = find(transaction, id)? else { return Ok(Moved::Unknown) };
-    let Some(state) = next(found.state, found.level, step) else { return Ok(Moved::Not(found)) };
+fn take(
+    transaction: &Transaction<'_>,
+    id: &str,
+    step: RequestStep,
+    now: i64,
+) -> rusqlite::Result<RequestTransition> {
+    let Some(found) = find(transaction, id)? else { return Ok(RequestTransition::Unknown) };
+    let Some(state) = next(found.state, found.level, step) else { return Ok(RequestTransition::Not(found)) };
     // Other steps need no check: a denial or a result is true however late it comes.
-    let is_over = found.expires_at <= now && matches!(step, Step::Approve | Step::Begin);
+    let is_over = found.expires_at <= now && matches!(step, RequestStep::Approve | RequestStep::Begin);
     let state = if is_over { RequestState::Expired } else { state };
     let ends = !state.is_open();
     transaction
@@ -370,9 +375,9 @@ fn take(transaction: &Transaction<'_>, id: &str, step: Step, now: i64) -> rusqli
             "UPDATE request SET state = ?2, ended_at = CASE WHEN ?3 THEN ?4 ELSE ended_at END WHERE id = ?1",
         )?
         .execute((id, state, ends, now))?;
-    let Some(found) = find(transaction, id)? else { return Ok(Moved::Unknown) };
+    let Some(found) = find(transaction, id)? else { return Ok(RequestTransition::Unknown) };
     if !is_over {
-        return Ok(Moved::Done(found));
+        return Ok(RequestTransition::Done(found));
     }
     let entry = AuditEntry {
         actor: "system".to_owned(),
@@ -384,7 +389,7 @@ fn take(transaction: &Transaction<'_>, id: &str, step: Step, now: i64) -> rusqli
         turn: None,
     };
     audit::append(transaction, &entry, now)?;
-    Ok(Moved::Expired(found))
+    Ok(RequestTransition::Expired(found))
 }
 
 impl Store {
@@ -434,20 +439,20 @@ impl Store {
     pub async fn step_request(
         &self,
         id: String,
-        step: Step,
+        step: RequestStep,
         result: Option<String>,
         along: Along,
         now: i64,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<RequestTransition, StoreError> {
         let moved = self.write("change a request", move |transaction| {
             // These two steps have more conditions, and functions of their own.
-            if matches!(step, Step::Approve | Step::Begin) {
-                return Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Not));
+            if matches!(step, RequestStep::Approve | RequestStep::Begin) {
+                return Ok(find(transaction, &id)?.map_or(RequestTransition::Unknown, RequestTransition::Not));
             }
             let moved = take(transaction, &id, step, now)?;
-            let Moved::Done(mut found) = moved else { return Ok(moved) };
+            let RequestTransition::Done(mut found) = moved else { return Ok(moved) };
             // Of the steps that are allowed here, only a denial is a decision.
-            let decides = step == Step::Deny;
+            let decides = step == RequestStep::Deny;
             let decided_by = decides.then_some(along.entry.actor.as_str());
             transaction
                 .prepare_cached(
@@ -459,7 +464,7 @@ impl Store {
             if let Some(written) = find(transaction, &id)? {
                 found = written;
             }
-            Ok(Moved::Done(found))
+            Ok(RequestTransition::Done(found))
         });
         let moved = moved.await;
         // Counted even after an error: an outdated count would keep a stale cache, while one count too many costs only
@@ -477,15 +482,15 @@ impl Store {
         expires_at: i64,
         along: Along,
         now: i64,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<RequestTransition, StoreError> {
         self.write("approve a request", move |transaction| {
-            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
             // The digest is compared with the stored one and with the body itself, so an edited row can't be approved.
             if found.sha256 != sha256 || digest(&found.body) != sha256 {
-                return Ok(Moved::Changed(found));
+                return Ok(RequestTransition::Changed(found));
             }
-            let moved = take(transaction, &id, Step::Approve, now)?;
-            let Moved::Done(mut found) = moved else { return Ok(moved) };
+            let moved = take(transaction, &id, RequestStep::Approve, now)?;
+            let RequestTransition::Done(mut found) = moved else { return Ok(moved) };
             // Until now the deadline was that of the decision. From here on it is that of the start.
             transaction
                 .prepare_cached(
@@ -497,7 +502,7 @@ impl Store {
             if let Some(written) = find(transaction, &id)? {
                 found = written;
             }
-            Ok(Moved::Done(found))
+            Ok(RequestTransition::Done(found))
         })
         .await
     }
@@ -507,36 +512,41 @@ impl Store {
     /// It must be in time, must never have begun before, and must not wait for the sysadmin. Its body must still be the
     /// one that was asked for and, if a person decides, the one that was approved. A request with another body fails
     /// permanently, and [`Moved::Changed`] is returned.
-    pub async fn begin_request(&self, id: String, entry: AuditEntry, now: i64) -> Result<Moved, StoreError> {
+    pub async fn begin_request(
+        &self,
+        id: String,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<RequestTransition, StoreError> {
         self.write("begin a request", move |transaction| {
-            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
-            let may_begin = next(found.state, found.level, Step::Begin).is_some();
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
+            let may_begin = next(found.state, found.level, RequestStep::Begin).is_some();
             // `used_at` is a second guard against beginning twice, independent of the state.
             if !may_begin || found.used_at.is_some() || found.asks_sysadmin {
-                return Ok(Moved::Not(found));
+                return Ok(RequestTransition::Not(found));
             }
             // A body must match its approval if the request was approved or needs an approval.
             let held = found.level == Level::Red || found.state == RequestState::Approved;
             let actual = digest(&found.body);
             let intact = actual == found.sha256 && (!held || found.approved.as_ref() == Some(&actual));
-            let moved = take(transaction, &id, Step::Begin, now)?;
-            let Moved::Done(found) = moved else { return Ok(moved) };
+            let moved = take(transaction, &id, RequestStep::Begin, now)?;
+            let RequestTransition::Done(found) = moved else { return Ok(moved) };
             transaction
                 .prepare_cached("UPDATE request SET used_at = ?2 WHERE id = ?1")?
                 .execute((&id, now))?;
             if intact {
                 audit::append(transaction, &entry, now)?;
-                return Ok(Moved::Done(RequestRow { used_at: Some(now), ..found }));
+                return Ok(RequestTransition::Done(RequestRow { used_at: Some(now), ..found }));
                 // The row goes through Running to Failed, so that it can't begin again.
             }
-            take(transaction, &id, Step::Fail, now)?;
+            take(transaction, &id, RequestStep::Fail, now)?;
             let result = "not run: it is not what was asked for and approved";
             transaction
                 .prepare_cached("UPDATE request SET result = ?2 WHERE id = ?1")?
                 .execute((&id, result))?;
             let entry = AuditEntry { level: Level::Red, detail: result.to_owned(), ..entry };
             audit::append(transaction, &entry, now)?;
-            Ok(Moved::Changed(find(transaction, &id)?.unwrap_or(found)))
+            Ok(RequestTransition::Changed(find(transaction, &id)?.unwrap_or(found)))
         })
         .await
     }
@@ -552,12 +562,12 @@ impl Store {
         why: String,
         along: Along,
         now: i64,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<RequestTransition, StoreError> {
         self.write("raise a request's level", move |transaction| {
-            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
             let early = matches!(found.state, RequestState::Triage | RequestState::Waiting);
             if !early || level <= found.level {
-                return Ok(Moved::Not(found));
+                return Ok(RequestTransition::Not(found));
             }
             let mut reasons = found.why.clone();
             reasons.push(why.clone());
@@ -567,10 +577,10 @@ impl Store {
                 .prepare_cached("UPDATE request SET level = ?2, why = ?3, asks_sysadmin = 0 WHERE id = ?1")?
                 .execute((&id, level.as_str(), reasons))?;
             if level == Level::Red && found.state == RequestState::Triage {
-                take(transaction, &id, Step::Hold, now)?;
+                take(transaction, &id, RequestStep::Hold, now)?;
             }
             along.write(transaction, now)?;
-            Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+            Ok(find(transaction, &id)?.map_or(RequestTransition::Unknown, RequestTransition::Done))
         })
         .await
     }
@@ -583,11 +593,11 @@ impl Store {
         why: String,
         along: Along,
         now: i64,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<RequestTransition, StoreError> {
         self.write("let a request begin", move |transaction| {
-            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
             if !found.asks_sysadmin || found.state != RequestState::Triage {
-                return Ok(Moved::Not(found));
+                return Ok(RequestTransition::Not(found));
             }
             let mut reasons = found.why;
             reasons.push(why.clone());
@@ -596,7 +606,7 @@ impl Store {
                 .prepare_cached("UPDATE request SET why = ?2, asks_sysadmin = 0 WHERE id = ?1")?
                 .execute((&id, reasons))?;
             along.write(transaction, now)?;
-            Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+            Ok(find(transaction, &id)?.map_or(RequestTransition::Unknown, RequestTransition::Done))
         })
         .await
     }
@@ -608,15 +618,15 @@ impl Store {
         sha256: String,
         along: Along,
         now: i64,
-    ) -> Result<Moved, StoreError> {
+    ) -> Result<RequestTransition, StoreError> {
         let moved = self.write("give back what was taken back", move |transaction| {
-            let Some(found) = find(transaction, &id)? else { return Ok(Moved::Unknown) };
+            let Some(found) = find(transaction, &id)? else { return Ok(RequestTransition::Unknown) };
             if found.sha256 != sha256 || digest(&found.body) != sha256 {
-                return Ok(Moved::Changed(found));
+                return Ok(RequestTransition::Changed(found));
             }
             // Without a `revoked_by` the grant ended with its agent, and there is nobody to get it back.
             if found.revoked_by.is_none() || found.state != RequestState::Done {
-                return Ok(Moved::Not(found));
+                return Ok(RequestTransition::Not(found));
             }
             // Restoring a grant is a new approval of the same body.
             transaction
@@ -626,7 +636,7 @@ impl Store {
                 )?
                 .execute((&id, &along.entry.actor, now, &sha256))?;
             along.write(transaction, now)?;
-            Ok(find(transaction, &id)?.map_or(Moved::Unknown, Moved::Done))
+            Ok(find(transaction, &id)?.map_or(RequestTransition::Unknown, RequestTransition::Done))
         });
         let moved = moved.await;
         self.grants.fetch_add(1, Ordering::SeqCst);
@@ -769,7 +779,7 @@ impl Store {
     }
 
     /// Marks requests as reviewed and adds `item`, which asks the sysadmin for the review, in one transaction.
-    pub async fn review_requests(&self, ids: Vec<String>, item: NewItem) -> Result<(), StoreError> {
+    pub async fn review_requests(&self, ids: Vec<String>, item: NewInboxItem) -> Result<(), StoreError> {
         self.write("give requests for review", move |transaction| {
             for id in &ids {
                 transaction
@@ -836,7 +846,7 @@ impl Store {
                 .collect::<rusqlite::Result<_>>()?;
             let mut denied = 0;
             for id in open {
-                if let Moved::Done(_) = take(transaction, &id, Step::Deny, now)? {
+                if let RequestTransition::Done(_) = take(transaction, &id, RequestStep::Deny, now)? {
                     transaction
                         .prepare_cached(
                             "UPDATE request SET decided_by = ?2, decided_at = ?3, result = ?4 WHERE id = ?1",

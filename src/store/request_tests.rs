@@ -46,12 +46,12 @@ async fn ask(store: &Store, id: &str, level: Level, state: RequestState) {
     assert!(store.open_request(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
 }
 
-async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> Moved {
+async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> RequestTransition {
     let along = Along::audit(entry("human:ann", "request.approve"));
     store.approve_request(id.into(), sha256.into(), now + 1000, along, now).await.unwrap()
 }
 
-async fn begin(store: &Store, id: &str, now: i64) -> Moved {
+async fn begin(store: &Store, id: &str, now: i64) -> RequestTransition {
     store.begin_request(id.into(), entry("system", "request.begin"), now).await.unwrap()
 }
 
@@ -67,26 +67,26 @@ fn audited(store: &Store, action: &str) -> i64 {
 fn the_table_of_steps_is_closed() {
     use RequestState as S;
     let allowed = [
-        (S::Triage, Step::Hold, S::Waiting),
-        (S::Triage, Step::Begin, S::Running),
-        (S::Triage, Step::Answer, S::Done),
-        (S::Triage, Step::Deny, S::Denied),
-        (S::Triage, Step::Expire, S::Expired),
-        (S::Waiting, Step::Approve, S::Approved),
-        (S::Waiting, Step::Deny, S::Denied),
-        (S::Waiting, Step::Expire, S::Expired),
-        (S::Approved, Step::Begin, S::Running),
-        (S::Approved, Step::Deny, S::Denied),
-        (S::Approved, Step::Expire, S::Expired),
-        (S::Running, Step::Finish, S::Done),
-        (S::Running, Step::Fail, S::Failed),
+        (S::Triage, RequestStep::Hold, S::Waiting),
+        (S::Triage, RequestStep::Begin, S::Running),
+        (S::Triage, RequestStep::Answer, S::Done),
+        (S::Triage, RequestStep::Deny, S::Denied),
+        (S::Triage, RequestStep::Expire, S::Expired),
+        (S::Waiting, RequestStep::Approve, S::Approved),
+        (S::Waiting, RequestStep::Deny, S::Denied),
+        (S::Waiting, RequestStep::Expire, S::Expired),
+        (S::Approved, RequestStep::Begin, S::Running),
+        (S::Approved, RequestStep::Deny, S::Denied),
+        (S::Approved, RequestStep::Expire, S::Expired),
+        (S::Running, RequestStep::Finish, S::Done),
+        (S::Running, RequestStep::Fail, S::Failed),
     ];
     for state in S::ALL {
-        for step in Step::ALL {
+        for step in RequestStep::ALL {
             let wanted =
                 allowed.iter().find(|(from, by, _)| (*from, *by) == (state, step)).map(|found| found.2);
             assert_eq!(next(state, Level::Yellow, step), wanted, "{state:?} {step:?}");
-            let red = wanted.filter(|_| (state, step) != (S::Triage, Step::Begin));
+            let red = wanted.filter(|_| (state, step) != (S::Triage, RequestStep::Begin));
             assert_eq!(next(state, Level::Red, step), red, "RED {state:?} {step:?}");
         }
     }
@@ -96,17 +96,21 @@ fn the_table_of_steps_is_closed() {
 async fn a_red_one_begins_once_and_only_after_an_approval_of_exactly_its_body() {
     let (_folder, store) = open();
     ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
-    assert!(matches!(begin(&store, "r-1", 10).await, Moved::Not(_)));
-    assert!(matches!(approve(&store, "r-1", &digest("something else"), 10).await, Moved::Changed(_)));
-    assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, Moved::Done(_)));
-    assert!(matches!(begin(&store, "r-1", 20).await, Moved::Done(_)));
-    assert!(matches!(begin(&store, "r-1", 21).await, Moved::Not(_)));
+    assert!(matches!(begin(&store, "r-1", 10).await, RequestTransition::Not(_)));
+    assert!(matches!(
+        approve(&store, "r-1", &digest("something else"), 10).await,
+        RequestTransition::Changed(_)
+    ));
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, RequestTransition::Done(_)));
+    assert!(matches!(begin(&store, "r-1", 20).await, RequestTransition::Done(_)));
+    assert!(matches!(begin(&store, "r-1", 21).await, RequestTransition::Not(_)));
     let along = Along::audit(entry("system", "request.done"));
-    let done = store.step_request("r-1".into(), Step::Finish, Some("ok".into()), along, 30).await.unwrap();
-    let Moved::Done(row) = done else { panic!("{done:?}") };
+    let done =
+        store.step_request("r-1".into(), RequestStep::Finish, Some("ok".into()), along, 30).await.unwrap();
+    let RequestTransition::Done(row) = done else { panic!("{done:?}") };
     assert_eq!((row.state, row.used_at, row.ended_at), (RequestState::Done, Some(20), Some(30)));
     assert_eq!((row.decided_by.as_deref(), row.result.as_deref()), (Some("human:ann"), Some("ok")));
-    assert!(matches!(begin(&store, "r-1", 40).await, Moved::Not(_)), "it is used up");
+    assert!(matches!(begin(&store, "r-1", 40).await, RequestTransition::Not(_)), "it is used up");
     for action in ["request.ask", "request.approve", "request.begin", "request.done"] {
         assert_eq!(audited(&store, action), 1, "{action}");
     }
@@ -123,14 +127,14 @@ async fn what_was_changed_behind_flocks_back_is_not_run() {
         };
         if when == "before" {
             tamper().await.unwrap();
-            assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, Moved::Changed(_)));
+            assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, RequestTransition::Changed(_)));
             continue;
         }
-        assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, Moved::Done(_)));
+        assert!(matches!(approve(&store, "r-1", &digest(BODY), 10).await, RequestTransition::Done(_)));
         tamper().await.unwrap();
-        let Moved::Changed(row) = begin(&store, "r-1", 20).await else { panic!("it began") };
+        let RequestTransition::Changed(row) = begin(&store, "r-1", 20).await else { panic!("it began") };
         assert_eq!(row.state, RequestState::Failed);
-        assert!(matches!(begin(&store, "r-1", 21).await, Moved::Not(_)));
+        assert!(matches!(begin(&store, "r-1", 21).await, RequestTransition::Not(_)));
     }
 }
 
@@ -138,11 +142,11 @@ async fn what_was_changed_behind_flocks_back_is_not_run() {
 async fn nothing_is_approved_or_begun_after_its_time() {
     let (_folder, store) = open();
     ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
-    assert!(matches!(approve(&store, "r-1", &digest(BODY), 1000).await, Moved::Expired(_)));
-    assert!(matches!(approve(&store, "r-1", &digest(BODY), 5).await, Moved::Not(_)));
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), 1000).await, RequestTransition::Expired(_)));
+    assert!(matches!(approve(&store, "r-1", &digest(BODY), 5).await, RequestTransition::Not(_)));
     ask(&store, "r-2", Level::Red, RequestState::Waiting).await;
-    assert!(matches!(approve(&store, "r-2", &digest(BODY), 10).await, Moved::Done(_)));
-    assert!(matches!(begin(&store, "r-2", 1010).await, Moved::Expired(_)));
+    assert!(matches!(approve(&store, "r-2", &digest(BODY), 10).await, RequestTransition::Done(_)));
+    assert!(matches!(begin(&store, "r-2", 1010).await, RequestTransition::Expired(_)));
     assert_eq!(audited(&store, "request.expire"), 2);
 }
 
@@ -150,7 +154,9 @@ async fn nothing_is_approved_or_begun_after_its_time() {
 async fn of_many_who_decide_or_begin_at_once_one_does() {
     let (_folder, store) = open();
     ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
-    let count = |moved: &[Moved]| moved.iter().filter(|moved| matches!(moved, Moved::Done(_))).count();
+    let count = |moved: &[RequestTransition]| {
+        moved.iter().filter(|moved| matches!(moved, RequestTransition::Done(_))).count()
+    };
     let sha256 = digest(BODY);
     let all = futures_util::future::join_all((0..8).map(|_| approve(&store, "r-1", &sha256, 10))).await;
     assert_eq!(count(&all), 1);
@@ -167,15 +173,15 @@ async fn a_level_only_rises_and_only_before_the_beginning() {
         let along = Along::audit(entry("sysadmin", "triage.raise"));
         store.raise_request(id.into(), level, "odd".into(), along, 5)
     };
-    assert!(matches!(raise("r-1", Level::Green).await.unwrap(), Moved::Not(_)));
-    assert!(matches!(raise("r-1", Level::Yellow).await.unwrap(), Moved::Not(_)));
-    let Moved::Done(row) = raise("r-1", Level::Red).await.unwrap() else { panic!() };
+    assert!(matches!(raise("r-1", Level::Green).await.unwrap(), RequestTransition::Not(_)));
+    assert!(matches!(raise("r-1", Level::Yellow).await.unwrap(), RequestTransition::Not(_)));
+    let RequestTransition::Done(row) = raise("r-1", Level::Red).await.unwrap() else { panic!() };
     assert_eq!((row.level, row.floor, row.state), (Level::Red, Level::Yellow, RequestState::Waiting));
     assert_eq!(row.why, ["it runs on the host", "odd"]);
-    assert!(matches!(begin(&store, "r-1", 6).await, Moved::Not(_)), "it waits for a person now");
+    assert!(matches!(begin(&store, "r-1", 6).await, RequestTransition::Not(_)), "it waits for a person now");
     ask(&store, "r-2", Level::Yellow, RequestState::Triage).await;
-    assert!(matches!(begin(&store, "r-2", 6).await, Moved::Done(_)));
-    assert!(matches!(raise("r-2", Level::Red).await.unwrap(), Moved::Not(_)), "too late");
+    assert!(matches!(begin(&store, "r-2", 6).await, RequestTransition::Done(_)));
+    assert!(matches!(raise("r-2", Level::Red).await.unwrap(), RequestTransition::Not(_)), "too late");
 }
 
 #[tokio::test]
@@ -205,9 +211,9 @@ async fn a_grant_holds_until_it_is_revoked() {
     assert!(!store.open_request(new("r-1", "x"), Along::audit(entry("coder", "ask"))).await.unwrap());
     assert_eq!(store.grants(&agent, "egress").unwrap(), Vec::<String>::new());
     for id in ["r-1", "r-2"] {
-        assert!(matches!(begin(&store, id, 2).await, Moved::Done(_)));
+        assert!(matches!(begin(&store, id, 2).await, RequestTransition::Done(_)));
         let along = Along::audit(entry("system", "done"));
-        store.step_request(id.into(), Step::Finish, None, along, 3).await.unwrap();
+        store.step_request(id.into(), RequestStep::Finish, None, along, 3).await.unwrap();
     }
     assert_eq!(store.grants(&agent, "egress").unwrap(), ["one", "two"]);
     assert_eq!(store.grants(&agent, "mount").unwrap(), Vec::<String>::new());

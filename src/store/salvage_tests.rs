@@ -1,4 +1,4 @@
-use super::super::damage::tests::{filled, flip};
+use super::super::integrity::tests::{filled, flip};
 use super::super::{AuditEntry, AuditFilter, Level, NewChannel};
 use super::*;
 use crate::id::Party;
@@ -59,12 +59,12 @@ fn what_the_damaged_file_still_holds_is_laid_over_the_backup() {
     back_up(&home, 1_000);
     channel(&home, "late");
     flip(&home.database());
-    assert!(!damage::check(&home.database(), Depth::Deep).unwrap().is_whole());
+    assert!(!integrity::check(&home.database(), CheckDepth::Deep).unwrap().is_whole());
     let before = std::fs::read(home.database()).unwrap();
 
     let restored = restore(&home, None).unwrap();
     assert_eq!(restored.backup_at, Some(1_000));
-    assert!(damage::check(&home.database(), Depth::Deep).unwrap().is_whole());
+    assert!(integrity::check(&home.database(), CheckDepth::Deep).unwrap().is_whole());
     assert_eq!(channels(&home), ["early", "late"]);
     let aside = restored.set_aside.unwrap().join("flock.db");
     assert!(std::fs::read(aside).unwrap() == before, "nothing of it was changed");
@@ -85,7 +85,7 @@ fn without_a_backup_what_can_be_read_is_kept() {
     let restored = restore(&home, None).unwrap();
     assert_eq!(restored.backup, None);
     assert!(!restored.is_complete);
-    assert!(damage::check(&home.database(), Depth::Deep).unwrap().is_whole());
+    assert!(integrity::check(&home.database(), CheckDepth::Deep).unwrap().is_whole());
     assert_eq!(channels(&home), ["early"]);
 }
 
@@ -110,9 +110,9 @@ fn a_database_that_is_gone_or_has_no_head_comes_back_from_the_backup() {
 fn what_was_deleted_after_the_backup_does_not_come_back() {
     let (_folder, home) = made();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let item = super::super::NewItem {
+    let item = super::super::NewInboxItem {
         session: "agent:coder:flock:main:ann".parse().unwrap(),
-        kind: super::super::ItemKind::Notice,
+        kind: super::super::InboxItemKind::Notice,
         sender: "system".to_owned(),
         text: "x".to_owned(),
         task: None,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 
-use super::{Reader, Store, StoreError, Tokens};
+use super::{Reader, Store, StoreError, TokenCounts};
 use crate::id::{AgentId, SessionKey, SessionKind};
 
 /// The ability of a session to take turns.
@@ -66,7 +66,7 @@ pub struct Session {
     /// The model of the last turn, as `provider/model`.
     pub model: Option<String>,
     /// The tokens used by all ended turns.
-    pub tokens: Tokens,
+    pub tokens: TokenCounts,
 }
 
 /// The values of a session that is created if it does not exist.
@@ -100,7 +100,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         turns: row.get::<_, i64>(5)?.unsigned_abs(),
         running: row.get(6)?,
         model: row.get(7)?,
-        tokens: Tokens::at(row, 8)?,
+        tokens: TokenCounts::at(row, 8)?,
         began_at: row.get(12)?,
     })
 }
@@ -141,7 +141,7 @@ pub(super) fn find_or_make(
         turns: 0,
         running: false,
         model: None,
-        tokens: Tokens::default(),
+        tokens: TokenCounts::default(),
     })
 }
 
@@ -185,13 +185,13 @@ fn spelled(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option
 /// A turn waits in the queue of its session's key before the session is in the database. If two clients begin the same
 /// session at the same moment in different case, both must get the same key by then.
 #[derive(Debug, Default)]
-pub(super) struct Spellings(Mutex<HashMap<String, SessionKey>>);
+pub(super) struct PendingKeys(Mutex<HashMap<String, SessionKey>>);
 
 /// The most spellings that are remembered. A session is in the database moments after its key was asked for, so few are
 /// needed.
 const MOST_SPELLINGS: usize = 1024;
 
-impl Spellings {
+impl PendingKeys {
     /// Returns the key as its first user spelled it.
     fn first(&self, key: &SessionKey) -> SessionKey {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

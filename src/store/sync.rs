@@ -10,20 +10,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::chain::Head;
+use super::audit_chain::ChainHead;
 
 /// The time for which writes are gathered before they are synced together.
 pub const GROUP: Duration = Duration::from_millis(15);
 
 /// The syncing thread. Dropping it syncs what is left and waits for that.
 pub struct Syncer {
-    handle: Handle,
+    handle: SyncHandle,
     thread: Option<JoinHandle<()>>,
 }
 
 /// A handle with which writers report their writes to the syncing thread.
 #[derive(Clone)]
-pub struct Handle(Arc<Shared>);
+pub struct SyncHandle(Arc<Shared>);
 
 struct Shared {
     wal: PathBuf,
@@ -40,7 +40,7 @@ struct State {
     // Paths instead of open files: a slow disk then can't make this set use up the process's file descriptors.
     paths: BTreeSet<PathBuf>,
     wal: bool,
-    head: Option<Head>,
+    head: Option<ChainHead>,
     stop: bool,
 }
 
@@ -59,7 +59,7 @@ impl Syncer {
     pub fn start(wal: PathBuf, head: PathBuf) -> std::io::Result<Self> {
         let shared =
             Shared { wal, head, state: Mutex::default(), wake: Condvar::new(), syncing: Mutex::default() };
-        let handle = Handle(Arc::new(shared));
+        let handle = SyncHandle(Arc::new(shared));
         let shared = Arc::clone(&handle.0);
         let thread =
             std::thread::Builder::new().name("store-syncer".to_owned()).spawn(move || run(&shared))?;
@@ -68,7 +68,7 @@ impl Syncer {
 
     /// Returns a handle for writers.
     #[must_use]
-    pub fn handle(&self) -> Handle {
+    pub fn handle(&self) -> SyncHandle {
         self.handle.clone()
     }
 }
@@ -83,7 +83,7 @@ impl Drop for Syncer {
     }
 }
 
-impl Handle {
+impl SyncHandle {
     /// Reports that a file was written, or that a folder got a new file.
     pub fn written(&self, path: &Path) {
         let mut state = self.state();
@@ -99,7 +99,7 @@ impl Handle {
     }
 
     /// Reports a commit of the database. `head` is the new end of the audit chain, if it changed.
-    pub(super) fn wal_written(&self, head: Option<Head>) {
+    pub(super) fn wal_written(&self, head: Option<ChainHead>) {
         let mut state = self.state();
         let was_clean = state.is_clean();
         state.wal = true;

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use super::audit::{self, AuditEntry};
 use super::exchange::{self, NewExchange};
 use super::idempotency::{self, IdempotencyKey};
-use super::inbox::{self, NewItem};
+use super::inbox::{self, NewInboxItem};
 use super::session::parsed;
 use super::{Reader, Store, StoreError, usage};
 use crate::id::{AgentId, ChannelId, SessionKey, TurnId};
@@ -216,7 +216,7 @@ pub struct TaskChange {
     /// The task after the change. Its id, parties and request can't change.
     pub task: Task,
     /// An item for a session's inbox.
-    pub item: Option<NewItem>,
+    pub item: Option<NewInboxItem>,
     /// Set to delete the task's items that no turn has received yet.
     pub recall: bool,
     /// The row in the audit, if there is to be one.
@@ -229,7 +229,7 @@ pub struct TaskChange {
 
 /// The result of adding a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum TaskSubmission {
     /// The task was added.
     New(Task),
     /// The client sent the same request before; contains the existing task.
@@ -240,7 +240,7 @@ pub enum Added {
 
 /// The result of a change of a task.
 #[derive(Clone, Debug)]
-pub struct TaskChanged {
+pub struct TaskChangeResult {
     /// The task before the change.
     pub before: Task,
     /// The task after the change; `None` if nothing was changed.
@@ -415,9 +415,9 @@ impl Store {
     pub async fn add_task(
         &self,
         new: NewTask,
-        item: NewItem,
+        item: NewInboxItem,
         entry: AuditEntry,
-    ) -> Result<Added, StoreError> {
+    ) -> Result<TaskSubmission, StoreError> {
         self.write("accept a task", move |transaction| {
             // A repeated request gets the task that the first one created.
             if let Some(key) = &new.key
@@ -425,7 +425,7 @@ impl Store {
             {
                 let id = first.answer.filter(|_| first.digest == key.digest);
                 let task = id.map(|id| find(transaction, &id)).transpose()?.flatten();
-                return Ok(task.map_or(Added::KeyReused, Added::Before));
+                return Ok(task.map_or(TaskSubmission::KeyReused, TaskSubmission::Before));
             }
             let id = uuid::Uuid::now_v7().to_string();
             transaction
@@ -447,7 +447,7 @@ impl Store {
                     new.now,
                 ))?;
             // The task and its inbox item are written together: nobody would work on a task without an item.
-            inbox::add(transaction, &NewItem { task: Some(id.clone()), ..item })?;
+            inbox::add(transaction, &NewInboxItem { task: Some(id.clone()), ..item })?;
             if let Some(exchange) = &new.exchange {
                 exchange::add(transaction, exchange)?;
             }
@@ -467,7 +467,7 @@ impl Store {
                 let name = new.key.as_ref().map(|key| key.name.as_str());
                 say(transaction, &id, true, name, &new.request)?;
             }
-            find(transaction, &id)?.map(Added::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
+            find(transaction, &id)?.map(TaskSubmission::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
         })
         .await
     }
@@ -489,7 +489,7 @@ impl Store {
     /// Changes a task as `change` decides. Returns `None` if the task does not exist.
     ///
     /// Nothing is changed if `change` returns `None` or a state that can't follow.
-    pub async fn change_task<F>(&self, id: String, change: F) -> Result<Option<TaskChanged>, StoreError>
+    pub async fn change_task<F>(&self, id: String, change: F) -> Result<Option<TaskChangeResult>, StoreError>
     where
         F: FnOnce(&Task) -> Option<TaskChange> + Send + 'static,
     {
@@ -508,7 +508,7 @@ impl Store {
             // The callback decides within the transaction, from the current row.
             let change = change(&before).filter(|change| before.state.may_become(change.task.state));
             let Some(change) = change else {
-                return Ok(Some(TaskChanged { before, after: None, in_flight }));
+                return Ok(Some(TaskChangeResult { before, after: None, in_flight }));
             };
             write(transaction, &change.task)?;
             say_change(transaction, &before, &change)?;
@@ -531,7 +531,7 @@ impl Store {
             if let Some(entry) = &change.entry {
                 audit::append(transaction, entry, change.task.updated_at)?;
             }
-            Ok(Some(TaskChanged { before, after: Some(change.task), in_flight }))
+            Ok(Some(TaskChangeResult { before, after: Some(change.task), in_flight }))
         })
         .await
     }

@@ -11,8 +11,8 @@ fn key(peer: &str, kind: SessionKind) -> SessionKey {
     SessionKey::new(&"coder".parse::<AgentId>().unwrap(), kind, peer)
 }
 
-fn begin(key: &SessionKey, now: i64) -> Begin {
-    Begin {
+fn begin(key: &SessionKey, now: i64) -> NewTurn {
+    NewTurn {
         session: NewSession { key: key.clone(), file: uuid::Uuid::now_v7().to_string() },
         turn: TurnId::new(),
         model: "script/x".to_owned(),
@@ -21,9 +21,9 @@ fn begin(key: &SessionKey, now: i64) -> Begin {
     }
 }
 
-fn ended(state: TurnState, at: i64) -> Ended {
-    let tokens = Tokens { input: 3, output: 4, cache_read: 5, cache_write: 6 };
-    Ended { state, steps: 2, tokens, error: None, at }
+fn ended(state: TurnState, at: i64) -> TurnCompletion {
+    let tokens = TokenCounts { input: 3, output: 4, cache_read: 5, cache_write: 6 };
+    TurnCompletion { state, steps: 2, tokens, error: None, at }
 }
 
 #[tokio::test]
@@ -175,8 +175,8 @@ fn what_is_no_file_is_refused_at_once_and_is_neither_damage_nor_a_disk_that_fail
             Store::open(&home).err(),
             Reader::open(&home).err(),
             schema_version(&home).err(),
-            damage::check(&home.database(), damage::Depth::Deep).err(),
-            census::census(&home.database()).err(),
+            integrity::check(&home.database(), integrity::CheckDepth::Deep).err(),
+            row_counts::census(&home.database()).err(),
             restore(&home, None).err(),
         ];
         for error in errors.map(Option::unwrap) {

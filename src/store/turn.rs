@@ -54,7 +54,7 @@ impl ToSql for TurnState {
 
 /// Token counts as providers report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tokens {
+pub struct TokenCounts {
     /// Input that was neither read from a cache nor written to one.
     pub input: u64,
     /// Output, including thinking.
@@ -65,7 +65,7 @@ pub struct Tokens {
     pub cache_write: u64,
 }
 
-impl Tokens {
+impl TokenCounts {
     pub(super) fn at(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
         let count = |offset| row.get::<_, i64>(column + offset).map(i64::unsigned_abs);
         Ok(Self { input: count(0)?, output: count(1)?, cache_read: count(2)?, cache_write: count(3)? })
@@ -87,14 +87,14 @@ pub struct Turn {
     /// The number of model calls.
     pub steps: u32,
     /// The tokens of all its model calls.
-    pub tokens: Tokens,
+    pub tokens: TokenCounts,
     /// The reason for a failure.
     pub error: Option<String>,
 }
 
 /// A turn to be begun.
 #[derive(Clone, Debug)]
-pub struct Begin {
+pub struct NewTurn {
     /// Created if it does not exist.
     pub session: NewSession,
     pub turn: TurnId,
@@ -107,13 +107,13 @@ pub struct Begin {
 
 /// The outcome of a turn.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct TurnCompletion {
     /// The state that the turn ends in.
     pub state: TurnState,
     /// The number of model calls.
     pub steps: u32,
     /// The tokens of all its model calls.
-    pub tokens: Tokens,
+    pub tokens: TokenCounts,
     /// The reason for a failure.
     pub error: Option<String>,
     /// Unix milliseconds at which it ended.
@@ -133,13 +133,13 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
         ended_at: row.get(5)?,
         steps: row.get(6)?,
         error: row.get(7)?,
-        tokens: Tokens::at(row, 8)?,
+        tokens: TokenCounts::at(row, 8)?,
     })
 }
 
 impl Store {
     /// Begins a turn and creates its session if it does not exist. If the session is closed, nothing is changed.
-    pub async fn begin_turn(&self, begin: Begin) -> Result<Session, StoreError> {
+    pub async fn begin_turn(&self, begin: NewTurn) -> Result<Session, StoreError> {
         self.write("begin a turn", move |transaction| {
             let session = session::find_or_make(transaction, &begin.session, begin.now)?;
             // The caller sees in the returned state that a closed session took no turn.
@@ -152,12 +152,12 @@ impl Store {
     }
 
     /// Ends a turn. A turn that has ended already keeps its first outcome.
-    pub async fn end_turn(&self, turn: TurnId, ended: Ended) -> Result<(), StoreError> {
+    pub async fn end_turn(&self, turn: TurnId, ended: TurnCompletion) -> Result<(), StoreError> {
         self.write("end a turn", move |transaction| end(transaction, turn, &ended)).await
     }
 
     /// Ends a turn, as [`Self::end_turn`] does, without waiting for the commit.
-    pub fn end_turn_behind(&self, turn: TurnId, ended: Ended) {
+    pub fn end_turn_behind(&self, turn: TurnId, ended: TurnCompletion) {
         self.write_behind("end a turn", move |transaction| end(transaction, turn, &ended));
     }
 
@@ -208,7 +208,7 @@ impl Store {
     }
 }
 
-fn insert(transaction: &Transaction<'_>, begin: &Begin) -> rusqlite::Result<()> {
+fn insert(transaction: &Transaction<'_>, begin: &NewTurn) -> rusqlite::Result<()> {
     let key = begin.session.key.as_str();
     // Sessions with the same inputs share one stored prompt.
     transaction
@@ -227,7 +227,7 @@ fn insert(transaction: &Transaction<'_>, begin: &Begin) -> rusqlite::Result<()> 
     Ok(())
 }
 
-fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &Ended) -> rusqlite::Result<()> {
+fn end(transaction: &Transaction<'_>, turn: TurnId, ended: &TurnCompletion) -> rusqlite::Result<()> {
     let id = turn.to_string();
     let count = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let changed = transaction

@@ -4,7 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params_from_iter};
 
 use super::session::parsed;
-use super::turn::Tokens;
+use super::turn::TokenCounts;
 use super::{Reader, Store, StoreError};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
 
@@ -25,14 +25,14 @@ pub struct NewUsage {
     pub turn: TurnId,
     pub model: ModelRef,
     /// The most tokens that the call may use.
-    pub tokens: Tokens,
+    pub tokens: TokenCounts,
     /// The most that it may cost, in millionths of a dollar; `None` if the model's price is unknown.
     pub cost: Option<u64>,
 }
 
 /// The calls that count towards a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum UsageScope {
     /// All calls of the day.
     Day,
     /// The calls of one agent.
@@ -44,7 +44,7 @@ pub enum Counted {
 /// A limit on the usage of one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageLimit {
-    pub scope: Counted,
+    pub scope: UsageScope,
     /// Tokens of all kinds; `None` for no limit.
     pub tokens: Option<u64>,
     /// Millionths of a dollar; `None` for no limit.
@@ -53,15 +53,15 @@ pub struct UsageLimit {
 
 /// A limit that a call would exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exceeded {
+pub struct ExceededLimit {
     pub limit: UsageLimit,
     /// The usage before the call.
-    pub used: Used,
+    pub used: UsageAmount,
 }
 
 /// An amount of usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct UsageAmount {
     /// Tokens of all kinds.
     pub tokens: u64,
     /// Millionths of a dollar, for calls whose price is known.
@@ -123,16 +123,16 @@ impl UsageSum {
 }
 
 /// A change of a sum, which can be negative.
-struct Delta {
+struct SumDelta {
     calls: i64,
     unpriced: i64,
     tokens: [i64; 4],
     cost: i64,
 }
 
-impl Delta {
-    fn of(tokens: Tokens, cost: Option<u64>) -> Self {
-        let Tokens { input, output, cache_read, cache_write } = tokens;
+impl SumDelta {
+    fn of(tokens: TokenCounts, cost: Option<u64>) -> Self {
+        let TokenCounts { input, output, cache_read, cache_write } = tokens;
         Self {
             calls: 1,
             unpriced: i64::from(cost.is_none()),
@@ -168,14 +168,14 @@ fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 /// The key of the sum that a call belongs to.
-struct Place {
+struct SumKey {
     day: String,
     agent: String,
     channel: String,
     model: String,
 }
 
-fn add(transaction: &Transaction<'_>, place: &Place, delta: &Delta) -> rusqlite::Result<()> {
+fn add(transaction: &Transaction<'_>, place: &SumKey, delta: &SumDelta) -> rusqlite::Result<()> {
     let [input, output, cache_read, cache_write] = delta.tokens;
     transaction
         .prepare_cached(
@@ -201,19 +201,19 @@ fn add(transaction: &Transaction<'_>, place: &Place, delta: &Delta) -> rusqlite:
         .map(drop)
 }
 
-fn used(connection: &Connection, day: &str, scope: &Counted) -> rusqlite::Result<Used> {
+fn used(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite::Result<UsageAmount> {
     let (condition, value) = match scope {
         // `?2` has to occur in each condition, because it is always bound.
-        Counted::Day => ("?2 = ''", ""),
-        Counted::Agent(agent) => ("agent = ?2", agent.as_str()),
-        Counted::Channel(channel) => ("channel = ?2", channel.as_str()),
+        UsageScope::Day => ("?2 = ''", ""),
+        UsageScope::Agent(agent) => ("agent = ?2", agent.as_str()),
+        UsageScope::Channel(channel) => ("channel = ?2", channel.as_str()),
     };
     connection
         .prepare_cached(&format!(
             "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
              FROM usage_sum WHERE day = ?1 AND {condition}"
         ))?
-        .query_row((day, value), |row| Ok(Used { tokens: unsigned(row, 0)?, cost: unsigned(row, 1)? }))
+        .query_row((day, value), |row| Ok(UsageAmount { tokens: unsigned(row, 0)?, cost: unsigned(row, 1)? }))
 }
 
 /// Returns the first limit that `more` additional usage would exceed.
@@ -221,8 +221,8 @@ fn exceeded(
     connection: &Connection,
     day: &str,
     limits: &[UsageLimit],
-    more: Used,
-) -> rusqlite::Result<Option<Exceeded>> {
+    more: UsageAmount,
+) -> rusqlite::Result<Option<ExceededLimit>> {
     for limit in limits {
         let used = used(connection, day, &limit.scope)?;
         let is_over = |limit: Option<u64>, used: u64, more: u64| {
@@ -230,7 +230,7 @@ fn exceeded(
         };
         // Reservations count as used, because `usage_sum` includes them until they are settled.
         if is_over(limit.tokens, used.tokens, more.tokens) || is_over(limit.cost, used.cost, more.cost) {
-            return Ok(Some(Exceeded { limit: limit.clone(), used }));
+            return Ok(Some(ExceededLimit { limit: limit.clone(), used }));
         }
     }
     Ok(None)
@@ -240,7 +240,7 @@ fn exceeded(
 fn reserved(
     transaction: &Transaction<'_>,
     id: i64,
-) -> rusqlite::Result<Option<(Place, Tokens, Option<u64>)>> {
+) -> rusqlite::Result<Option<(SumKey, TokenCounts, Option<u64>)>> {
     transaction
         .prepare_cached(
             "SELECT day, agent, channel, model, input, output, cache_read, cache_write, cost
@@ -248,9 +248,9 @@ fn reserved(
         )?
         .query_row([id], |row| {
             let place =
-                Place { day: row.get(0)?, agent: row.get(1)?, channel: row.get(2)?, model: row.get(3)? };
+                SumKey { day: row.get(0)?, agent: row.get(1)?, channel: row.get(2)?, model: row.get(3)? };
             let cost: Option<i64> = row.get(8)?;
-            Ok((place, Tokens::at(row, 4)?, cost.map(i64::unsigned_abs)))
+            Ok((place, TokenCounts::at(row, 4)?, cost.map(i64::unsigned_abs)))
         })
         .optional()
 }
@@ -354,10 +354,10 @@ impl Store {
         &self,
         new: NewUsage,
         limits: Vec<UsageLimit>,
-    ) -> Result<Result<(), Exceeded>, StoreError> {
+    ) -> Result<Result<(), ExceededLimit>, StoreError> {
         self.write("set a model call aside", move |transaction| {
-            let delta = Delta::of(new.tokens, new.cost);
-            let more = Used {
+            let delta = SumDelta::of(new.tokens, new.cost);
+            let more = UsageAmount {
                 tokens: delta.tokens.iter().sum::<i64>().unsigned_abs(),
                 cost: delta.cost.unsigned_abs(),
             };
@@ -366,7 +366,7 @@ impl Store {
             if let Some(exceeded) = exceeded(transaction, &new.day, &limits, more)? {
                 return Ok(Err(exceeded));
             }
-            let place = Place {
+            let place = SumKey {
                 day: new.day,
                 agent: new.agent.to_string(),
                 channel: new.channel.map(String::from).unwrap_or_default(),
@@ -403,17 +403,17 @@ impl Store {
 
     /// Replaces a reservation by the actual usage, or releases it if `truth` is `None`. Does nothing if `id` is not
     /// reserved.
-    pub fn settle_usage(&self, id: i64, truth: Option<(Tokens, Option<u64>)>) {
+    pub fn settle_usage(&self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
         self.write_behind("settle a model call", move |transaction| {
             // A call is settled once. A later attempt finds no reservation and does nothing.
             let Some((place, tokens, cost)) = reserved(transaction, id)? else { return Ok(()) };
-            let before = Delta::of(tokens, cost);
+            let before = SumDelta::of(tokens, cost);
             // Nothing was used, so neither the row nor its share of the sums may remain.
             let Some((tokens, cost)) = truth else {
                 transaction.prepare_cached("DELETE FROM usage WHERE id = ?1")?.execute([id])?;
-                return add(transaction, &place, &Delta::nothing().less(&before));
+                return add(transaction, &place, &SumDelta::nothing().less(&before));
             };
-            let after = Delta::of(tokens, cost);
+            let after = SumDelta::of(tokens, cost);
             let [input, output, cache_read, cache_write] = after.tokens;
             transaction
                 .prepare_cached(
@@ -463,8 +463,8 @@ impl Store {
         &self,
         day: &str,
         limits: &[UsageLimit],
-        more: Used,
-    ) -> Result<Option<Exceeded>, StoreError> {
+        more: UsageAmount,
+    ) -> Result<Option<ExceededLimit>, StoreError> {
         self.read("look at the budgets", |connection| exceeded(connection, day, limits, more))
     }
 

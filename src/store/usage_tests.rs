@@ -21,12 +21,12 @@ fn call(id: i64, agent: &str, channel: Option<&str>, input: u64, cost: Option<u6
         channel: channel.map(|channel| channel.parse().unwrap()),
         turn: TurnId::new(),
         model: "anthropic/claude-opus-4-5".parse().unwrap(),
-        tokens: Tokens { input, output: 100, ..Tokens::default() },
+        tokens: TokenCounts { input, output: 100, ..TokenCounts::default() },
         cost,
     }
 }
 
-fn limit(scope: Counted, tokens: Option<u64>, cost: Option<u64>) -> UsageLimit {
+fn limit(scope: UsageScope, tokens: Option<u64>, cost: Option<u64>) -> UsageLimit {
     UsageLimit { scope, tokens, cost }
 }
 
@@ -44,7 +44,7 @@ async fn what_was_set_aside_is_replaced_by_the_truth() {
         (agents[0].calls, agents[0].unpriced, agents[0].tokens(), agents[0].cost_micros),
         (2, 1, 2000, 50)
     );
-    let truth = Tokens { input: 10, output: 20, cache_read: 30, cache_write: 40 };
+    let truth = TokenCounts { input: 10, output: 20, cache_read: 30, cache_write: 40 };
     store.settle_usage(1, Some((truth, Some(7))));
     store.settle_usage(2, None);
     store.settle_usage(1, Some((truth, Some(700))));
@@ -65,15 +65,15 @@ async fn what_was_set_aside_is_replaced_by_the_truth() {
 #[tokio::test]
 async fn each_limit_counts_its_own() {
     let (_folder, store) = open();
-    let agent = |id: &str| Counted::Agent(id.parse().unwrap());
-    let channel = |id: &str| Counted::Channel(id.parse().unwrap());
+    let agent = |id: &str| UsageScope::Agent(id.parse().unwrap());
+    let channel = |id: &str| UsageScope::Channel(id.parse().unwrap());
     store.reserve_usage(call(1, "a", Some("Dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
     store.reserve_usage(call(2, "b", None, 400, Some(5)), vec![]).await.unwrap().unwrap();
     for (scope, tokens, cost, fits) in [
-        (Counted::Day, Some(1600), None, true),
-        (Counted::Day, Some(1599), None, false),
-        (Counted::Day, None, Some(56), true),
-        (Counted::Day, None, Some(55), false),
+        (UsageScope::Day, Some(1600), None, true),
+        (UsageScope::Day, Some(1599), None, false),
+        (UsageScope::Day, None, Some(56), true),
+        (UsageScope::Day, None, Some(55), false),
         (agent("a"), Some(1100), None, true),
         (agent("a"), Some(1099), None, false),
         (agent("b"), Some(600), Some(6), true),
@@ -82,17 +82,21 @@ async fn each_limit_counts_its_own() {
         (channel("ops"), Some(100), Some(1), true),
     ] {
         let limits = [limit(scope.clone(), tokens, cost)];
-        let found = store.usage_exceeded("2026-02-28", &limits, Used { tokens: 100, cost: 1 }).unwrap();
+        let found =
+            store.usage_exceeded("2026-02-28", &limits, UsageAmount { tokens: 100, cost: 1 }).unwrap();
         assert_eq!(found.is_none(), fits, "{scope:?} {tokens:?} {cost:?} {found:?}");
     }
-    let other_day = [limit(Counted::Day, Some(100), None)];
-    assert_eq!(store.usage_exceeded("2026-03-01", &other_day, Used { tokens: 100, cost: 1 }).unwrap(), None);
+    let other_day = [limit(UsageScope::Day, Some(100), None)];
+    assert_eq!(
+        store.usage_exceeded("2026-03-01", &other_day, UsageAmount { tokens: 100, cost: 1 }).unwrap(),
+        None
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixty_four_at_once_do_not_exceed_a_limit_together() {
     let (_folder, store) = open();
-    let limits = vec![limit(Counted::Day, Some(2000), None)];
+    let limits = vec![limit(UsageScope::Day, Some(2000), None)];
     let calls = (0..64).map(|id| {
         let (store, limits) = (store.clone(), limits.clone());
         tokio::spawn(

@@ -18,27 +18,27 @@ use std::time::Instant;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
 use super::StoreError;
-use super::busy;
-use super::chain::{self, Head};
-use super::condition::Condition;
-use super::sync::Handle;
+use super::audit_chain::{self, ChainHead};
+use super::health::StorageHealth;
+use super::lock_wait;
+use super::sync::SyncHandle;
 
 /// The body of a change, which runs within a transaction.
-pub(super) type Work = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
+pub(super) type ChangeBody = Box<dyn FnOnce(&Transaction<'_>) -> rusqlite::Result<()> + Send>;
 /// A callback that reports if a change was committed.
-pub(super) type Answer = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
+pub(super) type CommitCallback = Box<dyn FnOnce(rusqlite::Result<()>) + Send>;
 
 /// A change to be committed.
-pub(super) struct Change {
+pub(super) struct PendingChange {
     /// The time of its submission, from which its wait for the lock is counted.
     pub(super) since: Instant,
-    pub(super) work: Work,
-    pub(super) answer: Answer,
+    pub(super) work: ChangeBody,
+    pub(super) answer: CommitCallback,
 }
 
 /// A job for the writing thread.
-pub(super) enum Job {
-    Change(Change),
+pub(super) enum WriterJob {
+    Change(PendingChange),
     /// Work that must not run within a transaction.
     Alone(Box<dyn FnOnce(&mut Connection) + Send>),
 }
@@ -48,7 +48,7 @@ const MOST: usize = 256;
 
 /// The writing thread. Dropping it waits until all submitted jobs are done.
 pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: Option<mpsc::Sender<WriterJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -56,29 +56,29 @@ impl Writer {
     /// Starts the thread, which owns the connection.
     pub(super) fn start(
         mut connection: Connection,
-        syncer: Handle,
-        head: Head,
-        condition: Condition,
+        syncer: SyncHandle,
+        head: ChainHead,
+        condition: StorageHealth,
     ) -> std::io::Result<Self> {
-        let (sender, jobs) = mpsc::channel::<Job>();
+        let (sender, jobs) = mpsc::channel::<WriterJob>();
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || {
             let mut known = head;
             while let Ok(first) = jobs.recv() {
                 let mut changes = VecDeque::new();
                 let mut next = Some(first);
-                while let Some(Job::Change(change)) = next {
+                while let Some(WriterJob::Change(change)) = next {
                     changes.push_back(change);
                     // Take everything that waits already, but never wait for more: a single change is committed at
                     // once.
                     next = if changes.len() < MOST { jobs.try_recv().ok() } else { None };
                 }
                 if !changes.is_empty() && together(&mut connection, changes, &condition) {
-                    let head = chain::head(&connection).ok().filter(|head| *head != known);
+                    let head = audit_chain::head(&connection).ok().filter(|head| *head != known);
                     known = head.clone().unwrap_or(known);
                     // The syncer is told after the commit, so it never syncs a log without it.
                     syncer.wal_written(head);
                 }
-                if let Some(Job::Alone(work)) = next
+                if let Some(WriterJob::Alone(work)) = next
                     && catch_unwind(AssertUnwindSafe(|| work(&mut connection))).is_err()
                 {
                     tracing::error!("work on the database panicked");
@@ -89,7 +89,7 @@ impl Writer {
     }
 
     /// Queues a job for the thread.
-    pub(super) fn submit(&self, job: Job) -> Result<(), StoreError> {
+    pub(super) fn submit(&self, job: WriterJob) -> Result<(), StoreError> {
         let jobs = self.jobs.as_ref().ok_or(StoreError::Stopped)?;
         jobs.send(job).map_err(|_| StoreError::Stopped)
     }
@@ -106,12 +106,17 @@ impl Drop for Writer {
 }
 
 /// Commits changes in one transaction. Returns `true` if anything was committed.
-fn together(connection: &mut Connection, mut changes: VecDeque<Change>, condition: &Condition) -> bool {
+fn together(
+    connection: &mut Connection,
+    mut changes: VecDeque<PendingChange>,
+    condition: &StorageHealth,
+) -> bool {
     while let Some(oldest) = changes.front() {
         let mut waiting = Vec::with_capacity(changes.len());
         // The oldest change sets the deadline, because its wait began first.
-        let deadline = oldest.since + busy::LIMIT;
-        let result = busy::within(deadline, || attempt(connection, &mut changes, &mut waiting, condition));
+        let deadline = oldest.since + lock_wait::LIMIT;
+        let result =
+            lock_wait::within(deadline, || attempt(connection, &mut changes, &mut waiting, condition));
         if let Err(error) = &result {
             condition.write_failed(error);
             // With an empty `waiting` the lock was never obtained, so no change has run and the younger ones can still
@@ -132,11 +137,11 @@ fn together(connection: &mut Connection, mut changes: VecDeque<Change>, conditio
 }
 
 /// Refuses the changes whose wait for the lock is over: the oldest in any case, and all that are overdue at `now`.
-fn refuse_overdue(changes: &mut VecDeque<Change>, error: &rusqlite::Error, now: Instant) {
+fn refuse_overdue(changes: &mut VecDeque<PendingChange>, error: &rusqlite::Error, now: Instant) {
     let mut next = changes.pop_front();
     while let Some(change) = next {
         (change.answer)(Err(copy(error)));
-        next = changes.pop_front_if(|change| change.since + busy::LIMIT <= now);
+        next = changes.pop_front_if(|change| change.since + lock_wait::LIMIT <= now);
     }
 }
 
@@ -149,15 +154,15 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 /// are added to `waiting`.
 fn attempt(
     connection: &mut Connection,
-    changes: &mut VecDeque<Change>,
-    waiting: &mut Vec<Answer>,
-    condition: &Condition,
+    changes: &mut VecDeque<PendingChange>,
+    waiting: &mut Vec<CommitCallback>,
+    condition: &StorageHealth,
 ) -> rusqlite::Result<()> {
     // Take the write lock at the start: a transaction that begins with a read can fail at its first write.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     while let Some(change) = changes.pop_front() {
         execute(&transaction, "SAVEPOINT change")?;
-        let Change { work, answer, .. } = change;
+        let PendingChange { work, answer, .. } = change;
         // A panic in one change must not stop the thread for all others.
         match catch_unwind(AssertUnwindSafe(|| work(&transaction))) {
             Ok(Ok(())) => waiting.push(answer),
@@ -203,11 +208,11 @@ mod tests {
 
     use super::*;
 
-    type Refused = Arc<Mutex<Vec<u32>>>;
+    type RefusedNumbers = Arc<Mutex<Vec<u32>>>;
 
-    fn change(number: u32, since: Instant, refused: &Refused) -> Change {
+    fn change(number: u32, since: Instant, refused: &RefusedNumbers) -> PendingChange {
         let refused = Arc::clone(refused);
-        Change {
+        PendingChange {
             since,
             work: Box::new(|_| Ok(())),
             answer: Box::new(move |result| {
@@ -221,19 +226,19 @@ mod tests {
     fn folder() -> (tempfile::TempDir, Connection, Connection) {
         let folder = tempfile::tempdir().unwrap();
         let mut own = Connection::open(folder.path().join("db")).unwrap();
-        busy::install(&mut own).unwrap();
+        lock_wait::install(&mut own).unwrap();
         let other = Connection::open(folder.path().join("db")).unwrap();
         (folder, own, other)
     }
 
     #[test]
     fn only_what_has_waited_long_enough_is_refused() {
-        let refused = Refused::default();
+        let refused = RefusedNumbers::default();
         let now = Instant::now();
         let ago = |millis| now.checked_sub(Duration::from_millis(millis)).unwrap();
-        let limit = u64::try_from(busy::LIMIT.as_millis()).unwrap();
+        let limit = u64::try_from(lock_wait::LIMIT.as_millis()).unwrap();
         let ages = [limit + 900, limit + 1, limit, limit - 1, 0];
-        let mut changes: VecDeque<Change> =
+        let mut changes: VecDeque<PendingChange> =
             (0..).zip(ages).map(|(number, age)| change(number, ago(age), &refused)).collect();
         let error = rusqlite::Error::InvalidQuery;
         refuse_overdue(&mut changes, &error, now);
@@ -248,10 +253,10 @@ mod tests {
     fn what_waited_behind_a_refused_change_is_refused_with_it() {
         let (_folder, mut own, other) = folder();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let refused = Refused::default();
-        let long_ago = Instant::now().checked_sub(busy::LIMIT * 2).unwrap();
+        let refused = RefusedNumbers::default();
+        let long_ago = Instant::now().checked_sub(lock_wait::LIMIT * 2).unwrap();
         let changes = (0..300).map(|number| change(number, long_ago, &refused)).collect();
-        let condition = Condition::default();
+        let condition = StorageHealth::default();
         assert!(!together(&mut own, changes, &condition));
         assert_eq!(refused.lock().unwrap().len(), 300);
         assert!(condition.trouble().is_some());
@@ -264,13 +269,13 @@ mod tests {
     fn a_younger_change_goes_on_waiting() {
         let (_folder, mut own, other) = folder();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let refused = Refused::default();
-        let long_ago = Instant::now().checked_sub(busy::LIMIT * 2).unwrap();
+        let refused = RefusedNumbers::default();
+        let long_ago = Instant::now().checked_sub(lock_wait::LIMIT * 2).unwrap();
         let (tell, told) = mpsc::channel();
         let mut first = change(0, long_ago, &refused);
         first.answer = Box::new(move |result| tell.send(result.is_err()).unwrap());
         let changes = VecDeque::from([first, change(1, Instant::now(), &refused)]);
-        let waiter = std::thread::spawn(move || together(&mut own, changes, &Condition::default()));
+        let waiter = std::thread::spawn(move || together(&mut own, changes, &StorageHealth::default()));
         assert!(told.recv().unwrap(), "the old one is refused at once");
         other.execute_batch("ROLLBACK").unwrap();
         assert!(waiter.join().unwrap());

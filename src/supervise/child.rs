@@ -14,7 +14,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::mark::Mark;
+use super::env_marker::EnvMarker;
 use super::output::Output;
 use super::state::Exit;
 use crate::home::log::Log;
@@ -22,7 +22,7 @@ use crate::process::ProcessId;
 
 /// The command that a supervisor runs.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct ChildCommand {
     pub file: PathBuf,
     pub args: Vec<OsString>,
     /// The complete environment, without the mark that identifies supervised processes.
@@ -45,7 +45,7 @@ impl Child {
     /// # Errors
     ///
     /// Returns an error if the pipe or the process can't be created.
-    pub fn spawn(program: &Program, mark: &Mark, log: Log) -> io::Result<Self> {
+    pub fn spawn(program: &ChildCommand, mark: &EnvMarker, log: Log) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let mut process = Command::new(&program.file)
             .args(&program.args)

@@ -9,12 +9,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::SUPERVISOR;
-use super::control::{Connection, ControlError, Request};
+use super::control::{ControlConnection, ControlError, ControlRequest};
+use super::env_marker::EnvMarker;
 use super::journal::Journal;
-use super::leftover::{self, gone};
-use super::mark::Mark;
-use super::pid;
-use super::restart::Limits;
+use super::orphans::{self, gone};
+use super::pid_file;
+use super::restart::SupervisionLimits;
 use super::unit::NAMES;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError};
@@ -22,7 +22,7 @@ use crate::process::ProcessId;
 
 /// The result of stopping.
 #[derive(Clone, Debug, Default)]
-pub struct Halted {
+pub struct HaltResult {
     /// Set if anything was running.
     pub was_running: bool,
     /// Processes that could not be killed.
@@ -38,7 +38,7 @@ pub type HeldLock = std::sync::Arc<Lock>;
 
 /// A reason for which stopping takes longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum HaltNotice {
     /// A signal or a debugger has stopped the supervisor. It is killed.
     StandsStill(ProcessId),
     /// The supervisor does not answer. It is killed if it stays silent for this time.
@@ -50,7 +50,7 @@ pub enum Notice {
 /// # Errors
 ///
 /// Returns an error if the supervisor's lock can't be checked.
-pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
+pub async fn halt(home: &Home, limits: &SupervisionLimits) -> Result<HaltResult, HomeError> {
     halt_telling(home, limits, &|_| ()).await
 }
 
@@ -60,10 +60,14 @@ pub async fn halt(home: &Home, limits: &Limits) -> Result<Halted, HomeError> {
 ///
 /// Returns an error if the supervisor's lock can't be checked. Processes that could not be killed are not an error but
 /// part of the result.
-pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -> Result<Halted, HomeError> {
+pub async fn halt_telling(
+    home: &Home,
+    limits: &SupervisionLimits,
+    tell: &dyn Fn(HaltNotice),
+) -> Result<HaltResult, HomeError> {
     let grace = Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0));
     let end = Instant::now() + grace + PATIENCE;
-    let mut halted = Halted::default();
+    let mut halted = HaltResult::default();
     let mut asked: Option<ProcessId> = None;
     loop {
         match Lock::try_acquire(&home.supervisor_lock()) {
@@ -71,14 +75,14 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
             Ok(lock) => {
                 let mut journal = Journal::new(home, None);
                 halted.was_running |= has_leftover(home);
-                halted.survivors = leftover::end(home, &NAMES, limits, &mut journal).await;
+                halted.survivors = orphans::end(home, &NAMES, limits, &mut journal).await;
                 // The supervisor releases the lock as its last act, but may still exist for a moment. If it is a task
                 // of this very process, it will not end.
                 asked = asked.filter(|one| *one != ProcessId::current());
                 halted.survivors.extend(gone(asked.as_slice(), PATIENCE).await);
                 for name in NAMES {
                     // `leftover::end` skips names without a PID file. This finds all marked processes.
-                    halted.survivors.extend(leftover::sweep(&Mark::new(home, name), &mut journal).await);
+                    halted.survivors.extend(orphans::sweep(&EnvMarker::new(home, name), &mut journal).await);
                 }
                 halted.survivors.sort_unstable_by_key(|one| one.pid);
                 halted.survivors.dedup();
@@ -92,12 +96,12 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
         }
         halted.was_running = true;
         let left = end.saturating_duration_since(Instant::now());
-        match Connection::open(home).await {
+        match ControlConnection::open(home).await {
             Ok(mut connection) => {
                 let supervisor = connection.pid().and_then(ProcessId::of);
                 asked = supervisor.or(asked);
                 let stopped = tokio::select! {
-                    stopped = connection.ask(Request::Stop, left) => Some(stopped),
+                    stopped = connection.ask(ControlRequest::Stop, left) => Some(stopped),
                     () = stands_still(home, supervisor, end, tell) => None,
                 };
                 match stopped {
@@ -109,7 +113,7 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
             // The lock is held but nobody listens: the supervisor is starting or ending.
             Err(ControlError::Absent { .. }) if !left.is_zero() => {}
             Err(_) => {
-                let listed = pid::read(&home.pid_file(SUPERVISOR)).map(|record| record.process);
+                let listed = pid_file::read(&home.pid_file(SUPERVISOR)).map(|record| record.process);
                 halted.survivors.extend(listed);
                 return Ok(halted);
             }
@@ -124,22 +128,22 @@ pub async fn halt_telling(home: &Home, limits: &Limits, tell: &dyn Fn(Notice)) -
 
 /// Returns once a supervisor that was asked to stop is itself stopped by a signal, because then it will never comply.
 /// Reports that through `tell`, and also a supervisor that answers nobody.
-async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, tell: &dyn Fn(Notice)) {
+async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, tell: &dyn Fn(HaltNotice)) {
     let Some(supervisor) = supervisor else { return std::future::pending().await };
     let (began, mut told) = (Instant::now(), false);
     loop {
         if supervisor.is_stopped() {
-            return tell(Notice::StandsStill(supervisor));
+            return tell(HaltNotice::StandsStill(supervisor));
         }
         if !told && began.elapsed() >= QUIET {
             told = true;
             // A supervisor that is merely busy stopping still answers other requests.
-            let answers = match Connection::open(home).await {
-                Ok(mut other) => other.ask(Request::Status, QUIET).await.is_ok(),
+            let answers = match ControlConnection::open(home).await {
+                Ok(mut other) => other.ask(ControlRequest::Status, QUIET).await.is_ok(),
                 Err(_) => true,
             };
             if !answers && !supervisor.is_stopped() {
-                tell(Notice::Silent(supervisor, end.saturating_duration_since(Instant::now())));
+                tell(HaltNotice::Silent(supervisor, end.saturating_duration_since(Instant::now())));
             }
         }
         tokio::time::sleep(LOOK).await;
@@ -147,7 +151,7 @@ async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, 
 }
 
 /// Kills a supervisor that does not answer. The kernel reported its identity through the socket.
-async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut Halted) {
+async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut HaltResult) {
     halted.orderly = false;
     let Some(supervisor) = supervisor else { return };
     // A stopped process reacts to SIGKILL only.
@@ -166,8 +170,8 @@ async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut Halted) {
 /// Returns `true` if a process of the home is alive although no supervisor is.
 fn has_leftover(home: &Home) -> bool {
     NAMES.iter().any(|name| {
-        let record = pid::read(&home.pid_file(name));
-        record.is_some_and(|record| Mark::new(home, name).is_on(record.process))
+        let record = pid_file::read(&home.pid_file(name));
+        record.is_some_and(|record| EnvMarker::new(home, name).is_on(record.process))
     })
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
-use super::loopback::{Call, Client, LoopbackError};
+use super::gateway_client::{Call, Client, GatewayClientError};
 use crate::error::{Explain, Kind, chain};
 use crate::id::hex;
 
@@ -65,7 +65,7 @@ pub enum Imposter {
 pub enum HealthError {
     /// No usable answer came.
     #[error(transparent)]
-    Loopback(#[from] LoopbackError),
+    Loopback(#[from] GatewayClientError),
     /// Another program than a flock gateway answered.
     #[error("another program answers at {address}")]
     Foreign {
@@ -73,7 +73,7 @@ pub enum HealthError {
         address: SocketAddr,
         /// The fault in its answer.
         #[source]
-        source: LoopbackError,
+        source: GatewayClientError,
     },
     /// It answered that it has no free connection.
     #[error("the program at {address} has too many open connections")]
@@ -88,14 +88,14 @@ pub enum HealthError {
 
 /// A health check that did not get an answer from the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unseen {
+pub struct HealthCheckFailure {
     pub reason: String,
     /// Set if the process may be at fault. A process that is only busy is not: otherwise anybody who can connect could
     /// have it killed by holding all of its connections.
     pub counts: bool,
 }
 
-impl From<HealthError> for Unseen {
+impl From<HealthError> for HealthCheckFailure {
     fn from(error: HealthError) -> Self {
         Self { reason: chain(&error), counts: !matches!(error, HealthError::Busy { .. }) }
     }
@@ -151,7 +151,7 @@ pub fn proof(token: &str, challenge: &str) -> Option<String> {
 pub fn verify(
     health: &Health,
     address: SocketAddr,
-    home: &Identity,
+    home: &HomeIdentity,
     challenge: &str,
 ) -> Result<(), Imposter> {
     if health.instance != home.instance {
@@ -170,7 +170,7 @@ pub fn verify(
 
 /// The secrets that a home's gateway must know.
 #[derive(Clone)]
-pub struct Identity {
+pub struct HomeIdentity {
     /// The content of the home's instance file.
     pub instance: String,
     pub token: String,
@@ -181,7 +181,7 @@ pub struct Identity {
 /// # Errors
 /// Returns a [`HealthError`] if nothing answers, if the answer is not that of a flock gateway or is that of another
 /// home's, or if all connections are in use.
-pub async fn ask(port: u16, home: &Identity, limit: Duration) -> Result<Health, HealthError> {
+pub async fn ask(port: u16, home: &HomeIdentity, limit: Duration) -> Result<Health, HealthError> {
     let client = Client::new(port);
     let address = client.address();
     let challenge = challenge();
@@ -198,11 +198,14 @@ pub async fn ask(port: u16, home: &Identity, limit: Duration) -> Result<Health, 
     let health = match answer.await {
         Ok(Some(health)) => health,
         Ok(None) => return Err(HealthError::Busy { address }),
-        Err(source @ (LoopbackError::Decode { .. } | LoopbackError::TooLong { .. })) => {
+        Err(source @ (GatewayClientError::Decode { .. } | GatewayClientError::TooLong { .. })) => {
             return Err(HealthError::Foreign { address, source });
         }
-        Err(LoopbackError::Broken { address, source }) if source.is_parse() => {
-            return Err(HealthError::Foreign { address, source: LoopbackError::Broken { address, source } });
+        Err(GatewayClientError::Broken { address, source }) if source.is_parse() => {
+            return Err(HealthError::Foreign {
+                address,
+                source: GatewayClientError::Broken { address, source },
+            });
         }
         Err(error) => return Err(error.into()),
     };
@@ -218,8 +221,8 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], 3779))
     }
 
-    fn home() -> Identity {
-        Identity { instance: "i-1".to_owned(), token: "t".to_owned() }
+    fn home() -> HomeIdentity {
+        HomeIdentity { instance: "i-1".to_owned(), token: "t".to_owned() }
     }
 
     fn answer(proof: Option<String>) -> Health {
@@ -275,8 +278,8 @@ mod tests {
         });
         let error = ask(port, &home(), Duration::from_secs(10)).await.unwrap_err();
         assert!(matches!(error, HealthError::Busy { .. }), "{error:?}");
-        assert!(!Unseen::from(error).counts);
+        assert!(!HealthCheckFailure::from(error).counts);
         let refused = ask(1, &home(), Duration::from_secs(10)).await.unwrap_err();
-        assert!(Unseen::from(refused).counts);
+        assert!(HealthCheckFailure::from(refused).counts);
     }
 }

@@ -1,7 +1,7 @@
 //! The supervisor's own log, with one line for each decision.
 
 use crate::home::Home;
-use crate::home::log::{Cap, Log};
+use crate::home::log::{Log, RotationLimits};
 
 /// A callback that also receives each line.
 pub type Echo<'a> = Box<dyn FnMut(&str) + 'a>;
@@ -16,7 +16,7 @@ impl<'a> Journal<'a> {
     /// Opens the log of a home. Each line is also passed to `echo`.
     #[must_use]
     pub fn new(home: &Home, echo: Option<Echo<'a>>) -> Self {
-        let cap = Cap { bytes: 1 << 20, files: 2 };
+        let cap = RotationLimits { bytes: 1 << 20, files: 2 };
         Self { log: Log::new(home.log(super::SUPERVISOR), cap), echo }
     }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 
 use super::SUPERVISOR;
-use super::control::{Connection, ControlError, Reply, Request, Status};
+use super::control::{ControlConnection, ControlError, ControlReply, ControlRequest, SupervisorStatus};
 use crate::env;
 use crate::error::{Explain, Kind};
 use crate::home::lock::Lock;
@@ -25,7 +25,7 @@ use crate::home::{Home, HomeError};
 /// The result of a supervisor's start: one line of JSON on its standard output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Report {
+pub enum LaunchReport {
     /// It accepts requests now.
     Listening,
     /// Another supervisor holds the home's lock.
@@ -97,8 +97,8 @@ impl Explain for LaunchError {
 
 /// The result of [`ensure`].
 #[derive(Clone, Debug)]
-pub struct Started {
-    pub status: Status,
+pub struct LaunchResult {
+    pub status: SupervisorStatus,
     /// Set if this call started the supervisor.
     pub fresh: bool,
 }
@@ -110,7 +110,7 @@ pub struct Started {
 ///
 /// Returns [`LaunchError::Timeout`] if that takes longer than `limit`, and another [`LaunchError`] if the supervisor
 /// can't be started or asked.
-pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Started, LaunchError> {
+pub async fn ensure(home: &Home, want: ControlRequest, limit: Duration) -> Result<LaunchResult, LaunchError> {
     let end = Instant::now() + limit;
     let timeout = || LaunchError::Timeout { limit };
     let mut fresh = false;
@@ -119,12 +119,14 @@ pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Start
         if left.is_zero() {
             return Err(timeout());
         }
-        let opened = Connection::open(home).await;
+        let opened = ControlConnection::open(home).await;
         if let Ok(mut connection) = opened {
             // A supervisor that this call started has started everything anew already.
-            let request = if fresh { Request::Start } else { want };
+            let request = if fresh { ControlRequest::Start } else { want };
             match connection.ask(request, left).await {
-                Ok(Reply { status: Some(status), refused: None }) => return Ok(Started { status, fresh }),
+                Ok(ControlReply { status: Some(status), refused: None }) => {
+                    return Ok(LaunchResult { status, fresh });
+                }
                 Err(ControlError::Timeout { .. }) => return Err(timeout()),
                 // The supervisor is ending or has just ended. The next attempt finds its lock free.
                 Ok(_) | Err(_) => {}
@@ -133,12 +135,12 @@ pub async fn ensure(home: &Home, want: Request, limit: Duration) -> Result<Start
             return Err(error.into());
         } else {
             match detached(home, left).await? {
-                Report::Listening => {
+                LaunchReport::Listening => {
                     fresh = true;
                     continue;
                 }
-                Report::Held => {}
-                Report::Failed { code, message, hint } => {
+                LaunchReport::Held => {}
+                LaunchReport::Failed { code, message, hint } => {
                     let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
                     return Err(LaunchError::Said { kind: kind.unwrap_or(Kind::Failed), message, hint });
                 }
@@ -164,7 +166,7 @@ pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
         }
         // A process that only checks the lock holds it for a moment. Only a holder that accepts requests is a
         // supervisor.
-        if Connection::open(home).await.is_ok() || Instant::now() >= end {
+        if ControlConnection::open(home).await.is_ok() || Instant::now() >= end {
             return Ok(None);
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -175,7 +177,7 @@ pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
 const CLAIM: Duration = Duration::from_secs(1);
 
 /// Starts a supervisor in its own session and returns its report.
-async fn detached(home: &Home, limit: Duration) -> Result<Report, LaunchError> {
+async fn detached(home: &Home, limit: Duration) -> Result<LaunchReport, LaunchError> {
     let log = home.log(SUPERVISOR);
     let errors = std::fs::OpenOptions::new()
         .append(true)
@@ -234,7 +236,7 @@ pub fn detach(home: &Home) -> std::io::Result<()> {
 }
 
 /// Reports the result of the start, and closes standard output.
-pub fn report(report: &Report) {
+pub fn report(report: &LaunchReport) {
     let mut output = std::io::stdout().lock();
     if let Ok(text) = serde_json::to_string(report) {
         // The process that asked may be gone, and then nobody needs the report.

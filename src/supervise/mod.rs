@@ -9,27 +9,27 @@
 
 pub mod child;
 pub mod control;
-pub mod ending;
-pub mod figures;
-pub mod follow;
+pub mod env_marker;
+pub mod exit_reason;
+pub mod gateway_client;
 pub mod halt;
 pub mod health;
 pub mod journal;
 pub mod launch;
-pub mod leftover;
-pub mod loopback;
-pub mod mark;
+pub mod log_follower;
+pub mod openclaw_wait;
+pub mod orphans;
 mod output;
-pub mod pid;
+pub mod parent_watch;
+pub mod pid_file;
 pub mod port;
+pub mod resource_usage;
 pub mod restart;
 pub mod service;
-pub mod settled;
 pub mod state;
+pub mod supervised_process;
 pub mod task;
-pub mod tether;
 pub mod unit;
-pub mod ward;
 
 use std::io;
 use std::path::PathBuf;

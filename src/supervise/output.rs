@@ -38,7 +38,7 @@ impl Output {
         })?;
         let kept = Arc::clone(&tail);
         thread::Builder::new().name("log-read".to_owned()).spawn(move || {
-            let mut lines = Lines::default();
+            let mut lines = LineBuffer::default();
             let mut lost: u64 = 0;
             let mut piece = vec![0; 16 << 10];
             loop {
@@ -96,12 +96,12 @@ const MAX_LINE: usize = 16 << 10;
 
 /// A splitter of output into complete lines, which shortens lines beyond [`MAX_LINE`].
 #[derive(Debug, Default)]
-struct Lines {
+struct LineBuffer {
     line: Vec<u8>,
     cut: u64,
 }
 
-impl Lines {
+impl LineBuffer {
     /// Returns the lines that are complete now, each with its `\n`.
     fn feed(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut whole = Vec::new();
@@ -172,12 +172,12 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::home::log::Cap;
-    use crate::supervise::ending::Endings;
+    use crate::home::log::RotationLimits;
+    use crate::supervise::exit_reason::ExitRules;
 
     #[test]
     fn lines_are_whole_and_bounded() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         assert_eq!(lines.feed(b"a\nb"), b"a\n");
         assert_eq!(lines.feed(b"c\n\nd"), b"bc\n\n");
         assert_eq!(lines.finish(), b"d\n");
@@ -191,17 +191,17 @@ mod tests {
     fn the_reason_is_found() {
         let mut tail = Tail::default();
         tail.push(b"starting\nerror: port 3779 is taken\n\nhint: stop it\n");
-        assert_eq!(tail.last_words(Endings::FLOCK.tells).as_deref(), Some("error: port 3779 is taken"));
+        assert_eq!(tail.last_words(ExitRules::FLOCK.tells).as_deref(), Some("error: port 3779 is taken"));
         tail.push("x\n".repeat(100).as_bytes());
-        assert_eq!(tail.last_words(Endings::FLOCK.tells).as_deref(), Some("x"));
+        assert_eq!(tail.last_words(ExitRules::FLOCK.tells).as_deref(), Some("x"));
         assert_eq!(tail.lines.len(), KEPT);
-        assert_eq!(Tail::default().last_words(Endings::FLOCK.tells), None);
+        assert_eq!(Tail::default().last_words(ExitRules::FLOCK.tells), None);
     }
 
     #[tokio::test]
     async fn output_is_read_to_the_end_even_where_it_can_not_be_written() {
         let (pipe, mut writer) = std::io::pipe().unwrap();
-        let log = Log::new("/nonexistent/a.log".into(), Cap::default());
+        let log = Log::new("/nonexistent/a.log".into(), RotationLimits::default());
         let mut output = Output::follow(pipe, log).unwrap();
         let writing = thread::spawn(move || {
             for _ in 0..1_000 {
@@ -212,6 +212,6 @@ mod tests {
         });
         output.ended().await;
         writing.join().unwrap();
-        assert_eq!(output.last_words(Endings::FLOCK.tells).as_deref(), Some("error: the end"));
+        assert_eq!(output.last_words(ExitRules::FLOCK.tells).as_deref(), Some("error: the end"));
     }
 }

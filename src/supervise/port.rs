@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::health::{self, HealthError, Identity, Imposter, PORT_HINT};
-use super::mark::Mark;
+use super::env_marker::EnvMarker;
+use super::health::{self, HealthError, HomeIdentity, Imposter, PORT_HINT};
 use super::unit::NAMES;
 use crate::error::{Explain, Kind};
 use crate::home::Home;
@@ -13,7 +13,7 @@ use crate::process::{ProcessId, descends};
 
 /// An error for a port that this home's gateway can't use.
 #[derive(Debug, thiserror::Error)]
-pub enum PortTaken {
+pub enum PortError {
     /// The gateway of another home has the port.
     #[error("port {port} is taken by the gateway of {}", owner(home.as_ref(), *pid))]
     OtherHome {
@@ -28,7 +28,7 @@ pub enum PortTaken {
     Program {
         port: u16,
         /// The program, if it can be found out.
-        holder: Option<Holder>,
+        holder: Option<PortHolder>,
     },
     /// The port is free but may not be used, for example because it is below 1024.
     #[error("port {port} can't be listened on")]
@@ -41,13 +41,13 @@ pub enum PortTaken {
 
 /// A process that listens on a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct PortHolder {
     pub pid: i32,
     /// The name from `/proc/<pid>/comm`, without control characters.
     pub name: String,
 }
 
-impl std::fmt::Display for Holder {
+impl std::fmt::Display for PortHolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (pid {})", self.name, self.pid)
     }
@@ -60,7 +60,7 @@ fn owner(home: Option<&PathBuf>, pid: i32) -> String {
     }
 }
 
-impl Explain for PortTaken {
+impl Explain for PortError {
     fn kind(&self) -> Kind {
         match self {
             Self::OtherHome { .. } => Kind::Conflict,
@@ -81,13 +81,13 @@ impl Explain for PortTaken {
 /// # Errors
 ///
 /// Returns [`PortTaken`] if another program has the port, or if it may not be used.
-pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), PortTaken> {
+pub async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<(), PortError> {
     let end = Instant::now() + SETTLING;
     loop {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-            Err(source) => return Err(PortTaken::Refused { port, source }),
+            Err(source) => return Err(PortError::Refused { port, source }),
         }
         // Something listens. It may be this home's own gateway, which can prove that.
         let asked = health::ask(port, identity, Duration::from_secs(2)).await;
@@ -97,12 +97,12 @@ pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), Po
             Err(HealthError::Imposter(Imposter::OtherHome { pid, .. })) => {
                 // The kernel is more reliable than what the other program reports.
                 let pid = holder.map_or(pid, |holder| holder.pid);
-                return Err(PortTaken::OtherHome { port, home: home_of(pid), pid });
+                return Err(PortError::OtherHome { port, home: home_of(pid), pid });
             }
             // This home's gateway does not answer any more while it ends.
             Err(_) if holder.as_ref().is_some_and(|holder| is_ours(home, holder.pid)) => return Ok(()),
             Err(_) if holder.is_some() || Instant::now() >= end => {
-                return Err(PortTaken::Program { port, holder });
+                return Err(PortError::Program { port, holder });
             }
             // No holder is visible: it has just ended, or belongs to another user.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -115,15 +115,15 @@ pub async fn check(home: &Home, port: u16, identity: &Identity) -> Result<(), Po
 /// # Errors
 ///
 /// Returns [`PortTaken`] if another program has the port, or if it may not be used.
-pub async fn free(port: u16) -> Result<(), PortTaken> {
+pub async fn free(port: u16) -> Result<(), PortError> {
     let end = Instant::now() + SETTLING;
     loop {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => {
-                return Err(PortTaken::Refused { port, source: error });
+                return Err(PortError::Refused { port, source: error });
             }
-            Err(_) if Instant::now() >= end => return Err(PortTaken::Program { port, holder: holder(port) }),
+            Err(_) if Instant::now() >= end => return Err(PortError::Program { port, holder: holder(port) }),
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
@@ -133,7 +133,8 @@ pub async fn free(port: u16) -> Result<(), PortTaken> {
 const SETTLING: Duration = Duration::from_secs(1);
 
 fn is_ours(home: &Home, pid: i32) -> bool {
-    ProcessId::of(pid).is_some_and(|process| NAMES.iter().any(|name| Mark::new(home, name).is_on(process)))
+    ProcessId::of(pid)
+        .is_some_and(|process| NAMES.iter().any(|name| EnvMarker::new(home, name).is_on(process)))
 }
 
 /// Returns the home named in a process's environment.
@@ -149,7 +150,7 @@ fn home_of(pid: i32) -> Option<PathBuf> {
 /// Returns the process that listens on a port of 127.0.0.1. Returns `None` if it belongs to another user or the system
 /// does not tell.
 #[must_use]
-pub fn holder(port: u16) -> Option<Holder> {
+pub fn holder(port: u16) -> Option<PortHolder> {
     sockets(port)?.first().and_then(|socket| process_with(socket.inode))
 }
 
@@ -170,7 +171,7 @@ pub fn is_held_by(port: u16, process: ProcessId) -> Result<(), String> {
 }
 
 /// Returns the process that has a socket open, if this user is allowed to see it.
-fn process_with(inode: u64) -> Option<Holder> {
+fn process_with(inode: u64) -> Option<PortHolder> {
     let wanted = format!("socket:[{inode}]");
     for entry in fs_err::read_dir("/proc").ok()? {
         let Ok(entry) = entry else { continue };
@@ -185,7 +186,7 @@ fn process_with(inode: u64) -> Option<Holder> {
         if holds {
             let name = fs_err::read_to_string(entry.path().join("comm")).unwrap_or_default();
             let name: String = name.trim().chars().filter(|c| !c.is_control()).collect();
-            return Some(Holder { pid, name });
+            return Some(PortHolder { pid, name });
         }
     }
     None
@@ -193,20 +194,21 @@ fn process_with(inode: u64) -> Option<Holder> {
 
 /// Returns the sockets that a connection to this port of 127.0.0.1 could reach, the preferred one first. Returns `None`
 /// if the system has no table of sockets.
-fn sockets(port: u16) -> Option<Vec<Socket>> {
+fn sockets(port: u16) -> Option<Vec<ListeningSocket>> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs_err::read_to_string(table).ok());
     // One table is enough: a system without IPv6 lacks the second.
     if tables.iter().all(Option::is_none) {
         return None;
     }
-    let mut found: Vec<Socket> = tables.iter().flatten().flat_map(|table| listening(table, port)).collect();
+    let mut found: Vec<ListeningSocket> =
+        tables.iter().flatten().flat_map(|table| listening(table, port)).collect();
     found.sort_by_key(|socket| socket.rank);
     Some(found)
 }
 
 /// A listening socket, from the kernel's table.
 #[derive(Debug, PartialEq, Eq)]
-struct Socket {
+struct ListeningSocket {
     /// The order of preference: the kernel prefers a socket bound to the exact address to one bound to all addresses.
     rank: usize,
     inode: u64,
@@ -214,7 +216,7 @@ struct Socket {
 }
 
 /// Finds the sockets in a kernel table that listen on `port` and can be reached through 127.0.0.1.
-fn listening(table: &str, port: u16) -> Vec<Socket> {
+fn listening(table: &str, port: u16) -> Vec<ListeningSocket> {
     // The state LISTEN in `/proc/net/tcp`.
     const LISTENING: &str = "0A";
     /// The addresses 127.0.0.1, 127.0.0.1 mapped into IPv6, and "all addresses" of both, in this machine's byte order.
@@ -242,7 +244,7 @@ fn listening(table: &str, port: u16) -> Vec<Socket> {
         }
         let host = address(host)?;
         let rank = REACHED.iter().position(|reached| *reached == host)?;
-        Some(Socket { rank, inode: fields.get(9)?.parse().ok()?, uid: fields.get(7)?.parse().ok()? })
+        Some(ListeningSocket { rank, inode: fields.get(9)?.parse().ok()?, uid: fields.get(7)?.parse().ok()? })
     });
     rows.collect()
 }
@@ -251,8 +253,8 @@ fn listening(table: &str, port: u16) -> Vec<Socket> {
 mod tests {
     use super::*;
 
-    fn nobody() -> Identity {
-        Identity { instance: "i".to_owned(), token: "t".to_owned() }
+    fn nobody() -> HomeIdentity {
+        HomeIdentity { instance: "i".to_owned(), token: "t".to_owned() }
     }
 
     #[tokio::test]
@@ -269,7 +271,7 @@ mod tests {
         });
         let home = Home::new("/tmp/flock-port-test".into(), None);
         let error = check(&home, port, &nobody()).await.unwrap_err();
-        assert!(matches!(&error, PortTaken::Program { holder: Some(_), .. }), "{error}");
+        assert!(matches!(&error, PortError::Program { holder: Some(_), .. }), "{error}");
         assert_eq!(error.kind(), Kind::Failed);
         drop(hanging_up.join().unwrap());
         assert!(check(&home, port, &nobody()).await.is_ok(), "it is free again");
@@ -296,7 +298,13 @@ mod tests {
         .concat();
         let mut found = listening(&table, 0x0ec3);
         found.sort_by_key(|socket| socket.rank);
-        assert_eq!(found, [Socket { rank: 0, inode: 43, uid: 1000 }, Socket { rank: 2, inode: 42, uid: 7 }]);
+        assert_eq!(
+            found,
+            [
+                ListeningSocket { rank: 0, inode: 43, uid: 1000 },
+                ListeningSocket { rank: 2, inode: 42, uid: 7 }
+            ]
+        );
         let table6 = [head, &row(&"0".repeat(32), "0A", 1, 51), &row(&mapped, "0A", 2, 52)].concat();
         let ranks: Vec<(usize, u64)> =
             listening(&table6, 0x0ec3).iter().map(|one| (one.rank, one.inode)).collect();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The limits of supervision. Times are in milliseconds.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct SupervisionLimits {
     /// The time for preparing a start.
     pub ready: i64,
     /// The time from the start of the process until it is healthy.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub misses: u32,
 }
 
-impl Default for Limits {
+impl Default for SupervisionLimits {
     fn default() -> Self {
         Self {
             ready: 60_000,
@@ -49,7 +49,7 @@ impl Default for Limits {
 /// The stored crash history of a process, which survives the supervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Memory {
+pub struct CrashHistory {
     /// Unix milliseconds of the crashes that still count, oldest first.
     pub crashes: Vec<i64>,
     /// Unix milliseconds at which the circuit breaker opened; `None` while it is closed.
@@ -58,7 +58,7 @@ pub struct Memory {
     pub reason: Option<String>,
 }
 
-impl Memory {
+impl CrashHistory {
     /// Returns `true` if there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -72,7 +72,7 @@ impl Memory {
     }
 
     /// Records a crash. Returns the time of the next start, or `None` if the breaker is open now.
-    pub fn crash(&mut self, limits: &Limits, now: i64, reason: String) -> Option<i64> {
+    pub fn crash(&mut self, limits: &SupervisionLimits, now: i64, reason: String) -> Option<i64> {
         // If the clock was set back, crashes from the future must not count forever.
         self.crashes.retain(|at| (now - limits.window..=now).contains(at));
         self.crashes.push(now);
@@ -92,8 +92,13 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_the_cap_and_then_the_breaker_opens() {
-        let limits = Limits { crashes: 12, backoff: 100, backoff_cap: 3_000, ..Limits::default() };
-        let mut memory = Memory::default();
+        let limits = SupervisionLimits {
+            crashes: 12,
+            backoff: 100,
+            backoff_cap: 3_000,
+            ..SupervisionLimits::default()
+        };
+        let mut memory = CrashHistory::default();
         let waits: Vec<Option<i64>> =
             (0..12).map(|at| memory.crash(&limits, at, "x".to_owned()).map(|until| until - at)).collect();
         let expected = [100, 200, 400, 800, 1600, 3000, 3000, 3000, 3000, 3000, 3000]
@@ -106,21 +111,21 @@ mod tests {
 
     #[test]
     fn crashes_outside_the_window_do_not_count() {
-        let limits = Limits { crashes: 3, window: 1_000, ..Limits::default() };
-        let mut memory = Memory::default();
+        let limits = SupervisionLimits { crashes: 3, window: 1_000, ..SupervisionLimits::default() };
+        let mut memory = CrashHistory::default();
         for at in (0..100).map(|step| step * 501) {
             assert!(memory.crash(&limits, at, "x".to_owned()).is_some(), "at {at}");
         }
         assert!(memory.crash(&limits, 99 * 501 + 1, "x".to_owned()).is_none());
-        let mut memory = Memory { crashes: vec![5_000_000; 10], ..Memory::default() };
+        let mut memory = CrashHistory { crashes: vec![5_000_000; 10], ..CrashHistory::default() };
         assert!(memory.crash(&limits, 0, "x".to_owned()).is_some(), "a crash of the future");
     }
 
     #[test]
     fn memory_survives_unknown_and_missing_keys() {
-        let memory: Memory = serde_json::from_str(r#"{"openedAt":7,"later":1}"#).unwrap();
+        let memory: CrashHistory = serde_json::from_str(r#"{"openedAt":7,"later":1}"#).unwrap();
         assert!(memory.is_open());
         let text = serde_json::to_string(&memory).unwrap();
-        assert_eq!(serde_json::from_str::<Memory>(&text).unwrap(), memory);
+        assert_eq!(serde_json::from_str::<CrashHistory>(&text).unwrap(), memory);
     }
 }

@@ -51,7 +51,7 @@ impl Service {
     /// the same name.
     #[must_use]
     pub fn is_told_by(&self, text: &str) -> bool {
-        let home = quoted(&self.home.display().to_string(), Dollars::Escaped);
+        let home = quoted(&self.home.display().to_string(), DollarSign::Escaped);
         text.contains(&format!(" --home {home} start --foreground\n"))
     }
 
@@ -115,7 +115,7 @@ impl Service {
         let kinds = [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged];
         let lasting = kinds.map(|kind| kind.exit_code().to_string()).join(" ");
         let env = self.env.iter().map(|(name, value)| {
-            format!("Environment={}\n", quoted(&format!("{name}={value}"), Dollars::Plain))
+            format!("Environment={}\n", quoted(&format!("{name}={value}"), DollarSign::Plain))
         });
         // A user's manager runs everything as that user. The system's manager would run it as root, which would leave
         // files in the home that its owner can't write.
@@ -143,8 +143,8 @@ impl Service {
              [Install]\n\
              WantedBy={wanted_by}\n",
             home = self.home.display().to_string().replace('%', "%%"),
-            program = quoted(&self.program.display().to_string(), Dollars::Escaped),
-            quoted_home = quoted(&self.home.display().to_string(), Dollars::Escaped),
+            program = quoted(&self.program.display().to_string(), DollarSign::Escaped),
+            quoted_home = quoted(&self.home.display().to_string(), DollarSign::Escaped),
             env = env.collect::<String>(),
         )
     }
@@ -156,19 +156,19 @@ fn words(command: &str, more: &[&str]) -> Vec<String> {
 
 /// The meaning of `$` at a place in a unit file: an ordinary character, or the start of a variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Dollars {
+enum DollarSign {
     Plain,
     Escaped,
 }
 
 /// Quotes a word for a unit file, so that none of its characters has a special meaning.
-fn quoted(text: &str, dollars: Dollars) -> String {
+fn quoted(text: &str, dollars: DollarSign) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
             '%' => out.push_str("%%"),
-            '$' if dollars == Dollars::Escaped => out.push_str("$$"),
+            '$' if dollars == DollarSign::Escaped => out.push_str("$$"),
             '\n' => out.push_str("\\n"),
             _ => out.push(c),
         }

@@ -13,14 +13,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::ending::Endings;
-use super::restart::{Limits, Memory};
-use super::unit::Unready;
+use super::exit_reason::ExitRules;
+use super::restart::{CrashHistory, SupervisionLimits};
+use super::unit::StartError;
 use crate::error::Kind;
 
 /// An event for the state machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum UnitEvent {
     /// The supervisor has started. An open breaker stays open.
     Begin,
     /// A person wants the process to run. Closes the breaker.
@@ -30,7 +30,7 @@ pub enum Event {
     /// The process has to stop.
     Stop,
     /// There is no process: preparing or spawning it failed, or its start was abandoned.
-    NotSpawned(Unready),
+    NotSpawned(StartError),
     /// The process was spawned. The limit for becoming healthy counts from here, and preparation has a limit of its
     /// own.
     Launched,
@@ -86,7 +86,7 @@ impl fmt::Display for Exit {
 
 /// An action that the state machine asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum UnitAction {
     /// Prepare and start the process.
     Spawn,
     /// Ask the process to stop.
@@ -99,7 +99,7 @@ pub enum Action {
 
 /// The phase of a supervised process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum UnitPhase {
     /// It does not run and is not wanted.
     Stopped,
     /// It is being prepared, or runs and has not been healthy yet.
@@ -128,7 +128,7 @@ pub enum Phase {
         /// The time of the kill; `None` after it.
         kill_at: Option<i64>,
         /// The continuation after its end.
-        then: Then,
+        then: AfterStop,
     },
     /// The breaker is open after too many crashes.
     Tripped,
@@ -141,7 +141,7 @@ pub enum Phase {
 
 /// The continuation after a process that was asked to stop has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterStop {
     /// It stays stopped.
     Rest,
     /// It is started again at once.
@@ -153,7 +153,7 @@ pub enum Then {
 /// The name of a [`Phase`] in `status` and on the control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum UnitState {
     Stopped,
     Starting,
     Healthy,
@@ -166,46 +166,46 @@ pub enum Standing {
 
 /// The state of one supervised process.
 #[derive(Clone, Debug)]
-pub struct State {
-    limits: Limits,
-    endings: &'static Endings,
-    phase: Phase,
-    memory: Memory,
+pub struct UnitStateMachine {
+    limits: SupervisionLimits,
+    endings: &'static ExitRules,
+    phase: UnitPhase,
+    memory: CrashHistory,
     restarts: u32,
     reason: Option<String>,
 }
 
-impl State {
+impl UnitStateMachine {
     /// Creates the state of a process that does not run, with its stored crash history.
     #[must_use]
-    pub fn new(limits: Limits, endings: &'static Endings, memory: Memory) -> Self {
+    pub fn new(limits: SupervisionLimits, endings: &'static ExitRules, memory: CrashHistory) -> Self {
         let reason = memory.reason.clone();
-        Self { limits, endings, phase: Phase::Stopped, memory, restarts: 0, reason }
+        Self { limits, endings, phase: UnitPhase::Stopped, memory, restarts: 0, reason }
     }
 
     /// Returns the current phase.
     #[must_use]
-    pub const fn phase(&self) -> &Phase {
+    pub const fn phase(&self) -> &UnitPhase {
         &self.phase
     }
 
     /// Returns the name of the current phase.
     #[must_use]
-    pub const fn standing(&self) -> Standing {
+    pub const fn standing(&self) -> UnitState {
         match self.phase {
-            Phase::Stopped => Standing::Stopped,
-            Phase::Starting { .. } => Standing::Starting,
-            Phase::Healthy { .. } => Standing::Healthy,
-            Phase::BackingOff { .. } => Standing::BackingOff,
-            Phase::Stopping { .. } => Standing::Stopping,
-            Phase::Tripped => Standing::BreakerOpen,
-            Phase::Failed { .. } => Standing::Failed,
+            UnitPhase::Stopped => UnitState::Stopped,
+            UnitPhase::Starting { .. } => UnitState::Starting,
+            UnitPhase::Healthy { .. } => UnitState::Healthy,
+            UnitPhase::BackingOff { .. } => UnitState::BackingOff,
+            UnitPhase::Stopping { .. } => UnitState::Stopping,
+            UnitPhase::Tripped => UnitState::BreakerOpen,
+            UnitPhase::Failed { .. } => UnitState::Failed,
         }
     }
 
     /// Returns the crash history to be stored on disk.
     #[must_use]
-    pub const fn memory(&self) -> &Memory {
+    pub const fn memory(&self) -> &CrashHistory {
         &self.memory
     }
 
@@ -225,9 +225,9 @@ impl State {
     #[must_use]
     pub const fn is_hopeful(&self) -> bool {
         match self.phase {
-            Phase::Starting { .. } | Phase::Healthy { .. } | Phase::BackingOff { .. } => true,
-            Phase::Stopping { then, .. } => !matches!(then, Then::Rest),
-            Phase::Stopped | Phase::Tripped | Phase::Failed { .. } => false,
+            UnitPhase::Starting { .. } | UnitPhase::Healthy { .. } | UnitPhase::BackingOff { .. } => true,
+            UnitPhase::Stopping { then, .. } => !matches!(then, AfterStop::Rest),
+            UnitPhase::Stopped | UnitPhase::Tripped | UnitPhase::Failed { .. } => false,
         }
     }
 
@@ -235,8 +235,8 @@ impl State {
     #[must_use]
     pub const fn failure(&self) -> Option<Kind> {
         match self.phase {
-            Phase::Failed { kind } => Some(kind),
-            Phase::BackingOff { waits_for, .. } => waits_for,
+            UnitPhase::Failed { kind } => Some(kind),
+            UnitPhase::BackingOff { waits_for, .. } => waits_for,
             _ => None,
         }
     }
@@ -245,52 +245,55 @@ impl State {
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
         match self.phase {
-            Phase::Starting { until, .. } => Some(until),
+            UnitPhase::Starting { until, .. } => Some(until),
             // The only deadline of a healthy process is the moment at which its crashes are forgotten.
-            Phase::Healthy { since, .. } if !self.memory.is_empty() => Some(since + self.limits.stable),
-            Phase::BackingOff { until, .. } => Some(until),
-            Phase::Stopping { kill_at, .. } => kill_at,
+            UnitPhase::Healthy { since, .. } if !self.memory.is_empty() => Some(since + self.limits.stable),
+            UnitPhase::BackingOff { until, .. } => Some(until),
+            UnitPhase::Stopping { kill_at, .. } => kill_at,
             _ => None,
         }
     }
 
     /// Handles an event at the time `now`, and returns the actions to carry out.
-    pub fn on_event(&mut self, event: Event, now: i64) -> Vec<Action> {
+    pub fn on_event(&mut self, event: UnitEvent, now: i64) -> Vec<UnitAction> {
         match event {
-            Event::Begin => self.begin(now),
-            Event::Start => self.start(now),
-            Event::Restart => self.restart(now),
-            Event::Stop => self.stop(now, Then::Rest),
-            Event::NotSpawned(why) => self.over(why, now),
-            Event::Launched => self.launched(now),
-            Event::Proved => self.proved(now),
-            Event::Missed(reason) => self.missed(&reason, now),
-            Event::Ended(exit, said) => self.ended(exit, said, now),
-            Event::Tick => self.tick(now),
+            UnitEvent::Begin => self.begin(now),
+            UnitEvent::Start => self.start(now),
+            UnitEvent::Restart => self.restart(now),
+            UnitEvent::Stop => self.stop(now, AfterStop::Rest),
+            UnitEvent::NotSpawned(why) => self.over(why, now),
+            UnitEvent::Launched => self.launched(now),
+            UnitEvent::Proved => self.proved(now),
+            UnitEvent::Missed(reason) => self.missed(&reason, now),
+            UnitEvent::Ended(exit, said) => self.ended(exit, said, now),
+            UnitEvent::Tick => self.tick(now),
         }
     }
 
-    fn begin(&mut self, now: i64) -> Vec<Action> {
+    fn begin(&mut self, now: i64) -> Vec<UnitAction> {
         // Only a person closes the breaker, and it stays open across restarts of the supervisor.
         if self.memory.is_open() {
-            self.phase = Phase::Tripped;
+            self.phase = UnitPhase::Tripped;
             return Vec::new();
         }
         match self.phase {
-            Phase::Stopped => self.spawn(now),
+            UnitPhase::Stopped => self.spawn(now),
             _ => Vec::new(),
         }
     }
 
-    fn start(&mut self, now: i64) -> Vec<Action> {
+    fn start(&mut self, now: i64) -> Vec<UnitAction> {
         match &mut self.phase {
-            Phase::Starting { .. } | Phase::Healthy { .. } => Vec::new(),
-            Phase::Stopping { then, .. } => {
+            UnitPhase::Starting { .. } | UnitPhase::Healthy { .. } => Vec::new(),
+            UnitPhase::Stopping { then, .. } => {
                 // It has to end first. `over` starts it afterwards.
-                *then = Then::Start;
+                *then = AfterStop::Start;
                 self.forget()
             }
-            Phase::Stopped | Phase::BackingOff { .. } | Phase::Tripped | Phase::Failed { .. } => {
+            UnitPhase::Stopped
+            | UnitPhase::BackingOff { .. }
+            | UnitPhase::Tripped
+            | UnitPhase::Failed { .. } => {
                 let mut actions = self.forget();
                 actions.extend(self.spawn(now));
                 actions
@@ -298,62 +301,65 @@ impl State {
         }
     }
 
-    fn restart(&mut self, now: i64) -> Vec<Action> {
-        if !matches!(self.phase, Phase::Starting { .. } | Phase::Healthy { .. }) {
+    fn restart(&mut self, now: i64) -> Vec<UnitAction> {
+        if !matches!(self.phase, UnitPhase::Starting { .. } | UnitPhase::Healthy { .. }) {
             return self.start(now);
         }
         let mut actions = self.forget();
-        actions.extend(self.stop(now, Then::Start));
+        actions.extend(self.stop(now, AfterStop::Start));
         actions
     }
 
-    fn stop(&mut self, now: i64, after: Then) -> Vec<Action> {
+    fn stop(&mut self, now: i64, after: AfterStop) -> Vec<UnitAction> {
         match &mut self.phase {
-            Phase::Starting { .. } | Phase::Healthy { .. } => {
-                self.phase = Phase::Stopping { kill_at: Some(now + self.limits.grace), then: after };
-                vec![Action::Terminate]
+            UnitPhase::Starting { .. } | UnitPhase::Healthy { .. } => {
+                self.phase = UnitPhase::Stopping { kill_at: Some(now + self.limits.grace), then: after };
+                vec![UnitAction::Terminate]
             }
-            Phase::Stopping { then, .. } => {
+            UnitPhase::Stopping { then, .. } => {
                 // The deadline for the kill stays that of the first request.
                 *then = after;
                 Vec::new()
             }
-            Phase::Stopped | Phase::BackingOff { .. } | Phase::Tripped | Phase::Failed { .. } => {
-                self.phase = Phase::Stopped;
+            UnitPhase::Stopped
+            | UnitPhase::BackingOff { .. }
+            | UnitPhase::Tripped
+            | UnitPhase::Failed { .. } => {
+                self.phase = UnitPhase::Stopped;
                 Vec::new()
             }
         }
     }
 
-    fn launched(&mut self, now: i64) -> Vec<Action> {
-        if let Phase::Starting { since, until } = &mut self.phase {
+    fn launched(&mut self, now: i64) -> Vec<UnitAction> {
+        if let UnitPhase::Starting { since, until } = &mut self.phase {
             *since = now;
             *until = now + self.limits.start;
         }
         Vec::new()
     }
 
-    fn proved(&mut self, now: i64) -> Vec<Action> {
+    fn proved(&mut self, now: i64) -> Vec<UnitAction> {
         match &mut self.phase {
-            Phase::Starting { .. } => self.phase = Phase::Healthy { since: now, misses: 0 },
-            Phase::Healthy { misses, .. } => *misses = 0,
+            UnitPhase::Starting { .. } => self.phase = UnitPhase::Healthy { since: now, misses: 0 },
+            UnitPhase::Healthy { misses, .. } => *misses = 0,
             _ => {}
         }
         Vec::new()
     }
 
-    fn missed(&mut self, reason: &str, now: i64) -> Vec<Action> {
+    fn missed(&mut self, reason: &str, now: i64) -> Vec<UnitAction> {
         // During a start, failed checks are normal: the deadline of the phase decides there.
-        let Phase::Healthy { misses, .. } = &mut self.phase else { return Vec::new() };
+        let UnitPhase::Healthy { misses, .. } = &mut self.phase else { return Vec::new() };
         *misses += 1;
         if *misses < self.limits.misses {
             return Vec::new();
         }
         self.reason = Some(format!("it stopped answering: {reason}"));
-        self.stop(now, Then::Crash)
+        self.stop(now, AfterStop::Crash)
     }
 
-    fn ended(&mut self, exit: Exit, said: Option<String>, now: i64) -> Vec<Action> {
+    fn ended(&mut self, exit: Exit, said: Option<String>, now: i64) -> Vec<UnitAction> {
         // A process killed by a signal does not explain that, except after a panic or an abort. Its last line is about
         // something else.
         let said = said.filter(|line| match exit {
@@ -366,88 +372,91 @@ impl State {
             Some(said) => format!("{exit}: {said}"),
             None => exit.to_string(),
         };
-        if let (Some(kind), Phase::Starting { .. } | Phase::Healthy { .. }) = (passing, &self.phase) {
+        if let (Some(kind), UnitPhase::Starting { .. } | UnitPhase::Healthy { .. }) = (passing, &self.phase) {
             // The cause is outside the process, so however often this happens, the breaker stays closed.
             self.reason = Some(reason);
-            self.phase = Phase::BackingOff { until: now + self.limits.pause, waits_for: Some(kind) };
+            self.phase = UnitPhase::BackingOff { until: now + self.limits.pause, waits_for: Some(kind) };
             return Vec::new();
         }
-        self.over(Unready { reason, lasting }, now)
+        self.over(StartError { reason, lasting }, now)
     }
 
     /// Handles the fact that no process exists any more.
-    fn over(&mut self, why: Unready, now: i64) -> Vec<Action> {
-        let Unready { reason, lasting } = why;
+    fn over(&mut self, why: StartError, now: i64) -> Vec<UnitAction> {
+        let StartError { reason, lasting } = why;
         match self.phase {
-            Phase::Stopping { then: Then::Rest, .. } => {
-                self.phase = Phase::Stopped;
+            UnitPhase::Stopping { then: AfterStop::Rest, .. } => {
+                self.phase = UnitPhase::Stopped;
                 self.reason = None;
                 Vec::new()
             }
-            Phase::Stopping { then: Then::Start, .. } => self.spawn(now),
-            Phase::Stopping { then: Then::Crash, .. } => {
+            UnitPhase::Stopping { then: AfterStop::Start, .. } => self.spawn(now),
+            UnitPhase::Stopping { then: AfterStop::Crash, .. } => {
                 // The health checks have already explained why it was stopped. The exit status would only say that it
                 // was.
                 let reason = self.reason.take().unwrap_or(reason);
                 self.crashed(reason, now)
             }
-            Phase::Starting { .. } | Phase::Healthy { .. } => match lasting {
+            UnitPhase::Starting { .. } | UnitPhase::Healthy { .. } => match lasting {
                 Some(kind) => {
-                    self.phase = Phase::Failed { kind };
+                    self.phase = UnitPhase::Failed { kind };
                     self.reason = Some(reason);
                     Vec::new()
                 }
                 None => self.crashed(reason, now),
             },
             // As far as this state machine knows, nothing was running.
-            Phase::Stopped | Phase::BackingOff { .. } | Phase::Tripped | Phase::Failed { .. } => Vec::new(),
+            UnitPhase::Stopped
+            | UnitPhase::BackingOff { .. }
+            | UnitPhase::Tripped
+            | UnitPhase::Failed { .. } => Vec::new(),
         }
     }
 
-    fn tick(&mut self, now: i64) -> Vec<Action> {
+    fn tick(&mut self, now: i64) -> Vec<UnitAction> {
         if self.next_deadline().is_none_or(|deadline| now < deadline) {
             return Vec::new();
         }
         match &mut self.phase {
-            Phase::Starting { since, until } => {
+            UnitPhase::Starting { since, until } => {
                 self.reason =
                     Some(format!("it did not become healthy within {} s", (*until - *since) / 1000));
-                self.stop(now, Then::Crash)
+                self.stop(now, AfterStop::Crash)
             }
-            Phase::Healthy { .. } => self.forget(),
-            Phase::BackingOff { .. } => {
+            UnitPhase::Healthy { .. } => self.forget(),
+            UnitPhase::BackingOff { .. } => {
                 self.restarts += 1;
                 self.spawn(now)
             }
-            Phase::Stopping { kill_at, .. } => {
+            UnitPhase::Stopping { kill_at, .. } => {
                 // Only the kernel can report the end now, so no deadline follows.
                 *kill_at = None;
-                vec![Action::Kill]
+                vec![UnitAction::Kill]
             }
-            Phase::Stopped | Phase::Tripped | Phase::Failed { .. } => Vec::new(),
+            UnitPhase::Stopped | UnitPhase::Tripped | UnitPhase::Failed { .. } => Vec::new(),
         }
     }
 
-    fn spawn(&mut self, now: i64) -> Vec<Action> {
-        self.phase = Phase::Starting { since: now, until: now + self.limits.ready };
-        vec![Action::Spawn]
+    fn spawn(&mut self, now: i64) -> Vec<UnitAction> {
+        self.phase = UnitPhase::Starting { since: now, until: now + self.limits.ready };
+        vec![UnitAction::Spawn]
     }
 
-    fn crashed(&mut self, reason: String, now: i64) -> Vec<Action> {
+    fn crashed(&mut self, reason: String, now: i64) -> Vec<UnitAction> {
         self.reason = Some(reason.clone());
         self.phase = match self.memory.crash(&self.limits, now, reason) {
-            Some(until) => Phase::BackingOff { until, waits_for: None },
-            None => Phase::Tripped,
+            Some(until) => UnitPhase::BackingOff { until, waits_for: None },
+            None => UnitPhase::Tripped,
         };
-        vec![Action::Save]
+        vec![UnitAction::Save]
     }
 
-    fn forget(&mut self) -> Vec<Action> {
+    fn forget(&mut self) -> Vec<UnitAction> {
         if self.memory.is_empty() {
             return Vec::new();
         }
-        self.memory = Memory::default();
-        vec![Action::Save]
+        self.memory = CrashHistory::default();
+        vec![UnitAction::Save]
     }
 }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> SupervisionLimits {
+    SupervisionLimits {
         ready: 3_000,
         start: 1_000,
         stable: 5_000,
@@ -19,31 +19,31 @@ fn limits() -> Limits {
     }
 }
 
-fn fresh() -> State {
-    State::new(limits(), &Endings::FLOCK, Memory::default())
+fn fresh() -> UnitStateMachine {
+    UnitStateMachine::new(limits(), &ExitRules::FLOCK, CrashHistory::default())
 }
 
-fn killed() -> Event {
-    Event::Ended(Exit::Signal(9), None)
+fn killed() -> UnitEvent {
+    UnitEvent::Ended(Exit::Signal(9), None)
 }
 
 /// Feeds (time, event, expected actions, expected standing).
-fn play(state: &mut State, table: &[(i64, Event, &[Action], Standing)]) {
+fn play(state: &mut UnitStateMachine, table: &[(i64, UnitEvent, &[UnitAction], UnitState)]) {
     for (step, (now, event, actions, standing)) in table.iter().enumerate() {
         assert_eq!(&state.on_event(event.clone(), *now), actions, "step {step}: {event:?}");
         assert_eq!(state.standing(), *standing, "step {step}: {event:?}");
     }
 }
 
-use Action::{Kill, Save, Spawn, Terminate};
-use Standing::{BackingOff, BreakerOpen, Failed, Healthy, Starting, Stopped, Stopping};
+use UnitAction::{Kill, Save, Spawn, Terminate};
+use UnitState::{BackingOff, BreakerOpen, Failed, Healthy, Starting, Stopped, Stopping};
 
 #[test]
 fn a_kill_is_not_explained_by_whatever_was_logged_last() {
     let reason = |exit, said: &str| {
         let mut state = fresh();
-        state.on_event(Event::Start, 0);
-        state.on_event(Event::Ended(exit, Some(said.to_owned())), 1);
+        state.on_event(UnitEvent::Start, 0);
+        state.on_event(UnitEvent::Ended(exit, Some(said.to_owned())), 1);
         state.reason().unwrap_or_default().to_owned()
     };
     let (noise, panic) = ("INFO turn ended", "thread 'main' panicked at x");
@@ -60,12 +60,12 @@ fn a_life_without_trouble() {
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (5, Event::Missed("refused".into()), &[], Starting),
-            (9, Event::Proved, &[], Healthy),
-            (10, Event::Start, &[], Healthy),
-            (20, Event::Stop, &[Terminate], Stopping),
-            (25, Event::Ended(Exit::Code(0), None), &[], Stopped),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (5, UnitEvent::Missed("refused".into()), &[], Starting),
+            (9, UnitEvent::Proved, &[], Healthy),
+            (10, UnitEvent::Start, &[], Healthy),
+            (20, UnitEvent::Stop, &[Terminate], Stopping),
+            (25, UnitEvent::Ended(Exit::Code(0), None), &[], Stopped),
         ],
     );
     assert_eq!((state.restarts(), state.reason(), state.next_deadline()), (0, None, None));
@@ -77,13 +77,13 @@ fn a_crash_is_followed_by_a_wait_and_a_start_and_forgotten_after_a_while() {
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (10, Event::Proved, &[], Healthy),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (10, UnitEvent::Proved, &[], Healthy),
             (1_000, killed(), &[Save], BackingOff),
-            (1_099, Event::Tick, &[], BackingOff),
-            (1_100, Event::Tick, &[Spawn], Starting),
-            (1_110, Event::Proved, &[], Healthy),
-            (6_110, Event::Tick, &[Save], Healthy),
+            (1_099, UnitEvent::Tick, &[], BackingOff),
+            (1_100, UnitEvent::Tick, &[Spawn], Starting),
+            (1_110, UnitEvent::Proved, &[], Healthy),
+            (6_110, UnitEvent::Tick, &[Save], Healthy),
         ],
     );
     assert!(state.memory().is_empty());
@@ -94,14 +94,14 @@ fn a_crash_is_followed_by_a_wait_and_a_start_and_forgotten_after_a_while() {
 #[test]
 fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
     let mut state = fresh();
-    state.on_event(Event::Begin, 0);
+    state.on_event(UnitEvent::Begin, 0);
     let mut now = 0;
     while let Some(deadline) = state.next_deadline() {
         if state.standing() == BackingOff {
             now = deadline;
-            state.on_event(Event::Tick, now);
+            state.on_event(UnitEvent::Tick, now);
         } else {
-            state.on_event(Event::Ended(Exit::Code(70), Some("error: no".into())), now);
+            state.on_event(UnitEvent::Ended(Exit::Code(70), Some("error: no".into())), now);
         }
     }
     assert_eq!(state.standing(), BreakerOpen);
@@ -109,14 +109,14 @@ fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
     let why = "it ended with exit code 70: error: no";
     assert_eq!(state.reason(), Some(why));
 
-    let mut later = State::new(limits(), &Endings::FLOCK, state.memory().clone());
+    let mut later = UnitStateMachine::new(limits(), &ExitRules::FLOCK, state.memory().clone());
     assert_eq!(later.reason(), Some(why), "the reason outlives the supervisor");
     play(
         &mut later,
         &[
-            (now + 100_000, Event::Begin, &[], BreakerOpen),
-            (now + 100_001, Event::Tick, &[], BreakerOpen),
-            (now + 100_002, Event::Start, &[Save, Spawn], Starting),
+            (now + 100_000, UnitEvent::Begin, &[], BreakerOpen),
+            (now + 100_001, UnitEvent::Tick, &[], BreakerOpen),
+            (now + 100_002, UnitEvent::Start, &[Save, Spawn], Starting),
         ],
     );
     assert!(later.memory().is_empty());
@@ -135,14 +135,19 @@ fn ends_that_would_come_again_are_not_repeated() {
         play(
             &mut state,
             &[
-                (0, Event::Begin, &[Spawn], Starting),
-                (1, Event::Ended(Exit::Code(code), Some("error: port 3779 is taken".into())), &[], Failed),
+                (0, UnitEvent::Begin, &[Spawn], Starting),
+                (
+                    1,
+                    UnitEvent::Ended(Exit::Code(code), Some("error: port 3779 is taken".into())),
+                    &[],
+                    Failed,
+                ),
             ],
         );
-        assert_eq!(state.phase(), &Phase::Failed { kind });
+        assert_eq!(state.phase(), &UnitPhase::Failed { kind });
         assert!(state.reason().unwrap().ends_with("error: port 3779 is taken"));
         assert_eq!(state.next_deadline(), None);
-        assert_eq!(state.on_event(Event::Start, 2), [Spawn]);
+        assert_eq!(state.on_event(UnitEvent::Start, 2), [Spawn]);
     }
     for exit in [Exit::Code(0), Exit::Code(1), Exit::Code(70), Exit::Signal(11)] {
         assert_eq!(exit.lasting(), None);
@@ -152,25 +157,25 @@ fn ends_that_would_come_again_are_not_repeated() {
 #[test]
 fn what_something_has_to_pass_for_is_started_again_however_often_it_ends() {
     let mut state = fresh();
-    play(&mut state, &[(0, Event::Begin, &[Spawn], Starting)]);
+    play(&mut state, &[(0, UnitEvent::Begin, &[Spawn], Starting)]);
     let mut now = 0;
     for _ in 0..20 {
-        let ended = Event::Ended(Exit::Code(10), Some("error: its disk fails".into()));
-        play(&mut state, &[(now, ended, &[], BackingOff), (now + 699, Event::Tick, &[], BackingOff)]);
+        let ended = UnitEvent::Ended(Exit::Code(10), Some("error: its disk fails".into()));
+        play(&mut state, &[(now, ended, &[], BackingOff), (now + 699, UnitEvent::Tick, &[], BackingOff)]);
         assert_eq!(state.failure(), Some(Kind::Unreadable));
         assert!(state.reason().unwrap().ends_with("error: its disk fails"), "{:?}", state.reason());
         now += 700;
-        play(&mut state, &[(now, Event::Tick, &[Spawn], Starting)]);
+        play(&mut state, &[(now, UnitEvent::Tick, &[Spawn], Starting)]);
     }
     assert!(state.memory().is_empty(), "it never crashed");
-    play(&mut state, &[(now + 1, Event::Proved, &[], Healthy)]);
+    play(&mut state, &[(now + 1, UnitEvent::Proved, &[], Healthy)]);
     assert_eq!(state.failure(), None);
     // A person can stop it during the delay.
     play(
         &mut state,
         &[
-            (now + 2, Event::Ended(Exit::Code(10), None), &[], BackingOff),
-            (now + 3, Event::Stop, &[], Stopped),
+            (now + 2, UnitEvent::Ended(Exit::Code(10), None), &[], BackingOff),
+            (now + 3, UnitEvent::Stop, &[], Stopped),
         ],
     );
 }
@@ -180,12 +185,12 @@ fn who_does_not_stop_is_killed_once() {
     play(
         &mut fresh(),
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (1, Event::Stop, &[Terminate], Stopping),
-            (2, Event::Stop, &[], Stopping),
-            (300, Event::Tick, &[], Stopping),
-            (301, Event::Tick, &[Kill], Stopping),
-            (302, Event::Tick, &[], Stopping),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (1, UnitEvent::Stop, &[Terminate], Stopping),
+            (2, UnitEvent::Stop, &[], Stopping),
+            (300, UnitEvent::Tick, &[], Stopping),
+            (301, UnitEvent::Tick, &[Kill], Stopping),
+            (302, UnitEvent::Tick, &[], Stopping),
             (303, killed(), &[], Stopped),
         ],
     );
@@ -196,15 +201,15 @@ fn restart_waits_for_the_end_and_the_last_wish_wins() {
     play(
         &mut fresh(),
         &[
-            (0, Event::Restart, &[Spawn], Starting),
-            (1, Event::Restart, &[Terminate], Stopping),
-            (2, Event::Ended(Exit::Code(0), None), &[Spawn], Starting),
-            (3, Event::Stop, &[Terminate], Stopping),
-            (4, Event::Start, &[], Stopping),
-            (5, Event::Ended(Exit::Code(0), None), &[Spawn], Starting),
-            (6, Event::Restart, &[Terminate], Stopping),
-            (7, Event::Stop, &[], Stopping),
-            (8, Event::Ended(Exit::Code(0), None), &[], Stopped),
+            (0, UnitEvent::Restart, &[Spawn], Starting),
+            (1, UnitEvent::Restart, &[Terminate], Stopping),
+            (2, UnitEvent::Ended(Exit::Code(0), None), &[Spawn], Starting),
+            (3, UnitEvent::Stop, &[Terminate], Stopping),
+            (4, UnitEvent::Start, &[], Stopping),
+            (5, UnitEvent::Ended(Exit::Code(0), None), &[Spawn], Starting),
+            (6, UnitEvent::Restart, &[Terminate], Stopping),
+            (7, UnitEvent::Stop, &[], Stopping),
+            (8, UnitEvent::Ended(Exit::Code(0), None), &[], Stopped),
         ],
     );
 }
@@ -212,19 +217,19 @@ fn restart_waits_for_the_end_and_the_last_wish_wins() {
 #[test]
 fn who_no_longer_answers_is_ended_and_counts_as_a_crash() {
     let mut state = fresh();
-    let missed = || Event::Missed("127.0.0.1:3779 did not answer within 10s".into());
+    let missed = || UnitEvent::Missed("127.0.0.1:3779 did not answer within 10s".into());
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (1, Event::Proved, &[], Healthy),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (1, UnitEvent::Proved, &[], Healthy),
             (2, missed(), &[], Healthy),
             (3, missed(), &[], Healthy),
-            (4, Event::Proved, &[], Healthy),
+            (4, UnitEvent::Proved, &[], Healthy),
             (5, missed(), &[], Healthy),
             (6, missed(), &[], Healthy),
             (7, missed(), &[Terminate], Stopping),
-            (307, Event::Tick, &[Kill], Stopping),
+            (307, UnitEvent::Tick, &[Kill], Stopping),
             (308, killed(), &[Save], BackingOff),
         ],
     );
@@ -237,14 +242,14 @@ fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (0, Event::Launched, &[], Starting),
-            (1_000, Event::Tick, &[Terminate], Stopping),
-            (1_001, Event::Ended(Exit::Signal(15), None), &[Save], BackingOff),
-            (1_101, Event::Tick, &[Spawn], Starting),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (0, UnitEvent::Launched, &[], Starting),
+            (1_000, UnitEvent::Tick, &[Terminate], Stopping),
+            (1_001, UnitEvent::Ended(Exit::Signal(15), None), &[Save], BackingOff),
+            (1_101, UnitEvent::Tick, &[Spawn], Starting),
             (
                 1_102,
-                Event::NotSpawned(Unready { reason: "no such file".into(), lasting: None }),
+                UnitEvent::NotSpawned(StartError { reason: "no such file".into(), lasting: None }),
                 &[Save],
                 BackingOff,
             ),
@@ -255,15 +260,15 @@ fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
 
 #[test]
 fn a_start_that_is_given_up_half_way_ends_as_it_was_asked_to() {
-    let given_up = || Event::NotSpawned(Unready { reason: "given up".into(), lasting: None });
+    let given_up = || UnitEvent::NotSpawned(StartError { reason: "given up".into(), lasting: None });
     let mut state = fresh();
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (1, Event::Restart, &[Terminate], Stopping),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (1, UnitEvent::Restart, &[Terminate], Stopping),
             (1, given_up(), &[Spawn], Starting),
-            (2, Event::Stop, &[Terminate], Stopping),
+            (2, UnitEvent::Stop, &[Terminate], Stopping),
             (2, given_up(), &[], Stopped),
         ],
     );
@@ -276,30 +281,33 @@ fn the_time_to_start_begins_when_it_was_made_ready() {
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (2_900, Event::Tick, &[], Starting),
-            (2_900, Event::Launched, &[], Starting),
-            (3_899, Event::Tick, &[], Starting),
-            (3_900, Event::Tick, &[Terminate], Stopping),
-            (3_901, Event::Ended(Exit::Signal(15), None), &[Save], BackingOff),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (2_900, UnitEvent::Tick, &[], Starting),
+            (2_900, UnitEvent::Launched, &[], Starting),
+            (3_899, UnitEvent::Tick, &[], Starting),
+            (3_900, UnitEvent::Tick, &[Terminate], Stopping),
+            (3_901, UnitEvent::Ended(Exit::Signal(15), None), &[Save], BackingOff),
         ],
     );
     assert_eq!(state.reason(), Some("it did not become healthy within 1 s"));
     let mut state = fresh();
-    play(&mut state, &[(0, Event::Begin, &[Spawn], Starting), (3_000, Event::Tick, &[Terminate], Stopping)]);
+    play(
+        &mut state,
+        &[(0, UnitEvent::Begin, &[Spawn], Starting), (3_000, UnitEvent::Tick, &[Terminate], Stopping)],
+    );
 }
 
 #[test]
 fn what_can_not_be_made_ready_for_good_is_not_tried_again_by_itself() {
     let mut state = fresh();
-    let refused = Unready { reason: "no key".into(), lasting: Some(Kind::Failed) };
+    let refused = StartError { reason: "no key".into(), lasting: Some(Kind::Failed) };
     play(
         &mut state,
         &[
-            (0, Event::Begin, &[Spawn], Starting),
-            (1, Event::NotSpawned(refused), &[], Failed),
-            (90_000, Event::Tick, &[], Failed),
-            (90_001, Event::Start, &[Spawn], Starting),
+            (0, UnitEvent::Begin, &[Spawn], Starting),
+            (1, UnitEvent::NotSpawned(refused), &[], Failed),
+            (90_000, UnitEvent::Tick, &[], Failed),
+            (90_001, UnitEvent::Start, &[Spawn], Starting),
         ],
     );
 }
@@ -320,24 +328,24 @@ proptest! {
         for (wait, choice) in steps {
             now += wait;
             let event = match choice {
-                0 => Event::Begin,
-                1 => Event::Start,
-                2 => Event::Restart,
-                3 => Event::Stop,
-                4 => Event::Proved,
-                5 => Event::Missed("m".into()),
+                0 => UnitEvent::Begin,
+                1 => UnitEvent::Start,
+                2 => UnitEvent::Restart,
+                3 => UnitEvent::Stop,
+                4 => UnitEvent::Proved,
+                5 => UnitEvent::Missed("m".into()),
                 6 | 7 if running => killed(),
-                8 if running => Event::Ended(Exit::Code(2), None),
-                9 if running => Event::Ended(Exit::Code(1), None),
-                _ => Event::Tick,
+                8 if running => UnitEvent::Ended(Exit::Code(2), None),
+                9 if running => UnitEvent::Ended(Exit::Code(1), None),
+                _ => UnitEvent::Tick,
             };
             match event {
-                Event::Start | Event::Restart | Event::Begin => wanted = true,
-                Event::Stop => wanted = false,
-                Event::Ended(..) => running = false,
+                UnitEvent::Start | UnitEvent::Restart | UnitEvent::Begin => wanted = true,
+                UnitEvent::Stop => wanted = false,
+                UnitEvent::Ended(..) => running = false,
                 _ => {}
             }
-            let asked = !matches!(event, Event::Tick);
+            let asked = !matches!(event, UnitEvent::Tick);
             for action in state.on_event(event, now) {
                 match action {
                     Spawn => {
@@ -355,7 +363,7 @@ proptest! {
             if state.memory().is_empty() {
                 by_itself.clear();
             }
-            let spoken = matches!(state.phase(), Phase::Starting { .. } | Phase::Healthy { .. } | Phase::Stopping { .. });
+            let spoken = matches!(state.phase(), UnitPhase::Starting { .. } | UnitPhase::Healthy { .. } | UnitPhase::Stopping { .. });
             prop_assert_eq!(spoken, running, "it runs if and only if the phase says so");
             by_itself.retain(|at| now - at <= limits.window);
             prop_assert!(by_itself.len() <= limits.crashes, "started too often within the window");
@@ -366,7 +374,7 @@ proptest! {
             let mut probe = state.clone();
             if let Some(deadline) = probe.next_deadline() {
                 let at = deadline.max(now);
-                probe.on_event(Event::Tick, at);
+                probe.on_event(UnitEvent::Tick, at);
                 prop_assert!(probe.next_deadline().is_none_or(|next| next > at));
             }
         }

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
-use super::control::server::{Asked, Server};
-use super::control::wire::Refusal;
-use super::control::{Reply, Request, Status, place};
+use super::control::protocol::ControlRefusal;
+use super::control::server::{Asked, ControlServer};
+use super::control::{ControlReply, ControlRequest, SupervisorStatus, place};
 use super::journal::Journal;
-use super::leftover;
-use super::pid::{self, Record};
-use super::restart::Limits;
-use super::state::{Event, Phase, Standing};
+use super::orphans;
+use super::pid_file::{self, PidRecord};
+use super::restart::SupervisionLimits;
+use super::state::{UnitEvent, UnitPhase, UnitState};
+use super::supervised_process::{JobMessage, SupervisedProcess};
 use super::unit::Unit;
-use super::ward::{News, Ward};
 use super::{SUPERVISOR, SuperviseError};
 use crate::clock;
 use crate::error::Kind;
@@ -27,11 +27,11 @@ use crate::home::lock::Lock;
 use crate::process::ProcessId;
 
 /// The configuration of a supervisor.
-pub struct Plan<'a> {
+pub struct SupervisorConfig<'a> {
     pub home: Home,
     /// The processes that it runs.
     pub units: Vec<Arc<dyn Unit>>,
-    pub limits: Limits,
+    pub limits: SupervisionLimits,
     /// The supervisor's log.
     pub journal: Journal<'a>,
     /// Set if another program keeps the supervisor running. The supervisor then ends with an error once a process has
@@ -47,8 +47,8 @@ pub struct Plan<'a> {
 ///
 /// Returns an error if the supervisor can't start. In the foreground, also returns [`SuperviseError::Failed`] if a
 /// process failed in a way that a restart can't fix.
-pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
-    let mut task = Task::begin(plan).await?;
+pub async fn run(plan: SupervisorConfig<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(), SuperviseError> {
+    let mut task = SupervisorTask::begin(plan).await?;
     let (requests, mut asked) = mpsc::channel::<Asked>(64);
     let server = match task.listen(requests) {
         Ok(server) => server,
@@ -88,27 +88,27 @@ pub async fn run(plan: Plan<'_>, lock: Lock, ready: impl FnOnce()) -> Result<(),
     ended
 }
 
-struct Task<'a> {
+struct SupervisorTask<'a> {
     home: Home,
-    wards: Vec<Ward>,
+    wards: Vec<SupervisedProcess>,
     journal: Journal<'a>,
     foreground: bool,
     began: Instant,
     began_at: i64,
-    news: mpsc::Receiver<News>,
+    news: mpsc::Receiver<JobMessage>,
     signals: Signals,
-    ready_waiters: Vec<oneshot::Sender<Reply>>,
-    end_waiters: Vec<oneshot::Sender<Reply>>,
+    ready_waiters: Vec<oneshot::Sender<ControlReply>>,
+    end_waiters: Vec<oneshot::Sender<ControlReply>>,
     ending: bool,
 }
 
 /// An event that the supervisor's loop waits for.
-enum Happening {
+enum LoopEvent {
     Signal(&'static str),
     ChildEnded,
-    News(News),
+    News(JobMessage),
     Due,
-    Asked(Request, oneshot::Sender<Reply>),
+    Asked(ControlRequest, oneshot::Sender<ControlReply>),
 }
 
 struct Signals {
@@ -118,8 +118,8 @@ struct Signals {
     hang_up: tokio::signal::unix::Signal,
 }
 
-impl<'a> Task<'a> {
-    async fn begin(plan: Plan<'a>) -> Result<Self, SuperviseError> {
+impl<'a> SupervisorTask<'a> {
+    async fn begin(plan: SupervisorConfig<'a>) -> Result<Self, SuperviseError> {
         let listen = |kind| signal(kind).map_err(SuperviseError::Signals);
         let signals = Signals {
             child: listen(SignalKind::child())?,
@@ -128,14 +128,14 @@ impl<'a> Task<'a> {
             hang_up: listen(SignalKind::hangup())?,
         };
         let (sender, news) = mpsc::channel(16);
-        let Plan { home, units, limits, mut journal, foreground } = plan;
+        let SupervisorConfig { home, units, limits, mut journal, foreground } = plan;
         let names: Vec<&str> = units.iter().map(|unit| unit.name()).collect();
         // Orphans of an earlier supervisor are ended before anything starts, so that nothing runs twice.
-        leftover::end(&home, &names, &limits, &mut journal).await;
-        let wards: Vec<Ward> = units
+        orphans::end(&home, &names, &limits, &mut journal).await;
+        let wards: Vec<SupervisedProcess> = units
             .into_iter()
             .enumerate()
-            .map(|(index, unit)| Ward::new(&home, unit, limits.clone(), index, sender.clone()))
+            .map(|(index, unit)| SupervisedProcess::new(&home, unit, limits.clone(), index, sender.clone()))
             .collect();
         let mut task = Self {
             home,
@@ -150,21 +150,21 @@ impl<'a> Task<'a> {
             end_waiters: Vec::new(),
             ending: false,
         };
-        task.all(&Event::Begin);
+        task.all(&UnitEvent::Begin);
         Ok(task)
     }
 
-    fn listen(&mut self, requests: mpsc::Sender<Asked>) -> Result<Server, SuperviseError> {
+    fn listen(&mut self, requests: mpsc::Sender<Asked>) -> Result<ControlServer, SuperviseError> {
         let usual = place::usual(&self.home);
         let path = match &usual {
             Some(path) => path.clone(),
             None => place::elsewhere(&self.home).map_err(SuperviseError::NoPlace)?,
         };
-        let server = Server::listen(&path, requests)
+        let server = ControlServer::listen(&path, requests)
             .map_err(|source| SuperviseError::Listen { path: path.clone(), source })?;
         let socket = usual.is_none().then_some(path);
-        let record = Record { process: ProcessId::current(), socket };
-        pid::write(&self.home.pid_file(SUPERVISOR), &record)?;
+        let record = PidRecord { process: ProcessId::current(), socket };
+        pid_file::write(&self.home.pid_file(SUPERVISOR), &record)?;
         Ok(server)
     }
 
@@ -177,8 +177,8 @@ impl<'a> Task<'a> {
     ///
     /// The wait can be cancelled at any point when another event comes first. The handling of an event must never be
     /// cancelled, so it is separate.
-    async fn next(&mut self, asked: &mut mpsc::Receiver<Asked>) -> Happening {
-        let deadline = self.wards.iter().filter_map(Ward::next_deadline).min();
+    async fn next(&mut self, asked: &mut mpsc::Receiver<Asked>) -> LoopEvent {
+        let deadline = self.wards.iter().filter_map(SupervisedProcess::next_deadline).min();
         let until = deadline.map(|at| {
             let wait = u64::try_from(at - self.began_at).unwrap_or(0);
             tokio::time::Instant::from_std(self.began + Duration::from_millis(wait))
@@ -193,37 +193,37 @@ impl<'a> Task<'a> {
             // Biased: a request to stop comes first, and ends of processes before deadlines and requests that depend on
             // them.
             biased;
-            _ = self.signals.terminate.recv() => Happening::Signal("SIGTERM"),
-            _ = self.signals.interrupt.recv() => Happening::Signal("SIGINT"),
-            _ = self.signals.hang_up.recv() => Happening::Signal("SIGHUP"),
-            _ = self.signals.child.recv() => Happening::ChildEnded,
-            Some(news) = self.news.recv() => Happening::News(news),
-            () = due => Happening::Due,
-            Some((request, answer)) = asked.recv() => Happening::Asked(request, answer),
+            _ = self.signals.terminate.recv() => LoopEvent::Signal("SIGTERM"),
+            _ = self.signals.interrupt.recv() => LoopEvent::Signal("SIGINT"),
+            _ = self.signals.hang_up.recv() => LoopEvent::Signal("SIGHUP"),
+            _ = self.signals.child.recv() => LoopEvent::ChildEnded,
+            Some(news) = self.news.recv() => LoopEvent::News(news),
+            () = due => LoopEvent::Due,
+            Some((request, answer)) = asked.recv() => LoopEvent::Asked(request, answer),
         }
     }
 
     /// Handles an event completely.
-    async fn take(&mut self, happening: Happening) {
+    async fn take(&mut self, happening: LoopEvent) {
         let now = self.now();
         match happening {
-            Happening::Signal(signal) => self.signalled(signal),
-            Happening::ChildEnded => {
+            LoopEvent::Signal(signal) => self.signalled(signal),
+            LoopEvent::ChildEnded => {
                 for ward in &mut self.wards {
                     ward.reap(now, &mut self.journal).await;
                 }
             }
-            Happening::News(news) => {
+            LoopEvent::News(news) => {
                 if let Some(ward) = self.wards.get_mut(news.ward) {
                     ward.hear(news, now, &mut self.journal);
                 }
             }
-            Happening::Due => {
+            LoopEvent::Due => {
                 for ward in &mut self.wards {
                     ward.tick(now, &mut self.journal);
                 }
             }
-            Happening::Asked(request, answer) => self.request(request, answer),
+            LoopEvent::Asked(request, answer) => self.request(request, answer),
         }
     }
 
@@ -234,52 +234,53 @@ impl<'a> Task<'a> {
 
     fn stop(&mut self) {
         self.ending = true;
-        self.all(&Event::Stop);
+        self.all(&UnitEvent::Stop);
     }
 
-    fn all(&mut self, event: &Event) {
+    fn all(&mut self, event: &UnitEvent) {
         let now = self.now();
         for ward in &mut self.wards {
             ward.order(event.clone(), now, &mut self.journal);
         }
     }
 
-    fn request(&mut self, request: Request, answer: oneshot::Sender<Reply>) {
-        if self.ending && !matches!(request, Request::Status | Request::Stop) {
+    fn request(&mut self, request: ControlRequest, answer: oneshot::Sender<ControlReply>) {
+        if self.ending && !matches!(request, ControlRequest::Status | ControlRequest::Stop) {
             // A client that has gone does not need the answer.
-            let _ = answer.send(Reply { status: Some(self.status()), refused: Some(Refusal::Stopping) });
+            let _ = answer
+                .send(ControlReply { status: Some(self.status()), refused: Some(ControlRefusal::Stopping) });
             return;
         }
         match request {
-            Request::Status => {
+            ControlRequest::Status => {
                 let _ = answer.send(self.reply());
             }
-            Request::WaitReady => self.ready_waiters.push(answer),
-            Request::Start => {
-                self.all(&Event::Start);
+            ControlRequest::WaitReady => self.ready_waiters.push(answer),
+            ControlRequest::Start => {
+                self.all(&UnitEvent::Start);
                 self.ready_waiters.push(answer);
             }
-            Request::Restart => {
+            ControlRequest::Restart => {
                 self.journal.note("restarting: a person asked for it");
-                self.all(&Event::Restart);
+                self.all(&UnitEvent::Restart);
                 self.ready_waiters.push(answer);
             }
-            Request::RestartUnit { unit } => {
+            ControlRequest::RestartUnit { unit } => {
                 let now = self.now();
                 self.journal.note(&format!("restarting {}: a person asked for it", unit.as_str()));
                 for ward in self.wards.iter_mut().filter(|ward| ward.name() == unit.as_str()) {
-                    ward.order(Event::Restart, now, &mut self.journal);
+                    ward.order(UnitEvent::Restart, now, &mut self.journal);
                 }
                 self.ready_waiters.push(answer);
             }
-            Request::Look => {
+            ControlRequest::Look => {
                 let now = self.now();
                 for ward in &mut self.wards {
                     ward.look(now, &mut self.journal);
                 }
                 let _ = answer.send(self.reply());
             }
-            Request::Stop => {
+            ControlRequest::Stop => {
                 self.journal.note("stopping: a person asked for it");
                 self.end_waiters.push(answer);
                 self.stop();
@@ -292,8 +293,9 @@ impl<'a> Task<'a> {
             return;
         }
         // A process that waits for an outside cause may do so for hours, so a client must not wait for it.
-        let hopeless = |ward: &Ward| !ward.is_hopeful() || ward.waits();
-        let settled = |ward: &Ward| hopeless(ward) || ward.state().standing() == Standing::Healthy;
+        let hopeless = |ward: &SupervisedProcess| !ward.is_hopeful() || ward.waits();
+        let settled =
+            |ward: &SupervisedProcess| hopeless(ward) || ward.state().standing() == UnitState::Healthy;
         // Nothing works without the gateway, so its failure answers at once. Optional processes do not delay the answer
         // about it.
         let lost = self.wards.iter().any(|ward| !ward.is_optional() && hopeless(ward));
@@ -310,7 +312,7 @@ impl<'a> Task<'a> {
     fn lasting_failure(&self) -> Option<SuperviseError> {
         let mut needed = self.wards.iter().filter(|ward| self.foreground && !ward.is_optional());
         needed.find_map(|ward| match ward.state().phase() {
-            Phase::Failed { kind } => Some(SuperviseError::Failed {
+            UnitPhase::Failed { kind } => Some(SuperviseError::Failed {
                 name: ward.status().name,
                 kind: *kind,
                 reason: ward.state().reason().unwrap_or_default().to_owned(),
@@ -320,25 +322,25 @@ impl<'a> Task<'a> {
     }
 
     fn is_at_rest(&self) -> bool {
-        self.wards.iter().all(Ward::is_at_rest)
+        self.wards.iter().all(SupervisedProcess::is_at_rest)
     }
 
-    fn reply(&self) -> Reply {
-        Reply { status: Some(self.status()), refused: None }
+    fn reply(&self) -> ControlReply {
+        ControlReply { status: Some(self.status()), refused: None }
     }
 
-    fn status(&self) -> Status {
-        Status {
+    fn status(&self) -> SupervisorStatus {
+        SupervisorStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: ProcessId::current().pid,
             started_at: self.began_at / 1000,
             foreground: self.foreground,
-            units: self.wards.iter().filter(|ward| ward.counts()).map(Ward::status).collect(),
+            units: self.wards.iter().filter(|ward| ward.counts()).map(SupervisedProcess::status).collect(),
         }
     }
 
     async fn finish(&mut self) {
-        pid::clear(&self.home.pid_file(SUPERVISOR), ProcessId::current());
+        pid_file::clear(&self.home.pid_file(SUPERVISOR), ProcessId::current());
         self.journal.note("ended");
         let reply = self.reply();
         for waiter in self.end_waiters.drain(..).chain(self.ready_waiters.drain(..)) {
@@ -351,7 +353,7 @@ impl<'a> Task<'a> {
 
 /// Returns the kind of failure that a status reports, if a restart can't fix it.
 #[must_use]
-pub fn failure_kind(status: &Status) -> Option<Kind> {
+pub fn failure_kind(status: &SupervisorStatus) -> Option<Kind> {
     let code = status.units.iter().find_map(|unit| unit.failure.as_deref())?;
     Kind::ALL.into_iter().find(|kind| kind.code() == code)
 }

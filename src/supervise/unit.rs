@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::child::Program;
-use super::ending::Endings;
-use super::health::{self, Health, Identity, Unseen};
-use super::restart::Limits;
+use super::child::ChildCommand;
+use super::exit_reason::ExitRules;
+use super::health::{self, Health, HealthCheckFailure, HomeIdentity};
+use super::restart::SupervisionLimits;
 use crate::config::{ConfigError, Live};
 use crate::env;
 use crate::error::Kind;
@@ -24,13 +24,13 @@ pub trait Unit: Send + Sync {
 
     /// Prepares a start and returns the command to run. Called before each start; the future may be dropped before it
     /// completes.
-    fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>>;
+    fn prepare(&self) -> BoxFuture<'static, Result<ChildCommand, StartError>>;
 
     /// Returns the port that it was started on.
     fn port(&self) -> Option<u16>;
 
     /// Performs a health check of `process`. The error explains the problem.
-    fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>>;
+    fn check(&self, process: ProcessId) -> BoxFuture<'static, Result<Health, HealthCheckFailure>>;
 
     /// Returns the build that was started, if there can be several.
     fn build(&self) -> Option<String> {
@@ -38,13 +38,13 @@ pub trait Unit: Send + Sync {
     }
 
     /// Returns the limits for this program, derived from the common ones.
-    fn limits(&self, common: Limits) -> Limits {
+    fn limits(&self, common: SupervisionLimits) -> SupervisionLimits {
         common
     }
 
     /// Returns the rules by which its ends are interpreted.
-    fn endings(&self) -> &'static Endings {
-        &Endings::FLOCK
+    fn endings(&self) -> &'static ExitRules {
+        &ExitRules::FLOCK
     }
 
     /// Returns `true` if the home is useful without it. An optional process runs only while it is wanted, and follows
@@ -64,7 +64,7 @@ pub trait Unit: Send + Sync {
     }
 
     /// Applies the current configuration to the running process.
-    fn refresh(&self) -> BoxFuture<'static, Result<Refresh, Unready>> {
+    fn refresh(&self) -> BoxFuture<'static, Result<Refresh, StartError>> {
         Box::pin(std::future::ready(Ok(Refresh::Done)))
     }
 
@@ -76,7 +76,7 @@ pub trait Unit: Send + Sync {
 
 /// The reason why a process can't be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unready {
+pub struct StartError {
     pub reason: String,
     /// The kind of failure, if another attempt would fail the same way until somebody changes something.
     pub lasting: Option<Kind>,
@@ -93,14 +93,14 @@ pub enum Refresh {
 
 /// flock's own gateway.
 #[derive(Debug)]
-pub struct Gateway {
+pub struct GatewayUnit {
     live: Live,
     instance: String,
     file: PathBuf,
     port: AtomicU16,
 }
 
-impl Gateway {
+impl GatewayUnit {
     /// Creates the gateway of a home, run by the program at `file`. The caller determines that path early, while the
     /// program is certainly still there.
     ///
@@ -115,12 +115,12 @@ impl Gateway {
     }
 }
 
-impl Unit for Gateway {
+impl Unit for GatewayUnit {
     fn name(&self) -> &'static str {
         GATEWAY
     }
 
-    fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>> {
+    fn prepare(&self) -> BoxFuture<'static, Result<ChildCommand, StartError>> {
         let root = self.live.home().root();
         // The configuration may have changed the port since the last start.
         self.port.store(self.live.current().port, Ordering::Relaxed);
@@ -129,18 +129,19 @@ impl Unit for Gateway {
             env::inherited().filter(|(name, _)| name != env::HOME_DIR.name).collect();
         env.push((env::HOME_DIR.name.into(), root.into()));
         let args = vec!["--home".into(), root.into(), "gateway".into(), "serve".into()];
-        Box::pin(std::future::ready(Ok(Program { file: self.file.clone(), args, env })))
+        Box::pin(std::future::ready(Ok(ChildCommand { file: self.file.clone(), args, env })))
     }
 
     fn port(&self) -> Option<u16> {
         Some(self.port.load(Ordering::Relaxed))
     }
 
-    fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
+    fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, HealthCheckFailure>> {
         // The proof in the answer identifies the gateway, so the pid of the listener is not needed.
         let port = self.port.load(Ordering::Relaxed);
-        let identity = Identity { instance: self.instance.clone(), token: self.live.current().token.clone() };
-        Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(Unseen::from) })
+        let identity =
+            HomeIdentity { instance: self.instance.clone(), token: self.live.current().token.clone() };
+        Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(HealthCheckFailure::from) })
     }
 }
 

@@ -6,24 +6,24 @@
 use serde_json::json;
 
 use super::channel::{session, system};
-use super::scheduler::Event;
+use super::scheduler::SchedulerEvent;
 use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, ChannelId, Party};
-use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, Wake};
+use crate::store::{ArchiveStep, Channel, ChannelState, Level, NewPost, WakeUrgency};
 
 /// Time that the members have to get ready, in milliseconds.
 pub const DEADLINE: i64 = 60 * 60 * 1000;
 
 /// The progress of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ArchiveProgress {
     pub state: ChannelState,
     pub ready: Vec<AgentId>,
     pub waiting: Vec<AgentId>,
 }
 
-impl Progress {
+impl ArchiveProgress {
     fn of(channel: &Channel) -> Self {
         let agents = |ready: bool| {
             let members = channel.members.iter().filter(move |member| member.ready_at.is_some() == ready);
@@ -35,7 +35,7 @@ impl Progress {
 
 /// A step of the archive protocol that a caller can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Archive {
+pub enum ArchiveAction {
     /// Begins archiving, or only reports the progress if it has begun.
     Begin,
     /// Finishes now, even if members are not ready.
@@ -53,45 +53,50 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if the channel is not
     /// in the state that the step needs.
-    pub async fn archive(&self, by: &By, id: &ChannelId, what: Archive) -> Result<Progress, SwarmError> {
+    pub async fn archive(
+        &self,
+        by: &By,
+        id: &ChannelId,
+        what: ArchiveAction,
+    ) -> Result<ArchiveProgress, SwarmError> {
         let channel = self.channel(id)?;
         let now = unix_ms();
         match (what, channel.state) {
-            (Archive::Begin, ChannelState::Active) => {
+            (ArchiveAction::Begin, ChannelState::Active) => {
                 let text = "This channel is going to be archived. Each agent here: read what was said (flock_channel_read), \
                      save what you will need in your MEMORY.md or a vault, update your card if you have new \
                      skills, then call flock_archive_ready.";
                 // The deadline is stored, so that it holds over a restart.
                 let step = ArchiveStep::Begin { by: by.party.clone(), due_at: now + DEADLINE };
-                let post = NewPost { wake: Wake::AtOnce, ..system(&channel.id, text.to_owned(), now) };
+                let post = NewPost { wake: WakeUrgency::AtOnce, ..system(&channel.id, text.to_owned(), now) };
                 self.step(by, &channel, step, post).await?;
             }
-            (Archive::Force, ChannelState::Active | ChannelState::Archiving) => {
+            (ArchiveAction::Force, ChannelState::Active | ChannelState::Archiving) => {
                 self.finish(by, &channel, "forced", true, now).await?;
             }
-            (Archive::Cancel, ChannelState::Archiving) => {
+            (ArchiveAction::Cancel, ChannelState::Archiving) => {
                 let text = format!("{} cancelled the archiving; the channel stays open.", by.party);
                 self.step(by, &channel, ArchiveStep::Cancel, system(&channel.id, text, now)).await?;
             }
-            (Archive::Reopen, ChannelState::Archived) => {
+            (ArchiveAction::Reopen, ChannelState::Archived) => {
                 let text = format!("{} reopened this channel.", by.party);
                 // Opening a channel gives nobody a task, so nobody is woken.
-                let post = NewPost { wake: Wake::Nobody, ..system(&channel.id, text, now) };
+                let post = NewPost { wake: WakeUrgency::Nobody, ..system(&channel.id, text, now) };
                 if self.step(by, &channel, ArchiveStep::Reopen, post).await? {
                     self.drop_missing_members(&channel).await?;
                 }
             }
-            (Archive::Cancel, _) => {
+            (ArchiveAction::Cancel, _) => {
                 return Err(SwarmError::Refused(format!("channel {} is not being archived", channel.id)));
             }
-            (Archive::Reopen, _) => {
+            (ArchiveAction::Reopen, _) => {
                 return Err(SwarmError::Refused(format!("channel {} is not archived", channel.id)));
             }
-            (Archive::Begin | Archive::Force, _) => {}
+            (ArchiveAction::Begin | ArchiveAction::Force, _) => {}
         }
         // A channel without agents is archived at once, because nobody has to get ready.
         self.settle_archive(&channel.id).await?;
-        Ok(Progress::of(&self.channel(&channel.id)?))
+        Ok(ArchiveProgress::of(&self.channel(&channel.id)?))
     }
 
     /// Records that an agent is ready, and finishes the archive if it was the last one.
@@ -105,13 +110,13 @@ impl Swarm {
         by: &By,
         agent: &AgentId,
         id: &ChannelId,
-    ) -> Result<Progress, SwarmError> {
+    ) -> Result<ArchiveProgress, SwarmError> {
         // Held from the count to its commit. Otherwise two agents that report at the same time would be counted as one.
         let counting = self.counting.lock().await;
         let channel = self.channel(id)?;
         // A late report is not an error: the agent has done what it was asked for.
         if channel.state == ChannelState::Archived {
-            return Ok(Progress::of(&channel));
+            return Ok(ArchiveProgress::of(&channel));
         }
         if channel.state != ChannelState::Archiving {
             return Err(SwarmError::Refused(format!("channel {} is not being archived", channel.id)));
@@ -119,7 +124,7 @@ impl Swarm {
         if !channel.agents().any(|member| member == agent) {
             return Err(SwarmError::Refused(format!("you are not in channel {}", channel.id)));
         }
-        let before = Progress::of(&channel);
+        let before = ArchiveProgress::of(&channel);
         if !before.ready.contains(agent) {
             let text = format!(
                 "{agent} is ready to archive ({} of {})",
@@ -132,7 +137,7 @@ impl Swarm {
         // Released first: finishing needs no count and must not make other agents wait.
         drop(counting);
         self.settle_archive(&channel.id).await?;
-        Ok(Progress::of(&self.channel(&channel.id)?))
+        Ok(ArchiveProgress::of(&self.channel(&channel.id)?))
     }
 
     /// Finishes the archives whose deadline has passed, and returns the next deadline in Unix milliseconds.
@@ -151,7 +156,7 @@ impl Swarm {
     /// Finishes an archive if every agent that is a member now is ready, also if no agent is left.
     pub(super) async fn settle_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
         let channel = self.channel(id)?;
-        if channel.state == ChannelState::Archiving && Progress::of(&channel).waiting.is_empty() {
+        if channel.state == ChannelState::Archiving && ArchiveProgress::of(&channel).waiting.is_empty() {
             self.finish(&By::system(), &channel, "all are ready", false, unix_ms()).await?;
         }
         Ok(())
@@ -182,7 +187,7 @@ impl Swarm {
         if self.step(by, channel, step, system(&channel.id, text, now)).await? {
             // Nothing can wake a member in this channel any more, so its sessions stop waiting.
             for agent in self.channel(&channel.id)?.agents() {
-                self.bell.tell(Event::Seen(session(agent, &channel.id)));
+                self.bell.tell(SchedulerEvent::Seen(session(agent, &channel.id)));
             }
         }
         Ok(())

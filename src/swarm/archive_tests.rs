@@ -24,11 +24,11 @@ async fn make(team: &Team, members: &[&str]) {
     team.swarm.create_channel(&boss(team), wanted).await.unwrap();
 }
 
-async fn archive(team: &Team, what: Archive) -> Progress {
+async fn archive(team: &Team, what: ArchiveAction) -> ArchiveProgress {
     team.swarm.archive(&boss(team), &id(), what).await.unwrap()
 }
 
-async fn ready(team: &Team, who: &str) -> Progress {
+async fn ready(team: &Team, who: &str) -> ArchiveProgress {
     let by = team.by(who, &format!("agent:{who}:flock:channel:work"));
     team.swarm.archive_ready(&by, &agent(who), &id()).await.unwrap()
 }
@@ -54,7 +54,7 @@ async fn who_is_ready_at_the_same_moment_is_counted_one_after_the_other() {
     let team = Team::new();
     let all = ["coder", "tester", "orchestrator", "sysadmin"];
     make(&team, &all).await;
-    archive(&team, Archive::Begin).await;
+    archive(&team, ArchiveAction::Begin).await;
     futures_util::future::join_all(all.iter().map(|who| ready(&team, who))).await;
     let said = team.store.messages(&id(), Page::Last, 50).unwrap();
     let counts: Vec<&str> =
@@ -67,7 +67,7 @@ async fn who_is_ready_at_the_same_moment_is_counted_one_after_the_other() {
 async fn an_archive_ends_when_the_last_who_is_not_ready_leaves() {
     let team = Team::new();
     make(&team, &["coder", "tester", "human:ann"]).await;
-    assert_eq!(archive(&team, Archive::Begin).await.waiting, [agent("coder"), agent("tester")]);
+    assert_eq!(archive(&team, ArchiveAction::Begin).await.waiting, [agent("coder"), agent("tester")]);
     assert_eq!(ready(&team, "coder").await.state, ChannelState::Archiving);
     team.swarm.assign_members(&boss(&team), &id(), &[], &parties(&["tester"])).await.unwrap();
     assert_eq!(state(&team), ChannelState::Archived);
@@ -77,7 +77,7 @@ async fn an_archive_ends_when_the_last_who_is_not_ready_leaves() {
 async fn an_archive_waits_for_no_agent_that_was_removed() {
     let team = Team::new();
     make(&team, &["coder", "tester"]).await;
-    archive(&team, Archive::Begin).await;
+    archive(&team, ArchiveAction::Begin).await;
     ready(&team, "coder").await;
     team.swarm.forget_agent(&agent("tester")).await.unwrap();
     assert_eq!(state(&team), ChannelState::Archived);
@@ -87,14 +87,14 @@ async fn an_archive_waits_for_no_agent_that_was_removed() {
 async fn a_channel_without_agents_is_archived_at_once() {
     let team = Team::new();
     make(&team, &["human:ann"]).await;
-    assert_eq!(archive(&team, Archive::Begin).await.state, ChannelState::Archived);
+    assert_eq!(archive(&team, ArchiveAction::Begin).await.state, ChannelState::Archived);
 }
 
 #[tokio::test]
 async fn an_archive_waits_for_who_joins_and_ends_when_its_time_is_over() {
     let team = Team::new();
     make(&team, &["coder", "tester"]).await;
-    archive(&team, Archive::Begin).await;
+    archive(&team, ArchiveAction::Begin).await;
     ready(&team, "coder").await;
     team.swarm.assign_members(&boss(&team), &id(), &parties(&["sysadmin"]), &[]).await.unwrap();
     let stand = ready(&team, "tester").await;
@@ -110,15 +110,15 @@ async fn an_archive_waits_for_who_joins_and_ends_when_its_time_is_over() {
 async fn an_archive_that_begins_again_asks_everybody_again() {
     let team = Team::new();
     make(&team, &["coder", "tester"]).await;
-    archive(&team, Archive::Begin).await;
+    archive(&team, ArchiveAction::Begin).await;
     ready(&team, "coder").await;
-    assert_eq!(archive(&team, Archive::Cancel).await.state, ChannelState::Active);
+    assert_eq!(archive(&team, ArchiveAction::Cancel).await.state, ChannelState::Active);
     let both = vec![agent("coder"), agent("tester")];
-    assert_eq!(archive(&team, Archive::Begin).await.waiting, both, "after it was called off");
+    assert_eq!(archive(&team, ArchiveAction::Begin).await.waiting, both, "after it was called off");
     ready(&team, "coder").await;
     assert_eq!(ready(&team, "tester").await.state, ChannelState::Archived);
-    assert_eq!(archive(&team, Archive::Reopen).await.state, ChannelState::Active);
-    assert_eq!(archive(&team, Archive::Begin).await.waiting, both, "after it was opened again");
+    assert_eq!(archive(&team, ArchiveAction::Reopen).await.state, ChannelState::Active);
+    assert_eq!(archive(&team, ArchiveAction::Begin).await.waiting, both, "after it was opened again");
 }
 
 #[tokio::test]
@@ -133,8 +133,8 @@ async fn a_channel_that_is_opened_again_drops_members_whose_agents_are_gone() {
     };
     let entry = boss(&team).entry("channel.create", "work", Level::Green, String::new());
     team.store.create_channel(new, None, entry).await.unwrap().unwrap();
-    archive(&team, Archive::Force).await;
-    archive(&team, Archive::Reopen).await;
+    archive(&team, ArchiveAction::Force).await;
+    archive(&team, ArchiveAction::Reopen).await;
     let members = team.swarm.channel(&id()).unwrap().members;
     let members: Vec<String> = members.iter().map(|member| member.party.to_string()).collect();
     assert_eq!(members, ["coder", "human:ann"]);

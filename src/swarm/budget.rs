@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Swarm;
 use crate::config::{Allowance, Budgets};
 use crate::id::{AgentId, ChannelId, ModelRef, SessionKey, TurnId};
-use crate::store::{Counted, Exceeded, StoreError, UsageFilter, UsageLimit, UsageSum};
+use crate::store::{ExceededLimit, StoreError, UsageFilter, UsageLimit, UsageScope, UsageSum};
 
 /// A calendar day in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,9 +57,9 @@ pub fn limits(budgets: &Budgets, agent: &AgentId, channel: Option<&ChannelId>) -
         (tokens.is_some() || micros.is_some()).then_some(UsageLimit { scope, tokens, cost: micros })
     };
     [
-        limit(Counted::Day, budgets.day),
-        limit(Counted::Agent(agent.clone()), budgets.agent(agent)),
-        channel.and_then(|channel| limit(Counted::Channel(channel.clone()), budgets.channel(channel))),
+        limit(UsageScope::Day, budgets.day),
+        limit(UsageScope::Agent(agent.clone()), budgets.agent(agent)),
+        channel.and_then(|channel| limit(UsageScope::Channel(channel.clone()), budgets.channel(channel))),
     ]
     .into_iter()
     .flatten()
@@ -85,7 +85,7 @@ pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String
 
 /// Returns the message for people about a budget without room for another call.
 #[must_use]
-pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
+pub fn refusal(agent: &AgentId, exceeded: &ExceededLimit, day: &Day) -> String {
     let whose = whose(&exceeded.limit);
     let tokens = exceeded.limit.tokens.map(|limit| format!("{} of {limit} tokens", exceeded.used.tokens));
     let cost = exceeded.limit.cost.map(|limit| format!("{} of {}", usd(exceeded.used.cost), usd(limit)));
@@ -99,9 +99,9 @@ pub fn refusal(agent: &AgentId, exceeded: &Exceeded, day: &Day) -> String {
 
 fn whose(limit: &UsageLimit) -> String {
     match &limit.scope {
-        Counted::Day => "the team's budget of the day".to_owned(),
-        Counted::Agent(agent) => format!("the budget of {agent} for the day"),
-        Counted::Channel(channel) => format!("the budget of channel {channel} for the day"),
+        UsageScope::Day => "the team's budget of the day".to_owned(),
+        UsageScope::Agent(agent) => format!("the budget of {agent} for the day"),
+        UsageScope::Channel(channel) => format!("the budget of channel {channel} for the day"),
     }
 }
 
@@ -116,9 +116,9 @@ fn usd(micros: u64) -> String {
 #[must_use]
 pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
     let scope = match &limit.scope {
-        Counted::Day => "day".to_owned(),
-        Counted::Agent(of) => format!("agent {of}"),
-        Counted::Channel(_) => "channel".to_owned(),
+        UsageScope::Day => "day".to_owned(),
+        UsageScope::Agent(of) => format!("agent {of}"),
+        UsageScope::Channel(_) => "channel".to_owned(),
     };
     format!("{scope} {agent} {:?} {:?}", limit.tokens, limit.cost)
 }
@@ -168,7 +168,7 @@ pub fn total(sums: &[UsageSum]) -> UsageSum {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Used;
+    use crate::store::UsageAmount;
 
     #[test]
     fn a_day_ends_at_the_next_midnight_of_its_zone() {
@@ -189,15 +189,15 @@ mod tests {
         assert!(limits(&budgets, &agent, Some(&channel)).is_empty());
         budgets.day.micros = Some(5);
         budgets.any_channel.tokens = Some(7);
-        let scopes: Vec<Counted> =
+        let scopes: Vec<UsageScope> =
             limits(&budgets, &agent, Some(&channel)).into_iter().map(|limit| limit.scope).collect();
-        assert_eq!(scopes, [Counted::Day, Counted::Channel(channel)]);
+        assert_eq!(scopes, [UsageScope::Day, UsageScope::Channel(channel)]);
         assert_eq!(limits(&budgets, &agent, None).len(), 1);
     }
 
     #[test]
     fn a_budget_in_dollars_alone_binds_no_model_without_a_price() {
-        let limit = |tokens, cost| UsageLimit { scope: Counted::Day, tokens, cost };
+        let limit = |tokens, cost| UsageLimit { scope: UsageScope::Day, tokens, cost };
         assert_eq!(unbound(&[limit(Some(5), None), limit(Some(5), Some(5))]), None);
         let alone = limit(None, Some(5));
         assert_eq!(unbound(&[limit(Some(5), None), alone.clone()]), Some(&alone));
@@ -208,8 +208,8 @@ mod tests {
     #[test]
     fn a_refusal_names_the_budget_and_how_far_it_is_used() {
         let agent: AgentId = "coder".parse().unwrap();
-        let limit = UsageLimit { scope: Counted::Day, tokens: Some(100), cost: Some(2_000_000) };
-        let exceeded = Exceeded { limit, used: Used { tokens: 90, cost: 1_999_999 } };
+        let limit = UsageLimit { scope: UsageScope::Day, tokens: Some(100), cost: Some(2_000_000) };
+        let exceeded = ExceededLimit { limit, used: UsageAmount { tokens: 90, cost: 1_999_999 } };
         let text = refusal(&agent, &exceeded, &day(0, &TimeZone::UTC));
         assert_eq!(
             text,

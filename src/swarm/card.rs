@@ -30,7 +30,7 @@ pub const MAX_LIST: usize = 10;
 /// A capability of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Skill {
+pub struct CardSkill {
     /// Identifier for programs, unique on the card.
     pub id: String,
     /// Display name.
@@ -55,14 +55,14 @@ pub struct Card {
     pub name: String,
     /// Description of the agent's purpose.
     pub description: String,
-    pub skills: Vec<Skill>,
+    pub skills: Vec<CardSkill>,
     /// Unix milliseconds of the agent's last change to its card. `None` if it never changed it.
     pub updated_at: Option<i64>,
 }
 
 /// A change to a card. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
-pub struct NewCard {
+pub struct CardEdit {
     pub name: Option<String>,
     pub description: Option<String>,
     /// The complete new list: JSON objects with the fields of [`Skill`].
@@ -85,7 +85,7 @@ pub fn matches(card: &Card, query: &CardQuery) -> bool {
     let has_text = |text: &String| {
         let text = text.to_lowercase();
         let has = |field: &str| field.to_lowercase().contains(&text);
-        let in_skill = |skill: &Skill| {
+        let in_skill = |skill: &CardSkill| {
             has(&skill.id)
                 || has(&skill.name)
                 || has(&skill.description)
@@ -149,8 +149,8 @@ pub fn made(agent: &Agent, focus: &[String]) -> Card {
     }
 }
 
-fn skill(id: &str, name: &str, description: &str, tag: &str) -> Skill {
-    Skill {
+fn skill(id: &str, name: &str, description: &str, tag: &str) -> CardSkill {
+    CardSkill {
         id: id.to_owned(),
         name: name.to_owned(),
         description: description.to_owned(),
@@ -159,7 +159,7 @@ fn skill(id: &str, name: &str, description: &str, tag: &str) -> Skill {
     }
 }
 
-fn of_focus(point: &str, kind: &str) -> Skill {
+fn of_focus(point: &str, kind: &str) -> CardSkill {
     // An archetype is a text of the owner without limits, so it is cut to what a card may hold.
     let text = summary(point, MAX_SKILL_TEXT);
     let slug: String =
@@ -168,7 +168,7 @@ fn of_focus(point: &str, kind: &str) -> Skill {
     // Only ASCII is left in the slug, so it can be cut at any byte.
     let mut id = words.join("-");
     id.truncate(MAX_WORD);
-    Skill {
+    CardSkill {
         id: if id.is_empty() { "focus".to_owned() } else { id.trim_end_matches('-').to_owned() },
         name: summary(&text, MAX_NAME),
         description: text,
@@ -177,7 +177,7 @@ fn of_focus(point: &str, kind: &str) -> Skill {
     }
 }
 
-fn unique(mut skills: Vec<Skill>) -> Vec<Skill> {
+fn unique(mut skills: Vec<CardSkill>) -> Vec<CardSkill> {
     let mut seen = std::collections::HashSet::new();
     // Two points of an archetype may give the same id, and ids are unique on a card.
     skills.retain(|skill| seen.insert(skill.id.clone()));
@@ -189,16 +189,16 @@ fn unique(mut skills: Vec<Skill>) -> Vec<Skill> {
 /// # Errors
 ///
 /// Returns a message for the agent with the index of the first invalid skill and what is wrong with it.
-pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
+pub fn checked_skills(written: &[Value]) -> Result<Vec<CardSkill>, String> {
     // Checked before parsing, so that the work for a huge list is bounded.
     if written.len() > MAX_SKILLS {
         return Err(format!("a card has at most {MAX_SKILLS} skills"));
     }
-    let mut skills: Vec<Skill> = Vec::new();
+    let mut skills: Vec<CardSkill> = Vec::new();
     for (number, value) in written.iter().enumerate() {
         let at = |reason: String| format!("skills[{number}]: {reason}");
         // An unknown field is an error, so that a misspelled one is not silently lost.
-        let skill: Skill = Deserialize::deserialize(value)
+        let skill: CardSkill = Deserialize::deserialize(value)
             // The error may quote what the agent wrote, so it is cleaned and cut.
             .map_err(|error: serde_json::Error| at(summary(&error.to_string(), 200)))?;
         let skill = checked_skill(&skill).map_err(at)?;
@@ -210,7 +210,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<Skill>, String> {
     Ok(skills)
 }
 
-fn checked_skill(skill: &Skill) -> Result<Skill, String> {
+fn checked_skill(skill: &CardSkill) -> Result<CardSkill, String> {
     // Ids are compared exactly by programs and by `flock_discover`, so they have one spelling.
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
     if skill.id.is_empty() || skill.id.len() > MAX_WORD || !skill.id.chars().all(word) {
@@ -222,7 +222,7 @@ fn checked_skill(skill: &Skill) -> Result<Skill, String> {
     let list = |what: &str, texts: &[String], limit| -> Result<Vec<String>, String> {
         texts.iter().map(|text| line(what, text, limit)).collect()
     };
-    Ok(Skill {
+    Ok(CardSkill {
         id: skill.id.clone(),
         name: line("name", &skill.name, MAX_NAME)?,
         // The only text that may be empty.
@@ -293,7 +293,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::Invalid`] if the caller is not an agent, if nothing is given, or if a text is empty or too
     /// long.
-    pub async fn update_card(&self, by: &By, new: NewCard) -> Result<Card, SwarmError> {
+    pub async fn update_card(&self, by: &By, new: CardEdit) -> Result<Card, SwarmError> {
         // The agent comes from the session, so nobody can change another agent's card.
         let Some(agent) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent has a card".to_owned()));

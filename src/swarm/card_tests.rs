@@ -27,24 +27,24 @@ async fn an_agent_changes_its_own_card_and_the_rest_stays() {
     let by = team.by("coder", "agent:coder:flock:main:me");
     let skills =
         vec![json!({"id": "rust", "name": "Rust", "tags": ["code"], "examples": ["Write fizzbuzz"]})];
-    let new = NewCard { name: Some("The\ncoder".into()), skills: Some(skills), ..NewCard::default() };
+    let new = CardEdit { name: Some("The\ncoder".into()), skills: Some(skills), ..CardEdit::default() };
     let changed = team.swarm.update_card(&by, new).await.unwrap();
     assert_eq!((changed.name.as_str(), changed.skills[0].id.as_str()), ("The coder", "rust"));
-    let new = NewCard { description: Some("Writes programs".into()), ..NewCard::default() };
+    let new = CardEdit { description: Some("Writes programs".into()), ..CardEdit::default() };
     team.swarm.update_card(&by, new).await.unwrap();
     let now = card(&team, "coder");
     assert_eq!((now.name.as_str(), now.description.as_str()), ("The coder", "Writes programs"));
     assert_eq!(now.skills.len(), 1);
     assert_eq!(card(&team, "tester").updated_at, None);
     assert_eq!(team.audited(), ["card.update", "card.update"]);
-    assert!(team.swarm.update_card(&by, NewCard::default()).await.is_err(), "nothing to change");
+    assert!(team.swarm.update_card(&by, CardEdit::default()).await.is_err(), "nothing to change");
     team.swarm.forget_tasks(&"coder".parse().unwrap()).await.unwrap();
     assert_eq!(card(&team, "coder").updated_at, None);
 }
 
 #[test]
 fn skills_are_checked_strictly_and_cleaned() {
-    let skill = |change: Value| -> Result<Vec<Skill>, String> {
+    let skill = |change: Value| -> Result<Vec<CardSkill>, String> {
         let mut skill = json!({"id": "x", "name": "X"});
         skill.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         checked_skills(&[skill])

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::scheduler::{Event, Priority};
-use super::{Bell, By, Swarm, SwarmError, mention};
+use super::scheduler::{Priority, SchedulerEvent};
+use super::{By, Notifier, Swarm, SwarmError, mention};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clean;
 use crate::clock::unix_ms;
@@ -15,8 +15,8 @@ use crate::config::ChannelReaders;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    Channel, ChannelState, IdempotencyKey, Level, Member, MemberChange, Mentioned, NewChannel, NewPost, Page,
-    Post, PostOutcome, Posted, Wake,
+    Channel, ChannelState, CommittedPost, IdempotencyKey, Level, Member, MemberChange, NewChannel, NewPost,
+    Page, Post, PostMentions, PostOutcome, WakeUrgency,
 };
 
 /// Maximum size of a message in bytes.
@@ -40,14 +40,14 @@ pub struct Wanted {
 
 /// The result of a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum PostReceipt {
     /// The message is new and has this number.
     New(u64),
     /// The message was posted before and has this number.
     Before(u64),
 }
 
-impl Said {
+impl PostReceipt {
     #[must_use]
     pub const fn seq(&self) -> u64 {
         match self {
@@ -69,12 +69,12 @@ impl Swarm {
         let topic = topic(&wanted.topic)?;
         let members = self.members(&wanted.members)?;
         let first = match &wanted.message {
-            Some(text) => self.message(by, &wanted.id, text.clone(), Wake::AtOnce, now)?,
+            Some(text) => self.message(by, &wanted.id, text.clone(), WakeUrgency::AtOnce, now)?,
             // Becoming a member is worth a notification, even if nothing was said yet.
             None => {
                 let names: Vec<String> = members.iter().map(Party::to_string).collect();
                 let text = format!("{} created this channel; members: {}", by.party, names.join(", "));
-                NewPost { wake: Wake::AtOnce, ..system(&wanted.id, text, now) }
+                NewPost { wake: WakeUrgency::AtOnce, ..system(&wanted.id, text, now) }
             }
         };
         let detail = format!("{} members", members.len());
@@ -101,7 +101,7 @@ impl Swarm {
         channel: &ChannelId,
         text: String,
         notify: bool,
-    ) -> Result<Said, SwarmError> {
+    ) -> Result<PostReceipt, SwarmError> {
         self.post_keyed(by, channel, text, notify, None).await
     }
 
@@ -118,23 +118,23 @@ impl Swarm {
         text: String,
         notify: bool,
         key: Option<IdempotencyKey>,
-    ) -> Result<Said, SwarmError> {
+    ) -> Result<PostReceipt, SwarmError> {
         let wake = match &by.party {
             // People wake every agent at once. A post of an agent waits for the next tick of the others.
-            _ if !notify => Wake::Nobody,
-            Party::Human(_) => Wake::AtOnce,
-            Party::Agent(_) => Wake::InTime,
-            Party::System => Wake::Nobody,
+            _ if !notify => WakeUrgency::Nobody,
+            Party::Human(_) => WakeUrgency::AtOnce,
+            Party::Agent(_) => WakeUrgency::InTime,
+            Party::System => WakeUrgency::Nobody,
         };
         // The key comes from the client, so a request that is sent again is not posted twice.
         let mut new = NewPost { key, ..self.message(by, channel, text, wake, unix_ms())? };
         let braked = self.braked(&new)?;
         // A stopped message is still stored: members read it with the next message that wakes them.
         if braked.stop.is_some() {
-            new.wake = Wake::Nobody;
+            new.wake = WakeUrgency::Nobody;
         }
         let said = self.say_later(new, braked.after).await?;
-        if let (Said::New(_), Some(Some(why))) = (&said, braked.stop)
+        if let (PostReceipt::New(_), Some(Some(why))) = (&said, braked.stop)
             && let Err(error) = self.note_brake(channel, why).await
         {
             // The message itself is committed, so a failure here must not be reported as a failed post.
@@ -155,9 +155,14 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages, and
     /// [`SwarmError::Invalid`] if the text is empty or too long.
-    pub async fn post_final(&self, by: &By, channel: &ChannelId, text: String) -> Result<Said, SwarmError> {
+    pub async fn post_final(
+        &self,
+        by: &By,
+        channel: &ChannelId,
+        text: String,
+    ) -> Result<PostReceipt, SwarmError> {
         // A final text that woke others would keep two agents answering each other for ever.
-        let new = self.message(by, channel, text, Wake::Nobody, unix_ms())?;
+        let new = self.message(by, channel, text, WakeUrgency::Nobody, unix_ms())?;
         self.say(NewPost { is_final: true, ..new }).await
     }
 
@@ -172,17 +177,17 @@ impl Swarm {
         channel: &ChannelId,
         text: String,
         at_once: bool,
-    ) -> Result<Said, SwarmError> {
-        let wake = if at_once { Wake::AtOnce } else { Wake::Nobody };
+    ) -> Result<PostReceipt, SwarmError> {
+        let wake = if at_once { WakeUrgency::AtOnce } else { WakeUrgency::Nobody };
         self.say(NewPost { wake, ..system(channel, text, unix_ms()) }).await
     }
 
-    async fn say(&self, new: NewPost) -> Result<Said, SwarmError> {
+    async fn say(&self, new: NewPost) -> Result<PostReceipt, SwarmError> {
         self.say_later(new, Duration::ZERO).await
     }
 
     /// Posts a message and wakes its recipients after a delay. A restart during the delay wakes them at once.
-    async fn say_later(&self, new: NewPost, after: Duration) -> Result<Said, SwarmError> {
+    async fn say_later(&self, new: NewPost, after: Duration) -> Result<PostReceipt, SwarmError> {
         checkpoint::reach(Checkpoint::Accepted);
         match self.store.post(new.clone()).await? {
             PostOutcome::Posted(posted) => {
@@ -204,9 +209,9 @@ impl Swarm {
                     });
                 }
                 checkpoint::reach(Checkpoint::Queued);
-                Ok(Said::New(seq))
+                Ok(PostReceipt::New(seq))
             }
-            PostOutcome::Repeated(seq) => Ok(Said::Before(seq)),
+            PostOutcome::Repeated(seq) => Ok(PostReceipt::Before(seq)),
             PostOutcome::KeyReused => Err(SwarmError::KeyReused),
             PostOutcome::NoChannel => Err(SwarmError::NoChannel(new.channel)),
             PostOutcome::Archived => Err(SwarmError::Archived(new.channel)),
@@ -214,7 +219,7 @@ impl Swarm {
     }
 
     /// Wakes sleeping agents that the message mentions, and the author if it sleeps.
-    async fn wake_by(&self, new: &NewPost, posted: &Posted) -> Result<(), SwarmError> {
+    async fn wake_by(&self, new: &NewPost, posted: &CommittedPost) -> Result<(), SwarmError> {
         // The common case needs no query.
         if self.asleep().is_empty() {
             return Ok(());
@@ -223,7 +228,7 @@ impl Swarm {
         if let Some(agent) = new.author.agent().filter(|agent| !self.fell_asleep_in(agent, new.turn)) {
             self.wake(&by, agent, "it posted").await?;
         }
-        if new.wake > Wake::Nobody {
+        if new.wake > WakeUrgency::Nobody {
             // A plain message does not wake a sleeping agent. It waits for the next tick.
             for agent in posted.recipients.iter().filter(|agent| new.mentions.has(agent)) {
                 self.wake(&by, agent, "it was mentioned").await?;
@@ -290,7 +295,7 @@ impl Swarm {
         let (id, who) = (known.id.clone(), by.party.clone());
         let notice = move |joined: &[Party], left: &[Party]| {
             let text = membership(&who, joined, left);
-            NewPost { wake: Wake::Nobody, ..system(&id, text, now) }
+            NewPost { wake: WakeUrgency::Nobody, ..system(&id, text, now) }
         };
         let names = |parties: &[Party]| parties.iter().map(Party::to_string).collect::<Vec<_>>().join(" ");
         let detail = format!("add: {}; remove: {}", names(&add), names(remove));
@@ -308,7 +313,7 @@ impl Swarm {
         }
         for agent in changed.left.iter().filter_map(Party::agent) {
             // A member that left has nothing to read here any more.
-            self.bell.tell(Event::Seen(session(agent, &known.id)));
+            self.bell.tell(SchedulerEvent::Seen(session(agent, &known.id)));
         }
         // The last member that was not ready may just have left.
         self.settle_archive(&known.id).await?;
@@ -422,7 +427,7 @@ impl Swarm {
     }
 
     /// Notifies watchers and the scheduler of a committed message.
-    pub(super) fn announce(&self, new: &NewPost, posted: &Posted) {
+    pub(super) fn announce(&self, new: &NewPost, posted: &CommittedPost) {
         publish(&self.bell, new, posted);
         call(&self.bell, new, posted);
     }
@@ -432,7 +437,7 @@ impl Swarm {
         by: &By,
         channel: &ChannelId,
         text: String,
-        wake: Wake,
+        wake: WakeUrgency,
         now: i64,
     ) -> Result<NewPost, SwarmError> {
         if text.trim().is_empty() {
@@ -452,7 +457,7 @@ impl Swarm {
             author: by.party.clone(),
             content: text,
             wake,
-            mentions: Mentioned { agents: mentions.agents, all: mentions.all },
+            mentions: PostMentions { agents: mentions.agents, all: mentions.all },
             session: by.session.clone(),
             turn: by.turn,
             is_final: false,
@@ -495,20 +500,20 @@ fn too_many(members: &[Member], add: &[Party], remove: &[Party]) -> bool {
 }
 
 /// Publishes a message to watchers.
-fn publish(bell: &Bell, new: &NewPost, posted: &Posted) {
+fn publish(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
     let data = json!({"channel": posted.channel, "seq": posted.seq, "author": new.author});
     bell.publish("channel.message", &data);
 }
 
 /// Tells the scheduler which agents a message wakes.
-fn call(bell: &Bell, new: &NewPost, posted: &Posted) {
-    if new.wake == Wake::Nobody {
+fn call(bell: &Notifier, new: &NewPost, posted: &CommittedPost) {
+    if new.wake == WakeUrgency::Nobody {
         return;
     }
     for agent in &posted.recipients {
         // A mention makes the message urgent for the mentioned agent only.
-        let at_once = new.mentions.has(agent) || new.wake == Wake::AtOnce;
-        bell.tell(Event::messages(session(agent, &posted.channel), new.author.is_human(), at_once));
+        let at_once = new.mentions.has(agent) || new.wake == WakeUrgency::AtOnce;
+        bell.tell(SchedulerEvent::messages(session(agent, &posted.channel), new.author.is_human(), at_once));
     }
 }
 
@@ -524,8 +529,8 @@ pub(super) fn system(channel: &ChannelId, content: String, now: i64) -> NewPost 
         channel: channel.clone(),
         author: Party::System,
         content,
-        wake: Wake::Nobody,
-        mentions: Mentioned::default(),
+        wake: WakeUrgency::Nobody,
+        mentions: PostMentions::default(),
         session: None,
         turn: None,
         is_final: false,

@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use super::{By, Swarm, SwarmError};
 use crate::clock::{self, unix_ms};
 use crate::id::AgentId;
-use crate::store::{AuditEntry, Freeze, Frozen, Level, StoreError};
+use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
 
 /// The frozen agents as last read from or written to the database. The lock is held during such a read or write.
-pub(super) type Written = tokio::sync::Mutex<Frozen>;
+pub(super) type FrozenOnDisk = tokio::sync::Mutex<FreezeState>;
 
 /// Returns the audit row for freezing or thawing an agent.
 #[must_use]
@@ -65,7 +65,7 @@ impl Swarm {
 
     /// Returns a receiver for the frozen agents and every change of them.
     #[must_use]
-    pub fn watch_frozen(&self) -> watch::Receiver<Frozen> {
+    pub fn watch_frozen(&self) -> watch::Receiver<FreezeState> {
         self.frozen.subscribe()
     }
 
@@ -102,14 +102,14 @@ impl Swarm {
 
     /// Waits until none of these agents is frozen.
     pub async fn all_thawed(&self, agents: &[AgentId]) {
-        let none = |frozen: &Frozen| !agents.iter().any(|agent| frozen.holds(agent));
+        let none = |frozen: &FreezeState| !agents.iter().any(|agent| frozen.holds(agent));
         // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(none).await;
     }
 
     /// Waits until one of these agents is frozen.
     pub async fn any_frozen(&self, agents: &[AgentId]) {
-        let any = |frozen: &Frozen| agents.iter().any(|agent| frozen.holds(agent));
+        let any = |frozen: &FreezeState| agents.iter().any(|agent| frozen.holds(agent));
         // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(any).await;
     }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use crate::id::AgentId;
 
-mod code;
+mod prose;
 
 /// Maximum length of an agent id.
 const LONGEST: usize = 63;
@@ -69,7 +69,7 @@ fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
     }
     // End of the last mention: `@a/@b` are two mentions.
     let mut last_end = None;
-    for prose in code::prose(text) {
+    for prose in prose::prose(text) {
         let mut at = prose.start;
         while let Some(step) = memchr::memchr2(b'@', b':', &text.as_bytes()[at..prose.end]) {
             at += step;

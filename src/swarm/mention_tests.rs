@@ -193,7 +193,7 @@ proptest! {
     ) {
         let text = pieces.concat();
         let mut end = 0;
-        for part in code::prose(&text) {
+        for part in prose::prose(&text) {
             prop_assert!(part.start >= end && part.start < part.end);
             prop_assert!(text.get(part.clone()).is_some());
             end = part.end;

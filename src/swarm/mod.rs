@@ -1,29 +1,29 @@
 //! The team: channels, their members, the scheduler, tasks, requests and everything else that agents share.
 
+pub mod agent_state;
 pub mod archive;
-mod bell;
-pub mod brake;
-mod braking;
 pub mod budget;
 mod by;
 pub mod card;
 pub mod channel;
+mod delivery_warnings;
 mod error;
 pub mod freeze;
+pub mod loop_detector;
+mod loop_guard;
 pub mod mention;
 pub mod notice;
+mod notifier;
 pub mod operation;
 pub mod oversight;
 pub mod pause;
 pub mod scheduler;
 pub mod skill;
-pub mod standing;
 pub mod task;
 pub mod title;
 pub mod token;
 pub mod tools;
 pub mod triage;
-mod unheard;
 pub mod vault;
 
 #[cfg(test)]
@@ -34,23 +34,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-pub use bell::{Bell, News};
 pub use by::By;
 pub use error::SwarmError;
+pub use notifier::{Notifier, PublishFn};
 pub use task::TaskEnd;
 
 use crate::config::{Config, Live};
 use crate::home::Home;
 use crate::id::{AgentId, TurnId};
-use crate::store::{Frozen, Store};
+use crate::store::{FreezeState, Store};
 
 /// The dependencies of a [`Swarm`].
-pub struct Parts {
+pub struct SwarmParts {
     /// The live configuration, which includes the home.
     pub live: Arc<Live>,
     pub store: Arc<Store>,
     /// The receiver of notifications about committed changes.
-    pub bell: Bell,
+    pub bell: Notifier,
 }
 
 /// The team of one home. A change is committed when its future resolves. The scheduler and watchers are notified after
@@ -58,32 +58,32 @@ pub struct Parts {
 pub struct Swarm {
     live: Arc<Live>,
     store: Arc<Store>,
-    bell: Bell,
+    bell: Notifier,
     /// The sleeping agents, each with the turn in which it went to sleep if that is known. With this, a post need not
     /// ask the database whom it wakes.
     asleep: Mutex<HashMap<AgentId, Option<TurnId>>>,
     /// The frozen agents, for tasks that wait for a thaw.
-    frozen: watch::Sender<Frozen>,
-    written: freeze::Written,
+    frozen: watch::Sender<FreezeState>,
+    written: freeze::FrozenOnDisk,
     /// Held while the agents that are ready for an archive are counted.
     counting: tokio::sync::Mutex<()>,
     /// The agents without a budget.
     pauses: pause::Pauses,
     /// The providers that are down, as last reported by the scheduler.
-    down: Mutex<Vec<scheduler::Down>>,
+    down: Mutex<Vec<scheduler::ProviderOutage>>,
 }
 
 impl Swarm {
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { live, store, bell } = parts;
+    pub fn new(parts: SwarmParts) -> Self {
+        let SwarmParts { live, store, bell } = parts;
         Self {
             live,
             store,
             bell,
             asleep: Mutex::default(),
             frozen: watch::Sender::default(),
-            written: freeze::Written::default(),
+            written: freeze::FrozenOnDisk::default(),
             counting: tokio::sync::Mutex::default(),
             pauses: pause::Pauses::default(),
             down: Mutex::default(),
@@ -97,7 +97,7 @@ impl Swarm {
 
     /// Returns the handle for notifications about committed changes.
     #[must_use]
-    pub const fn bell(&self) -> &Bell {
+    pub const fn bell(&self) -> &Notifier {
         &self.bell
     }
 
@@ -112,13 +112,13 @@ impl Swarm {
     }
 
     /// Stores the providers that are down, for status queries.
-    pub fn note_down(&self, down: Vec<scheduler::Down>) {
+    pub fn note_down(&self, down: Vec<scheduler::ProviderOutage>) {
         *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
     }
 
     /// Returns the providers that are down. Of their agents, the scheduler runs only one from time to time.
     #[must_use]
-    pub fn providers_down(&self) -> Vec<scheduler::Down> {
+    pub fn providers_down(&self) -> Vec<scheduler::ProviderOutage> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

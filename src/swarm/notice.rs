@@ -25,7 +25,7 @@ use crate::store::MOST_COUNTED;
 
 /// A message in a notification.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
+pub struct NoticeMessage<'a> {
     pub seq: u64,
     pub author: &'a Party,
     /// Length in bytes.
@@ -34,7 +34,7 @@ pub struct Line<'a> {
     pub text: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> NoticeMessage<'a> {
     /// Creates a message that is shown with its whole text.
     #[must_use]
     pub const fn whole(seq: u64, author: &'a Party, text: &'a str) -> Self {
@@ -48,7 +48,7 @@ pub struct Notice<'a> {
     pub channel: &'a str,
     pub topic: &'a str,
     /// The messages, oldest first.
-    pub lines: &'a [Line<'a>],
+    pub lines: &'a [NoticeMessage<'a>],
     /// Number of messages that follow with the next notification, counted up to [`MOST_COUNTED`].
     pub more: u64,
     /// Maximum number of bytes for one message. A longer one is listed by number and size only.
@@ -64,7 +64,7 @@ pub fn render(notice: &Notice<'_>) -> String {
         // Writing to a `String` can't fail.
         let _ = writeln!(text, "New messages: seq {}..{} ({})", first.seq, last.seq, notice.lines.len());
     }
-    for Line { seq, author, size, text: body } in notice.lines {
+    for NoticeMessage { seq, author, size, text: body } in notice.lines {
         // Escaping only makes a text longer, so one that is too long now need not be rendered.
         let shown = body.filter(|body| body.len() <= notice.budget).map(|body| line(*seq, author, body));
         match shown.filter(|line| line.len() <= notice.budget) {

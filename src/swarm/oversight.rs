@@ -10,15 +10,17 @@ use serde_json::Value;
 
 use super::budget::{self, Day};
 use super::pause::Pause;
-use super::scheduler::Event;
+use super::scheduler::SchedulerEvent;
 use super::{By, Swarm};
-use crate::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Seen, Taken};
+use crate::agent::{
+    CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
+};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
 use crate::sandbox::policy::Decision;
-use crate::store::{Counted, Exceeded, Level, NewUsage, Store, StoreError, Tokens, Used};
+use crate::store::{ExceededLimit, Level, NewUsage, Store, StoreError, TokenCounts, UsageAmount, UsageScope};
 use crate::tool::CallContext;
 
 /// Asks a person about a tool call that the policy does not allow without confirmation.
@@ -43,23 +45,23 @@ pub struct TeamOversight {
     ask: Arc<dyn AskPerson>,
     zone: TimeZone,
     last_id: AtomicI64,
-    calls: Mutex<HashMap<i64, Call>>,
-    paused: Arc<Mutex<HashMap<AgentId, Refused>>>,
+    calls: Mutex<HashMap<i64, PendingCall>>,
+    paused: Arc<Mutex<HashMap<AgentId, RefusedCall>>>,
     /// The pauses of each agent that were written to the audit, and their day.
     recorded: Mutex<HashMap<AgentId, (String, HashSet<String>)>>,
 }
 
 /// A model call that is in progress.
-struct Call {
+struct PendingCall {
     model: ModelRef,
     /// The reserved tokens.
-    most: Tokens,
+    most: TokenCounts,
 }
 
 /// A call that a paused agent was not allowed to make.
-struct Refused {
+struct RefusedCall {
     day: String,
-    need: Used,
+    need: UsageAmount,
 }
 
 /// Minimum difference in tokens before a provider's count is doubted. For a short text the estimate is too inexact.
@@ -92,7 +94,7 @@ impl TeamOversight {
             .map_or(now, |last| now.max(last + 1))
     }
 
-    async fn set_aside(&self, call: &ModelCall) -> Result<Reservation, Paused> {
+    async fn set_aside(&self, call: &ModelCall) -> Result<Reservation, PauseReason> {
         let config = self.swarm.config();
         let now = unix_ms();
         // The call counts for the day on which it begins, even if it ends after midnight.
@@ -110,10 +112,11 @@ impl TeamOversight {
         {
             let text = budget::unpriced(&call.agent, &call.model, limit);
             self.announce(call, &text, &format!("unpriced {}", call.model), &day, channel.as_ref()).await;
-            return Err(Paused(text));
+            return Err(PauseReason(text));
         }
         // The maximum is reserved, so that calls that run at the same time can't exceed the budget together.
-        let most = Tokens { input: call.input_estimate, output: call.max_output, ..Tokens::default() };
+        let most =
+            TokenCounts { input: call.input_estimate, output: call.max_output, ..TokenCounts::default() };
         let new = NewUsage {
             id: self.next_id(),
             at: now,
@@ -127,15 +130,17 @@ impl TeamOversight {
             cost: price.map(|price| price::most(&price, call.input_estimate, call.max_output)),
         };
         let id = new.id;
-        let need =
-            Used { tokens: call.input_estimate.saturating_add(call.max_output), cost: new.cost.unwrap_or(0) };
+        let need = UsageAmount {
+            tokens: call.input_estimate.saturating_add(call.max_output),
+            cost: new.cost.unwrap_or(0),
+        };
         // This future may be dropped while the reservation is being written. The guard then takes it back.
-        let mut unclaimed = Unclaimed { store: self.swarm.store(), id: Some(id) };
+        let mut unclaimed = ReservationGuard { store: self.swarm.store(), id: Some(id) };
         let outcome = self.swarm.store().reserve_usage(new, limits).await;
         match outcome {
             Ok(Ok(())) => {
                 unclaimed.id = None;
-                let known = Call { model: call.model.clone(), most };
+                let known = PendingCall { model: call.model.clone(), most };
                 lock(&self.calls).insert(id, known);
                 Ok(Reservation::new(id.unsigned_abs()))
             }
@@ -143,7 +148,7 @@ impl TeamOversight {
                 unclaimed.id = None;
                 let text = budget::refusal(&call.agent, &exceeded, &day);
                 self.pause(call, &exceeded, &day, (need, channel.as_ref()), &text).await;
-                Err(Paused(text))
+                Err(PauseReason(text))
             }
             Err(error) => Err(unknown(&error)),
         }
@@ -152,16 +157,16 @@ impl TeamOversight {
     async fn pause(
         &self,
         call: &ModelCall,
-        exceeded: &Exceeded,
+        exceeded: &ExceededLimit,
         day: &Day,
-        (need, channel): (Used, Option<&ChannelId>),
+        (need, channel): (UsageAmount, Option<&ChannelId>),
         text: &str,
     ) {
         // A channel's budget does not keep the agent from working elsewhere.
-        let holds_agent = !matches!(exceeded.limit.scope, Counted::Channel(_));
+        let holds_agent = !matches!(exceeded.limit.scope, UsageScope::Channel(_));
         if holds_agent {
-            self.swarm.bell().tell(Event::Paused { agent: call.agent.clone(), until: day.ends_at });
-            let refused = Refused { day: day.name.clone(), need };
+            self.swarm.bell().tell(SchedulerEvent::Paused { agent: call.agent.clone(), until: day.ends_at });
+            let refused = RefusedCall { day: day.name.clone(), need };
             // One task watches for all paused agents. It ends with the last of them.
             if hold(&self.paused, &call.agent, refused) {
                 let paused = Arc::downgrade(&self.paused);
@@ -232,21 +237,26 @@ impl TeamOversight {
 
     /// Returns the tokens and cost to record for a call, or `None` if it used nothing. If the real usage is unknown,
     /// the maximum that it can have been is recorded. `seen` is flock's own observation of the call.
-    fn settled(&self, call: &Call, taken: Taken, seen: Seen) -> Option<(Tokens, Option<u64>)> {
+    fn settled(
+        &self,
+        call: &PendingCall,
+        taken: CallUsage,
+        seen: TokenEstimate,
+    ) -> Option<(TokenCounts, Option<u64>)> {
         let price = price::of(&self.swarm.config(), &call.model);
-        let Tokens { input, output, .. } = call.most;
+        let TokenCounts { input, output, .. } = call.most;
         match taken {
-            Taken::Nothing => None,
+            CallUsage::Nothing => None,
             // Nobody knows how long the answer was, so the whole reservation counts.
-            Taken::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
-            Taken::Sent | Taken::Told(_) => {
+            CallUsage::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
+            CallUsage::Sent | CallUsage::Told(_) => {
                 let told = taken.told().unwrap_or(Usage { input, ..Usage::default() });
                 let usage = believed(told, seen);
                 if usage != told {
                     tracing::warn!(model = %call.model, ?told, ?seen, "a provider's count is too small to be true");
                 }
                 let Usage { input, output, cache_read, cache_write, .. } = usage;
-                let tokens = Tokens { input, output, cache_read, cache_write };
+                let tokens = TokenCounts { input, output, cache_read, cache_write };
                 // The larger one, so that a correction never lowers the cost that the provider's own numbers give.
                 let cost = price::charged(price.as_ref(), &told).max(price::charged(price.as_ref(), &usage));
                 Some((tokens, cost))
@@ -258,7 +268,7 @@ impl TeamOversight {
 /// Returns the usage that counts for budgets. If a provider reports less than half of what flock observed, the
 /// observation counts. The tolerance is wide because an estimate is inexact for honest counts too, and a cached token
 /// costs a tenth.
-fn believed(told: Usage, seen: Seen) -> Usage {
+fn believed(told: Usage, seen: TokenEstimate) -> Usage {
     let mut usage = told;
     let read = told.input.saturating_add(told.cache_read).saturating_add(told.cache_write);
     let is_short = |told: u64, seen: u64| told < seen / 2 && seen - told >= LEAST_DOUBT;
@@ -276,13 +286,13 @@ fn believed(told: Usage, seen: Seen) -> Usage {
 }
 
 /// Refuses a call because the remaining budget is unknown. Without the database nothing is spent.
-fn unknown(error: &StoreError) -> Paused {
+fn unknown(error: &StoreError) -> PauseReason {
     tracing::error!(error = chain(error), "failed to look at the budgets");
-    Paused::unknown()
+    PauseReason::unknown()
 }
 
 /// Adds an agent to the paused ones. Returns `true` if none was paused before, so that nothing watches for them yet.
-fn hold(paused: &Mutex<HashMap<AgentId, Refused>>, agent: &AgentId, refused: Refused) -> bool {
+fn hold(paused: &Mutex<HashMap<AgentId, RefusedCall>>, agent: &AgentId, refused: RefusedCall) -> bool {
     let mut paused = lock(paused);
     let is_first = paused.is_empty();
     paused.insert(agent.clone(), refused);
@@ -290,12 +300,12 @@ fn hold(paused: &Mutex<HashMap<AgentId, Refused>>, agent: &AgentId, refused: Ref
 }
 
 /// A guard that takes back a reservation if its call is abandoned before anybody knows of it.
-struct Unclaimed<'s> {
+struct ReservationGuard<'s> {
     store: &'s Arc<Store>,
     id: Option<i64>,
 }
 
-impl Drop for Unclaimed<'_> {
+impl Drop for ReservationGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.store.settle_usage(id, None);
@@ -305,7 +315,7 @@ impl Drop for Unclaimed<'_> {
 
 /// Tells the scheduler about paused agents that have room again because a budget was raised. The scheduler knows the
 /// end of the day by itself. Ends when no agent is paused.
-async fn resume(paused: Weak<Mutex<HashMap<AgentId, Refused>>>, swarm: Weak<Swarm>, zone: TimeZone) {
+async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<Swarm>, zone: TimeZone) {
     loop {
         tokio::time::sleep(LOOK).await;
         // Weak references, so that this task does not keep a stopped team alive.
@@ -324,7 +334,7 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, Refused>>>, swarm: Weak<Swar
             };
             if has_room {
                 swarm.resume(agent);
-                swarm.bell().tell(Event::Resumed(agent.clone()));
+                swarm.bell().tell(SchedulerEvent::Resumed(agent.clone()));
             }
             // On a new day the scheduler ends the pause by itself.
             !has_room && refused.day == today
@@ -340,11 +350,11 @@ impl Oversight for TeamOversight {
         Box::pin(self.swarm.thawed(agent))
     }
 
-    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>> {
+    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>> {
         Box::pin(self.set_aside(call))
     }
 
-    fn settle(&self, reservation: Reservation, taken: Taken) {
+    fn settle(&self, reservation: Reservation, taken: CallUsage) {
         // An id that is not in the table was settled before, so a second call changes nothing.
         let Ok(id) = i64::try_from(reservation.id()) else { return };
         let Some(call) = lock(&self.calls).remove(&id) else { return };
@@ -361,7 +371,7 @@ impl Oversight for TeamOversight {
         self.ask.ask(context, tool, arguments, reason)
     }
 
-    fn called<'a>(&'a self, context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()> {
+    fn called<'a>(&'a self, context: &'a CallContext, call: &'a ToolCallRecord) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             // A reported call ran in another program's own tool, so flock did not decide about it.
             let (level, decision) = match (&call.decision, &call.reported) {

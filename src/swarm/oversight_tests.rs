@@ -3,15 +3,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::agent::Unwatched;
+use crate::agent::NoOversight;
 use crate::config::{Live, edit};
 use crate::id::{Party, SessionKey, TurnId};
 use crate::store::{AuditFilter, Page, UsageBy, UsageFilter};
 use crate::swarm::channel::Wanted;
 use crate::swarm::testing::Team;
-use crate::swarm::{self, Bell};
+use crate::swarm::{self, Notifier};
 
-impl AskPerson for Unwatched {
+impl AskPerson for NoOversight {
     fn ask<'a>(
         &'a self,
         context: &'a CallContext,
@@ -23,20 +23,20 @@ impl AskPerson for Unwatched {
     }
 }
 
-struct Rig {
+struct Fixture {
     team: Team,
     swarm: Arc<Swarm>,
     watch: TeamOversight,
 }
 
 /// A team with `coder` and `tester` in the channel `dev`, with these budgets.
-async fn rig(budgets: Value) -> Rig {
+async fn rig(budgets: Value) -> Fixture {
     let team = Team::with(|own| own["budgets"] = budgets);
     let members = ["coder", "tester"].map(|id| id.parse::<Party>().unwrap()).to_vec();
     let wanted = Wanted { id: "dev".parse().unwrap(), topic: "work".into(), members, message: None };
     team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
-    let watch = TeamOversight::new(team.swarm.clone(), Arc::new(Unwatched));
-    Rig { swarm: team.swarm.clone(), watch, team }
+    let watch = TeamOversight::new(team.swarm.clone(), Arc::new(NoOversight));
+    Fixture { swarm: team.swarm.clone(), watch, team }
 }
 
 fn call(agent: &str, session: &str) -> ModelCall {
@@ -51,12 +51,12 @@ fn call(agent: &str, session: &str) -> ModelCall {
     }
 }
 
-fn used(rig: &Rig) -> (u64, u64) {
+fn used(rig: &Fixture) -> (u64, u64) {
     let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
     sums.iter().fold((0, 0), |(tokens, cost), sum| (tokens + sum.tokens(), cost + sum.cost_micros))
 }
 
-fn said(rig: &Rig) -> Vec<String> {
+fn said(rig: &Fixture) -> Vec<String> {
     let dev = "dev".parse().unwrap();
     let posts = rig.swarm.store().messages(&dev, Page::Last, 50).unwrap();
     posts.into_iter().map(|post| post.content).filter(|text| text.contains("pauses")).collect()
@@ -68,19 +68,19 @@ async fn a_call_is_set_aside_at_its_most_and_settled_at_its_truth() {
     let first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     assert_eq!(used(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
     let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40, cost: None };
-    rig.watch.settle(first, Taken::Told(usage));
+    rig.watch.settle(first, CallUsage::Told(usage));
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (100, 815));
     let second = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
-    rig.watch.settle(second, Taken::Sent);
+    rig.watch.settle(second, CallUsage::Sent);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (1000, 815 + 4500), "what was cut before its answer counts as what was sent");
     let refused = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
-    rig.watch.settle(refused, Taken::Nothing);
+    rig.watch.settle(refused, CallUsage::Nothing);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (1000, 815 + 4500), "what was refused took nothing");
     let begun = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
-    rig.watch.settle(begun, Taken::Begun);
+    rig.watch.settle(begun, CallUsage::Begun);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(
         used(&rig),
@@ -95,27 +95,31 @@ async fn a_count_that_is_too_small_to_be_true_does_not_count() {
     let mut before = 0;
     for (told, seen, counts) in [
         // 69 KB for ten tokens.
-        ((5, 5), Seen { input: 20_000, output: 17_664 }, 37_664),
-        ((5, 50), Seen { input: 20_000, output: 60 }, 20_050),
+        ((5, 5), TokenEstimate { input: 20_000, output: 17_664 }, 37_664),
+        ((5, 50), TokenEstimate { input: 20_000, output: 60 }, 20_050),
         // For a short text the estimate is too inexact.
-        ((10, 5), Seen { input: 3_900, output: 3_900 }, 15),
+        ((10, 5), TokenEstimate { input: 3_900, output: 3_900 }, 15),
         // An estimate is not a count: slightly less than the estimate is accepted, and more is always accepted.
-        ((1_500, 700), Seen { input: 2_000, output: 1_000 }, 2_200),
-        ((9_000, 5_000), Seen { input: 2_000, output: 10 }, 14_000),
-        ((5, 5), Seen::default(), 10),
+        ((1_500, 700), TokenEstimate { input: 2_000, output: 1_000 }, 2_200),
+        ((9_000, 5_000), TokenEstimate { input: 2_000, output: 10 }, 14_000),
+        ((5, 5), TokenEstimate::default(), 10),
     ] {
         let reserved = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap().with_seen(seen);
         let (input, output) = told;
-        rig.watch.settle(reserved, Taken::Told(Usage { input, output, ..Usage::default() }));
+        rig.watch.settle(reserved, CallUsage::Told(Usage { input, output, ..Usage::default() }));
         rig.swarm.store().settle().await.unwrap();
         assert_eq!(used(&rig).0 - before, counts, "{told:?} {seen:?}");
         before = used(&rig).0;
     }
     let cached = Usage { input: 10, output: 20, cache_read: 1_990, ..Usage::default() };
-    assert_eq!(believed(cached, Seen { input: 2_000, output: 20 }), cached, "what is cached was read, too");
+    assert_eq!(
+        believed(cached, TokenEstimate { input: 2_000, output: 20 }),
+        cached,
+        "what is cached was read, too"
+    );
     let charged = Usage { input: 1, output: 1, cost: Some(7), ..Usage::default() };
     assert_eq!(
-        believed(charged, Seen { input: 10_000, output: 0 }).cost,
+        believed(charged, TokenEstimate { input: 10_000, output: 0 }).cost,
         None,
         "nor is its own price believed"
     );
@@ -129,7 +133,7 @@ async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
         let reserve = rig.watch.reserve(&call);
         tokio::select! {
             biased;
-            reserved = reserve => rig.watch.settle(reserved.unwrap(), Taken::Told(Usage::default())),
+            reserved = reserve => rig.watch.settle(reserved.unwrap(), CallUsage::Told(Usage::default())),
             () = std::future::ready(()) => {}
         }
     }
@@ -142,14 +146,14 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
     let rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
     let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     for _ in 0..3 {
-        let Paused(why) = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
+        let PauseReason(why) = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
         assert!(why.contains("the budget of coder for the day") && why.contains("1000 of 1500"), "{why}");
     }
     assert_eq!(said(&rig).len(), 1);
     rig.watch.reserve(&call("tester", "channel:dev")).await.expect("it has no budget");
     let mut until = None;
     for event in rig.team.events() {
-        if let Event::Paused { agent, until: end } = event {
+        if let SchedulerEvent::Paused { agent, until: end } = event {
             assert_eq!(agent.as_str(), "coder");
             until = end;
         }
@@ -161,7 +165,8 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
         Ok::<_, crate::config::ConfigError>(())
     })
     .unwrap();
-    let resumed = async { while rig.team.next_event().await != Event::Resumed("coder".parse().unwrap()) {} };
+    let resumed =
+        async { while rig.team.next_event().await != SchedulerEvent::Resumed("coder".parse().unwrap()) {} };
     tokio::time::timeout(Duration::from_secs(20), resumed).await.expect("it goes on");
     rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
 }
@@ -204,7 +209,7 @@ async fn a_channels_budget_leaves_its_agents_free_elsewhere() {
     rig.watch.reserve(&call("tester", "dm:coder")).await.unwrap();
     assert_eq!(said(&rig).len(), 1);
     for event in rig.team.events() {
-        assert!(!matches!(event, Event::Paused { .. }), "{event:?}");
+        assert!(!matches!(event, SchedulerEvent::Paused { .. }), "{event:?}");
     }
 }
 
@@ -225,7 +230,7 @@ async fn each_pause_is_in_the_audit_once_a_day_also_if_an_agent_has_several() {
 #[test]
 fn only_the_first_paused_agent_begins_the_watch_for_all() {
     let paused = Mutex::default();
-    let refused = || Refused { day: "2026-01-02".into(), need: Used::default() };
+    let refused = || RefusedCall { day: "2026-01-02".into(), need: UsageAmount::default() };
     let [coder, tester] = ["coder", "tester"].map(|id| id.parse::<AgentId>().unwrap());
     assert!(hold(&paused, &coder, refused()));
     assert!(!hold(&paused, &coder, refused()) && !hold(&paused, &tester, refused()));
@@ -250,10 +255,10 @@ async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_
 
     let (ringer, _events) = tokio::sync::mpsc::unbounded_channel();
     let live = Arc::new(Live::open(rig.swarm.home().clone()).unwrap());
-    let bell = Bell::new(ringer, Arc::new(|_, _| {}));
-    let next = Arc::new(Swarm::new(swarm::Parts { live, store: rig.swarm.store().clone(), bell }));
+    let bell = Notifier::new(ringer, Arc::new(|_, _| {}));
+    let next = Arc::new(Swarm::new(swarm::SwarmParts { live, store: rig.swarm.store().clone(), bell }));
     next.load_frozen().unwrap();
-    let watch = TeamOversight::new(next.clone(), Arc::new(Unwatched));
+    let watch = TeamOversight::new(next.clone(), Arc::new(NoOversight));
     assert!(!is_free(&watch));
     let (waits, ann) = (watch.thawed(&coder), By::human("ann"));
     let (thawed, ()) = tokio::join!(next.thaw(&ann, &coder), waits);
@@ -275,7 +280,7 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
         turn: TurnId::new(),
         cancel: tokio_util::sync::CancellationToken::new(),
     };
-    let called = CalledTool {
+    let called = ToolCallRecord {
         call_id: "1".into(),
         name: "exec".into(),
         decision: Decision::Deny("never".into()),
@@ -314,23 +319,23 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
     assert_eq!(unbound.iter().map(ToString::to_string).collect::<Vec<_>>(), ["lab/free"]);
     assert!(price::unbound_warning(&unbound[0]).contains("lab/free"));
     let watch = TeamOversight::new(
-        Arc::new(Swarm::new(swarm::Parts {
+        Arc::new(Swarm::new(swarm::SwarmParts {
             live: Arc::new(Live::open(rig.swarm.home().clone()).unwrap()),
             store: rig.swarm.store().clone(),
             bell: rig.swarm.bell().clone(),
         })),
-        Arc::new(Unwatched),
+        Arc::new(NoOversight),
     );
     let asked = |input| ModelCall { model: own.clone(), input_estimate: input, ..call("coder", "main:me") };
     let free = ModelCall { model: "lab/free".parse().unwrap(), ..asked(10) };
-    let Paused(why) = watch.reserve(&free).await.unwrap_err();
+    let PauseReason(why) = watch.reserve(&free).await.unwrap_err();
     assert!(why.contains("the price of lab/free is unknown") && why.contains("in tokens"), "{why}");
     assert_eq!(used(&rig), (0, 0));
     let first = watch.reserve(&asked(1000)).await.unwrap();
-    watch.settle(first, Taken::Told(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
+    watch.settle(first, CallUsage::Told(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (150_000, 400_000), "0.2 for the input and 0.2 for the output");
-    let Paused(why) = watch.reserve(&asked(400_000)).await.unwrap_err();
+    let PauseReason(why) = watch.reserve(&asked(400_000)).await.unwrap_err();
     assert!(why.contains("$0.40 of $1.00"), "{why}");
     let audited = rig.swarm.store().audit_rows(&AuditFilter::default(), 10).unwrap();
     assert!(audited.iter().any(|row| row.action == "budget.pause" && row.subject == "coder"), "{audited:?}");
@@ -343,7 +348,7 @@ async fn what_a_provider_says_it_charged_is_what_counts() {
         let asked = ModelCall { model: model.parse().unwrap(), ..call("coder", "channel:dev") };
         let reserved = rig.watch.reserve(&asked).await.unwrap();
         let usage = Usage { input: 10, output: 20, cost: Some(77), ..Usage::default() };
-        rig.watch.settle(reserved, Taken::Told(usage));
+        rig.watch.settle(reserved, CallUsage::Told(usage));
     }
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(used(&rig), (60, 2 * 77));
@@ -396,7 +401,7 @@ async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_f
     let spawned = call("coder", "request:spawn-1-x");
     let dev = rig.swarm.charged(&back.session, None).unwrap().unwrap();
     store.charge_session(spawned.session.clone(), dev).await.unwrap();
-    let Paused(why) = rig.watch.reserve(&spawned).await.unwrap_err();
+    let PauseReason(why) = rig.watch.reserve(&spawned).await.unwrap_err();
     assert!(why.contains("the budget of channel dev") && why.contains("3000 of 3500"), "{why}");
     // A session that nobody started from the channel is not charged to it.
     assert!(rig.watch.reserve(&call("coder", "dm:tester")).await.is_ok());

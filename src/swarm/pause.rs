@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::scheduler::Mode;
-use super::{Swarm, standing};
+use super::{Swarm, agent_state};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId};
-use crate::store::{NewPost, Posted, StoreError, Wake};
+use crate::store::{CommittedPost, NewPost, StoreError, WakeUrgency};
 
 /// A pause of an agent. Each of its channels is told once a day.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -67,8 +67,8 @@ impl Swarm {
     }
 
     /// Reports in a channel which of the agents that a message calls are paused, and why.
-    pub(super) async fn tell_of_pauses(&self, new: &NewPost, posted: &Posted) {
-        if new.wake == Wake::Nobody {
+    pub(super) async fn tell_of_pauses(&self, new: &NewPost, posted: &CommittedPost) {
+        if new.wake == WakeUrgency::Nobody {
             return;
         }
         let paused = self.paused();
@@ -79,8 +79,8 @@ impl Swarm {
         for agent in &posted.recipients {
             // Active agents start turns on plain messages too, so every message calls them.
             let looks_by_itself =
-                config.agent(agent).is_some_and(|agent| standing::mode(agent.role) == Mode::Active);
-            let is_called = new.wake == Wake::AtOnce || new.mentions.has(agent) || looks_by_itself;
+                config.agent(agent).is_some_and(|agent| agent_state::mode(agent.role) == Mode::Active);
+            let is_called = new.wake == WakeUrgency::AtOnce || new.mentions.has(agent) || looks_by_itself;
             let Some(pause) = paused.get(agent).filter(|_| is_called) else { continue };
             if let Err(error) = self.say_pause(&posted.channel, pause).await {
                 tracing::error!(error = chain(&error), %agent, "failed to say that an agent pauses");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Explain;
 use crate::home::Home;
 use crate::home::beneath::BeneathError;
-use crate::home::shared;
+use crate::home::user_dirs;
 use crate::id::{FolderName, IdError};
 
 /// Maximum size of a skill that is read, in bytes.
@@ -50,7 +50,7 @@ impl Skills {
     /// Returns the names of all skills, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<FolderName> {
-        shared::names(&self.folder)
+        user_dirs::names(&self.folder)
     }
 
     /// Returns the text of a skill.
@@ -62,7 +62,7 @@ impl Skills {
     pub fn read(&self, name: &FolderName) -> Result<String, SkillError> {
         // Opened below the skills folder: `name` is one path component, and no symbolic link is followed.
         let path = Path::new(name.as_str()).join("SKILL.md");
-        match shared::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
+        match user_dirs::open(&self.folder).and_then(|root| root.read(&path, MAX_READ)) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Err(BeneathError::NotFound { .. }) => {
                 Err(SkillError::Unknown { name: name.clone(), known: self.names() })

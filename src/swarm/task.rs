@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::scheduler::{Event, Priority};
+use super::scheduler::{Priority, SchedulerEvent};
 use super::{By, Swarm, SwarmError};
 use crate::clean;
 use crate::clock::unix_ms;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::store::{
-    AuditEntry, IdempotencyKey, ItemKind, Level, NewExchange, NewItem, NewTask, StoreError, Task, TaskAdded,
-    TaskChange, TaskChanged, TaskKind, TaskState,
+    AuditEntry, IdempotencyKey, InboxItemKind, Level, NewExchange, NewInboxItem, NewTask, StoreError, Task,
+    TaskAdded, TaskChange, TaskChangeResult, TaskKind, TaskState,
 };
-use crate::tool::bounded::start;
+use crate::tool::safe_text::start;
 
 /// Maximum size in bytes of a request, a question or a reply.
 pub const MAX_TEXT: usize = 256 * 1024;
@@ -60,7 +60,7 @@ enum TaskEvent {
 
 /// Records that are committed together with a change of a task.
 #[derive(Debug, Default)]
-struct Kept {
+struct TaskRecords {
     entry: Option<AuditEntry>,
     /// The record that the brake counts.
     exchange: Option<NewExchange>,
@@ -70,7 +70,7 @@ struct Kept {
 
 /// The party that has to act after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Recipient {
     /// Nobody has to act.
     Nobody,
     Requester,
@@ -82,7 +82,7 @@ enum Told {
 /// # Errors
 ///
 /// Returns the reason for the caller if the event is not possible in the task's state.
-fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String> {
+fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Recipient), String> {
     let state = task.state;
     let mut after = Task { updated_at: now, ..task.clone() };
     let told = match event {
@@ -93,7 +93,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
         TaskEvent::Began(turn) => {
             after.state = TaskState::Working;
             after.turn = Some(*turn);
-            Told::Nobody
+            Recipient::Nobody
         }
         // The reply to a question is for the next turn. The turn that asked ended with a text that is not the answer.
         TaskEvent::Ended(turn, _) if task.asked_in == Some(*turn) && task.turn != Some(*turn) => {
@@ -108,7 +108,7 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
             };
             after.state = state;
             after.response = Some(response);
-            Told::Requester
+            Recipient::Requester
         }
         TaskEvent::Asked(turn, question) => {
             after.state = TaskState::InputRequired;
@@ -116,12 +116,12 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
             after.turn = None;
             after.question = Some(question.clone());
             after.reply = None;
-            Told::Requester
+            Recipient::Requester
         }
         TaskEvent::Replied(reply) if state == TaskState::InputRequired => {
             after.state = TaskState::Working;
             after.reply = Some(reply.clone());
-            Told::Assignee
+            Recipient::Assignee
         }
         TaskEvent::Replied(_) => {
             return Err(format!("task {} is {}: nothing was asked", task.id, state.as_str()));
@@ -129,14 +129,14 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
         TaskEvent::Stopped => {
             after.state = TaskState::Canceled;
             after.response = Some("it was stopped".to_owned());
-            Told::Requester
+            Recipient::Requester
         }
         TaskEvent::Lost(reason) => {
             // The A2A protocol separates a refusal before the work began from a failure during it.
             let never_began = state == TaskState::Submitted;
             after.state = if never_began { TaskState::Rejected } else { TaskState::Failed };
             after.response = Some(start(reason, MAX_REASON).to_owned());
-            Told::Requester
+            Recipient::Requester
         }
     };
     // The states of A2A allow only certain transitions, so this check also covers events that arrive twice or late.
@@ -153,19 +153,19 @@ fn next(task: &Task, event: &TaskEvent, now: i64) -> Result<(Task, Told), String
 }
 
 /// Returns the inbox item that results from a change.
-fn item(after: &Task, told: Told, now: i64) -> Option<NewItem> {
+fn item(after: &Task, told: Recipient, now: i64) -> Option<NewInboxItem> {
     let task = Some(after.id.clone());
     match told {
-        Told::Nobody => None,
-        Told::Assignee => Some(NewItem {
+        Recipient::Nobody => None,
+        Recipient::Assignee => Some(NewInboxItem {
             session: after.session.clone(),
-            kind: ItemKind::Dm,
+            kind: InboxItemKind::Dm,
             sender: after.requester.clone(),
             text: after.reply.clone().unwrap_or_default(),
             task,
             now,
         }),
-        Told::Requester => {
+        Recipient::Requester => {
             let response = after.response.as_deref().unwrap_or_default();
             let text = match after.state {
                 TaskState::InputRequired => format!(
@@ -179,10 +179,10 @@ fn item(after: &Task, told: Told, now: i64) -> Option<NewItem> {
                 TaskState::Completed => response.to_owned(),
                 state => format!("[task {} {}: {response}]", after.id, state.as_str()),
             };
-            Some(NewItem {
+            Some(NewInboxItem {
                 // A request by A2A has no session of origin: its client fetches the answer.
                 session: after.origin.clone()?,
-                kind: ItemKind::Answer,
+                kind: InboxItemKind::Answer,
                 sender: after.assignee().to_string(),
                 text,
                 task,
@@ -312,9 +312,9 @@ impl Swarm {
     }
 
     async fn accept(&self, new: NewTask, entry: AuditEntry, after: Duration) -> Result<Task, SwarmError> {
-        let item = NewItem {
+        let item = NewInboxItem {
             session: new.session.clone(),
-            kind: ItemKind::Dm,
+            kind: InboxItemKind::Dm,
             sender: new.requester.clone(),
             text: new.request.clone(),
             task: None,
@@ -376,7 +376,7 @@ impl Swarm {
             None => (Duration::ZERO, None),
         };
         let entry = by.entry(action, id, Level::Green, format!("{} bytes", text.len()));
-        let kept = Kept { entry: Some(entry), exchange, key: None };
+        let kept = TaskRecords { entry: Some(entry), exchange, key: None };
         self.change_later(id, event, kept, after).await.map(|(task, _)| task)
     }
 
@@ -403,7 +403,7 @@ impl Swarm {
         let mut entry = actor_entry(&requester, "task.reply", format!("{} bytes", text.len()));
         id.clone_into(&mut entry.subject);
         let event = TaskEvent::Replied(text.to_owned());
-        let kept = Kept { entry: Some(entry), exchange: None, key };
+        let kept = TaskRecords { entry: Some(entry), exchange: None, key };
         self.change_later(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
     }
 
@@ -419,7 +419,7 @@ impl Swarm {
         let (task, in_flight) = self.change(id, TaskEvent::Stopped, Some(entry)).await?;
         // Nothing is left for the session, so the scheduler must not start a turn for it.
         if in_flight.is_none() && !self.store().has_items(&task.session)? {
-            self.bell().tell(Event::Seen(task.session.clone()));
+            self.bell().tell(SchedulerEvent::Seen(task.session.clone()));
         }
         Ok((task, in_flight))
     }
@@ -531,7 +531,7 @@ impl Swarm {
         event: TaskEvent,
         entry: Option<AuditEntry>,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
-        self.change_later(id, event, Kept { entry, ..Kept::default() }, Duration::ZERO).await
+        self.change_later(id, event, TaskRecords { entry, ..TaskRecords::default() }, Duration::ZERO).await
     }
 
     /// Changes a task and notifies the party that has to act after a delay.
@@ -539,7 +539,7 @@ impl Swarm {
         &self,
         id: &str,
         event: TaskEvent,
-        kept: Kept,
+        kept: TaskRecords,
         after_while: Duration,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
         let now = unix_ms();
@@ -549,12 +549,12 @@ impl Swarm {
         let change = move |task: &Task| {
             let (after, told) = next(task, &event, now).ok()?;
             let item = item(&after, told, now);
-            let Kept { entry, exchange, key } = kept;
+            let TaskRecords { entry, exchange, key } = kept;
             Some(TaskChange { task: after, item, recall, entry, exchange, key })
         };
         // The closure runs inside the write transaction, so that it sees the current state of the task.
         let changed = self.store().change_task(id.to_owned(), change).await?;
-        let Some(TaskChanged { before, after, in_flight }) = changed else { return Err(no_task(id)) };
+        let Some(TaskChangeResult { before, after, in_flight }) = changed else { return Err(no_task(id)) };
         let Some(after) = after else {
             // `next` is pure, so repeating it gives the reason for which the transaction changed nothing.
             let reason = next(&before, &asked, now).err().unwrap_or_default();
@@ -562,10 +562,10 @@ impl Swarm {
         };
         self.tell_of(&after);
         match next(&before, &asked, now) {
-            Ok((_, Told::Assignee)) => {
+            Ok((_, Recipient::Assignee)) => {
                 self.bell().ring_later(after.session.clone(), Priority::Mention, after_while);
             }
-            Ok((_, Told::Requester)) => {
+            Ok((_, Recipient::Requester)) => {
                 if let Some(origin) = after.origin.clone() {
                     self.bell().ring_later(origin, Priority::Mention, after_while);
                 }

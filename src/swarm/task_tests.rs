@@ -22,7 +22,7 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
 
     let first = turn();
     let item = team.take(&task.session, first).await.unwrap();
-    assert_eq!((item.kind, item.sender.as_str()), (ItemKind::Dm, "coder"));
+    assert_eq!((item.kind, item.sender.as_str()), (InboxItemKind::Dm, "coder"));
     assert_eq!((item.text.as_str(), item.task.as_ref()), ("Is it\n green? \u{202e}", Some(&task.id)));
     assert!(team.swarm.task_began(&task.id, &task.session, first).await.unwrap());
     for _ in 0..2 {
@@ -34,7 +34,7 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
 
     let origin = by.session.clone().unwrap();
     let answer = team.take(&origin, turn()).await.unwrap();
-    assert_eq!((answer.kind, answer.sender.as_str()), (ItemKind::Answer, "tester"));
+    assert_eq!((answer.kind, answer.sender.as_str()), (InboxItemKind::Answer, "tester"));
     assert_eq!(answer.text, "It is.");
     assert!(team.take(&origin, turn()).await.is_none(), "once");
     assert_eq!(team.rung(), ["agent:coder:flock:channel:dev"]);
@@ -144,7 +144,7 @@ async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
 
     let second = turn();
     let reply = team.take(&task.session, second).await.unwrap();
-    assert_eq!((reply.kind, reply.text.as_str()), (ItemKind::Dm, "the second"));
+    assert_eq!((reply.kind, reply.text.as_str()), (InboxItemKind::Dm, "the second"));
     team.swarm.task_began(&task.id, &task.session, second).await.unwrap();
     team.swarm.task_ended(&task.id, &task.session, second, TaskEnd::Done("green".into())).await.unwrap();
     let answer = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
@@ -301,7 +301,7 @@ async fn a_message_rings_at_once() {
     let events = team.events();
     assert!(matches!(
         &events[..],
-        [Event::Unseen { priority: Priority::Mention, urgency: Urgency::Now, .. }]
+        [SchedulerEvent::Unseen { priority: Priority::Mention, urgency: Urgency::Now, .. }]
     ));
 }
 

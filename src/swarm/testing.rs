@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::scheduler::Event;
-use super::{Bell, By, Parts, Swarm};
+use super::scheduler::SchedulerEvent;
+use super::{By, Notifier, Swarm, SwarmParts};
 use crate::config::{Live, Role, agents, starter};
 use crate::home::{Home, atomic};
 use crate::id::{Party, SessionKey, TurnId};
-use crate::store::{Item, Store};
+use crate::store::{InboxItem, Store};
 use crate::tool::{CallContext, Tool, fake};
 
 /// A team of `orchestrator`, `sysadmin`, and the workers `coder` and `tester`.
 pub(crate) struct Team {
     pub swarm: Arc<Swarm>,
     pub store: Arc<Store>,
-    events: Mutex<mpsc::UnboundedReceiver<Event>>,
+    events: Mutex<mpsc::UnboundedReceiver<SchedulerEvent>>,
     _dir: tempfile::TempDir,
 }
 
@@ -48,9 +48,9 @@ impl Team {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let store = Arc::new(Store::open(&home).unwrap());
         let (sender, events) = mpsc::unbounded_channel();
-        let bell = Bell::new(sender, Arc::new(|_, _| ()));
+        let bell = Notifier::new(sender, Arc::new(|_, _| ()));
         let live = Arc::new(Live::open(home).unwrap());
-        let swarm = Arc::new(Swarm::new(Parts { live, store: Arc::clone(&store), bell }));
+        let swarm = Arc::new(Swarm::new(SwarmParts { live, store: Arc::clone(&store), bell }));
         Self { swarm, store, events: Mutex::new(events), _dir: dir }
     }
 
@@ -80,27 +80,27 @@ impl Team {
     }
 
     /// Returns the scheduler events since the last call.
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<SchedulerEvent> {
         let mut events = self.events.lock().unwrap();
         std::iter::from_fn(|| events.try_recv().ok()).collect()
     }
 
     /// Waits for the next scheduler event.
-    pub async fn next_event(&self) -> Event {
+    pub async fn next_event(&self) -> SchedulerEvent {
         std::future::poll_fn(|context| self.events.lock().unwrap().poll_recv(context)).await.unwrap()
     }
 
     /// Returns the sessions with unread messages that were reported since the last call.
     pub fn rung(&self) -> Vec<String> {
         let session = |event| match event {
-            Event::Unseen { session, .. } => Some(session.to_string()),
+            SchedulerEvent::Unseen { session, .. } => Some(session.to_string()),
             _ => None,
         };
         self.events().into_iter().filter_map(session).collect()
     }
 
     /// Takes the next inbox item of this session for a turn.
-    pub async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<Item> {
+    pub async fn take(&self, session: &SessionKey, turn: TurnId) -> Option<InboxItem> {
         self.store.take_item(session.clone(), turn).await.unwrap()
     }
 

@@ -14,7 +14,7 @@ pub const MAX_NAME: usize = 80;
 
 /// A change of a channel's name or topic. Fields that are `None` stay as they are.
 #[derive(Clone, Debug, Default)]
-pub struct Title {
+pub struct ChannelTitle {
     /// The display name.
     pub name: Option<String>,
     pub topic: Option<String>,
@@ -28,7 +28,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Archived`] if it is archived, and
     /// [`SwarmError::Invalid`] if a text is empty or too long.
-    pub async fn retitle(&self, by: &By, id: &ChannelId, title: Title) -> Result<Channel, SwarmError> {
+    pub async fn retitle(&self, by: &By, id: &ChannelId, title: ChannelTitle) -> Result<Channel, SwarmError> {
         let known = self.channel(id)?;
         if known.state == ChannelState::Archived {
             return Err(SwarmError::Archived(known.id));
@@ -85,7 +85,7 @@ mod tests {
         let members = vec!["coder".parse().unwrap()];
         let wanted = Wanted { id: id.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&ann, wanted).await.unwrap();
-        let title = |name: &str, topic: &str| Title {
+        let title = |name: &str, topic: &str| ChannelTitle {
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),
             topic: Some(topic.to_owned()).filter(|topic| !topic.is_empty()),
         };
@@ -112,7 +112,7 @@ mod tests {
         }
         let none = team.swarm.retitle(&ann, &"other".parse().unwrap(), title("x", "")).await;
         assert!(matches!(none, Err(SwarmError::NoChannel(_))));
-        team.swarm.archive(&ann, &id, crate::swarm::archive::Archive::Force).await.unwrap();
+        team.swarm.archive(&ann, &id, crate::swarm::archive::ArchiveAction::Force).await.unwrap();
         assert!(matches!(team.swarm.retitle(&ann, &id, title("y", "")).await, Err(SwarmError::Archived(_))));
     }
 }

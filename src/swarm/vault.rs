@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Explain, Kind as ErrorKind};
 use crate::home::Home;
-use crate::home::beneath::{BeneathError, Entry, Kind, Root};
-use crate::home::shared;
-use crate::home::walk::{Limits, walk};
+use crate::home::beneath::{BeneathError, DirEntry, Kind, Root};
+use crate::home::user_dirs;
+use crate::home::walk::{WalkLimits, walk};
 use crate::id::{FolderName, IdError};
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// Maximum size of a file that is written, in bytes.
 pub const MAX_WRITTEN: u64 = 1024 * 1024;
@@ -31,7 +31,7 @@ pub const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 const MAX_PATH: usize = 1024;
 const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 16;
-const WHOLE: Limits = Limits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
+const WHOLE: WalkLimits = WalkLimits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
 
 /// An error of a vault operation. The texts are written for a model: they name the vault and the path in it, and
 /// nothing else of the host.
@@ -53,13 +53,13 @@ pub enum VaultError {
     /// The file would be too long.
     #[error("{size} bytes for {place}; a file of a vault has at most {MAX_WRITTEN}: split it")]
     TooLong {
-        place: Place,
+        place: VaultFile,
         /// The size that the file would have, in bytes.
         size: u64,
     },
     /// The file or the new content is not text.
     #[error("{place} is a binary file of {size} bytes; only text is kept in vaults")]
-    Binary { place: Place, size: u64 },
+    Binary { place: VaultFile, size: u64 },
     /// The vault is full.
     #[error("vault {name} is full ({files} entries, {bytes} bytes): a person must tidy it up")]
     Full {
@@ -72,7 +72,7 @@ pub enum VaultError {
     /// The file or folder could not be opened or accessed.
     #[error("{place}: {}", reason(.source))]
     File {
-        place: Place,
+        place: VaultFile,
         #[source]
         source: BeneathError,
     },
@@ -90,12 +90,12 @@ impl Explain for VaultError {
 
 /// A file of a vault, in the form that is used in texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct VaultFile {
     vault: FolderName,
     path: PathBuf,
 }
 
-impl Display for Place {
+impl Display for VaultFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.vault, shown(&self.path))
     }
@@ -103,7 +103,7 @@ impl Display for Place {
 
 /// The contents of a vault in numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct VaultSummary {
     pub name: FolderName,
     pub files: usize,
     /// Total size of the files in bytes.
@@ -129,7 +129,7 @@ impl Vaults {
     /// Returns the names of all vaults, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<FolderName> {
-        shared::names(&self.folder)
+        user_dirs::names(&self.folder)
     }
 
     /// Returns a summary of each vault.
@@ -137,7 +137,7 @@ impl Vaults {
     /// # Errors
     ///
     /// Returns [`VaultError::File`] if a vault can't be listed. A vault that disappears meanwhile is left out.
-    pub fn summaries(&self) -> Result<Vec<Summary>, VaultError> {
+    pub fn summaries(&self) -> Result<Vec<VaultSummary>, VaultError> {
         let mut summaries = Vec::new();
         for name in self.names() {
             match self.summary(&name) {
@@ -161,9 +161,9 @@ impl Vaults {
         name: &FolderName,
         depth: usize,
         entries: usize,
-    ) -> Result<(Vec<Entry>, bool), VaultError> {
+    ) -> Result<(Vec<DirEntry>, bool), VaultError> {
         let root = self.open(name)?;
-        let limits = Limits { depth: depth.min(WHOLE.depth), entries: entries.min(WHOLE.entries) };
+        let limits = WalkLimits { depth: depth.min(WHOLE.depth), entries: entries.min(WHOLE.entries) };
         let found = walk(&root, Path::new(""), limits);
         let found = found.map_err(|source| self.failed(name, Path::new(""), source))?;
         Ok((found.entries, found.more))
@@ -176,7 +176,7 @@ impl Vaults {
     /// Returns [`VaultError::Path`] if the path is not valid, [`VaultError::Unknown`] if there is no such vault,
     /// [`VaultError::Binary`] if the file contains a zero byte, and [`VaultError::File`] if it can't be read or is too
     /// large.
-    pub fn read(&self, name: &FolderName, path: &str) -> Result<(Place, String), VaultError> {
+    pub fn read(&self, name: &FolderName, path: &str) -> Result<(VaultFile, String), VaultError> {
         let path = parse(path)?;
         let root = self.open(name)?;
         let place = self.place(name, &path);
@@ -196,11 +196,11 @@ impl Vaults {
         name: &FolderName,
         path: &str,
         content: &str,
-        how: How,
-    ) -> Result<(Place, u64), VaultError> {
+        how: WriteMode,
+    ) -> Result<(VaultFile, u64), VaultError> {
         let path = parse(path)?;
         // Only for writes: a file that a person has named so can still be read.
-        if path.to_string_lossy().chars().any(bounded::is_unseen) {
+        if path.to_string_lossy().chars().any(safe_text::is_unseen) {
             let reason = "it holds characters that can't be seen";
             return Err(VaultError::Path { path: start(&path.to_string_lossy()), reason });
         }
@@ -213,8 +213,8 @@ impl Vaults {
         }
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = match how {
-            How::Replace => content.to_owned(),
-            How::Append => self.joined(&root, &place, content)?,
+            WriteMode::Replace => content.to_owned(),
+            WriteMode::Append => self.joined(&root, &place, content)?,
         };
         let size = whole.len() as u64;
         if size > MAX_WRITTEN {
@@ -231,11 +231,11 @@ impl Vaults {
         Ok((place, size))
     }
 
-    fn summary(&self, name: &FolderName) -> Result<Summary, VaultError> {
+    fn summary(&self, name: &FolderName) -> Result<VaultSummary, VaultError> {
         // Bounded: a person may put a very large folder here.
         let (entries, more) = self.entries(name, WHOLE.depth, WHOLE.entries)?;
         let files = || entries.iter().filter(|entry| entry.kind == Kind::File);
-        Ok(Summary {
+        Ok(VaultSummary {
             name: name.clone(),
             files: files().count(),
             bytes: files().map(|file| file.size).sum(),
@@ -253,7 +253,7 @@ impl Vaults {
         })
     }
 
-    fn text(&self, root: &Root, place: &Place, cap: u64) -> Result<String, VaultError> {
+    fn text(&self, root: &Root, place: &VaultFile, cap: u64) -> Result<String, VaultError> {
         let bytes = root
             .read(&place.path, cap)
             .map_err(|source| VaultError::File { place: place.clone(), source })?;
@@ -264,7 +264,7 @@ impl Vaults {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    fn joined(&self, root: &Root, place: &Place, content: &str) -> Result<String, VaultError> {
+    fn joined(&self, root: &Root, place: &VaultFile, content: &str) -> Result<String, VaultError> {
         // A larger file would exceed the limit for writes anyway.
         match self.text(root, place, MAX_WRITTEN) {
             Ok(mut whole) => {
@@ -294,8 +294,8 @@ impl Vaults {
         Ok(())
     }
 
-    fn place(&self, name: &FolderName, path: &Path) -> Place {
-        Place { vault: name.clone(), path: path.to_owned() }
+    fn place(&self, name: &FolderName, path: &Path) -> VaultFile {
+        VaultFile { vault: name.clone(), path: path.to_owned() }
     }
 
     fn failed(&self, name: &FolderName, path: &Path, source: BeneathError) -> VaultError {
@@ -305,7 +305,7 @@ impl Vaults {
 
 /// The treatment of an existing file by a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum WriteMode {
     /// The file is replaced.
     Replace,
     /// The file stays, and the content is added at its end.
@@ -317,7 +317,7 @@ pub enum How {
 pub fn shown(path: &Path) -> String {
     let mut text = String::new();
     for c in path.to_string_lossy().chars() {
-        if bounded::is_unseen(c) {
+        if safe_text::is_unseen(c) {
             let _ = write!(text, "{}", c.escape_unicode());
         } else {
             text.push(c);
@@ -363,7 +363,7 @@ fn parse(text: &str) -> Result<PathBuf, VaultError> {
 }
 
 fn start(text: &str) -> String {
-    bounded::start(text, 200).to_owned()
+    safe_text::start(text, 200).to_owned()
 }
 
 fn those_that_are(known: &[FolderName]) -> String {

@@ -5,16 +5,16 @@ use super::*;
 use crate::id::{AgentId, SessionKey};
 use crate::provider::BoxFuture;
 use crate::tool::fake::FakeSandbox;
-use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionsError};
+use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionServiceError};
 
 struct NoSessions;
 
-impl Sessions for NoSessions {
-    fn list<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>> {
+impl SessionService for NoSessions {
+    fn list<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
         panic!("not asked")
     }
 
-    fn status<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>> {
+    fn status<'a>(&'a self, _: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
         panic!("not asked")
     }
 
@@ -22,7 +22,7 @@ impl Sessions for NoSessions {
         &'a self,
         _: &'a SessionKey,
         _: usize,
-    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>> {
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>> {
         panic!("not asked")
     }
 
@@ -31,7 +31,7 @@ impl Sessions for NoSessions {
         _: &'a SessionKey,
         _: &'a SessionKey,
         _: String,
-    ) -> BoxFuture<'a, Result<(), SessionsError>> {
+    ) -> BoxFuture<'a, Result<(), SessionServiceError>> {
         panic!("not asked")
     }
 
@@ -41,13 +41,13 @@ impl Sessions for NoSessions {
         _: SessionKey,
         _: String,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, SessionsError>> {
+    ) -> BoxFuture<'a, Result<String, SessionServiceError>> {
         panic!("not asked")
     }
 }
 
 fn registry() -> Registry {
-    build(&Parts {
+    build(&ToolServices {
         sandbox: Arc::new(FakeSandbox::default()),
         sessions: Arc::new(NoSessions),
         agents: Arc::new(|_| None),

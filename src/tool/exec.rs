@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::{CallContext, Tool, ToolError, ToolOutput, bounded};
+use super::{CallContext, Tool, ToolError, ToolOutput, safe_text};
 use crate::error;
 use crate::provider::{BoxFuture, ToolSpec};
-use crate::sandbox::{Command, End, Outcome, Sandbox, SandboxError};
+use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox, SandboxError};
 
 /// Time limit of a command if the call names none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -28,12 +28,12 @@ const MAX_COMMAND: usize = 128 * 1024 - 1;
 const MAX_ENV: usize = 64 * 1024;
 
 /// The tool `exec`.
-pub struct Exec {
+pub struct ExecTool {
     spec: ToolSpec,
     sandbox: Arc<dyn Sandbox>,
 }
 
-impl Exec {
+impl ExecTool {
     /// Returns the tool for a sandbox.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
@@ -60,7 +60,7 @@ impl Exec {
     }
 }
 
-impl Tool for Exec {
+impl Tool for ExecTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -171,7 +171,7 @@ fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, T
         if value.contains('\0') {
             return Err(ToolError::model(format!(
                 "`env`: the value of {} contains a NUL character",
-                bounded::start(name, 80)
+                safe_text::start(name, 80)
             )));
         }
         // Each variable also needs a `=` and a NUL byte.
@@ -183,8 +183,8 @@ fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, T
     Ok(env.into_iter().collect())
 }
 
-fn report(outcome: &Outcome) -> String {
-    let text = bounded::output(&outcome.output, OUTPUT_LIMIT);
+fn report(outcome: &CommandOutcome) -> String {
+    let text = safe_text::output(&outcome.output, OUTPUT_LIMIT);
     let ended = ended(outcome.end, outcome.took);
     if text.is_empty() {
         return format!("{ended}, no output");
@@ -193,15 +193,17 @@ fn report(outcome: &Outcome) -> String {
 }
 
 /// Describes the end of a command for the model.
-pub(super) fn ended(end: End, took: Duration) -> String {
+pub(super) fn ended(end: CommandExit, took: Duration) -> String {
     let seconds = took.as_secs_f64();
     match end {
-        End::Exited(code) => format!("exit code {code}, {seconds:.1} s"),
-        End::Signalled(signal) => format!("ended by signal {signal}{}, {seconds:.1} s", signal_name(signal)),
-        End::TimedOut => {
+        CommandExit::Exited(code) => format!("exit code {code}, {seconds:.1} s"),
+        CommandExit::Signalled(signal) => {
+            format!("ended by signal {signal}{}, {seconds:.1} s", signal_name(signal))
+        }
+        CommandExit::TimedOut => {
             format!("timed out after {seconds:.0} s and was killed with all its processes")
         }
-        End::Cancelled => "stopped, and killed with all its processes".to_owned(),
+        CommandExit::Cancelled => "stopped, and killed with all its processes".to_owned(),
     }
 }
 
@@ -220,24 +222,24 @@ pub(super) fn for_model(sandbox_error: SandboxError) -> ToolError {
         SandboxError::JobEnded { id, command } => ToolError::model(format!(
             "background session {id} ({}) has ended: your sandbox was recreated with changed settings",
             // The model wrote the command, which may be long and contain control characters.
-            bounded::harmless(bounded::start(command, 120))
+            safe_text::harmless(safe_text::start(command, 120))
         )),
         SandboxError::NotStarted { reason } => ToolError::model(format!(
             "it was not started: {}",
-            bounded::harmless(bounded::start(reason, 300))
+            safe_text::harmless(safe_text::start(reason, 300))
         )),
         SandboxError::Unknown(_) => ToolError::model("you have been removed from the configuration"),
         SandboxError::Off(_) => ToolError::model("you have no sandbox to run commands in"),
         SandboxError::Lost { reason, .. } => ToolError::model(format!(
             "the sandbox stopped answering ({}); running commands are lost, the next call restarts it",
-            bounded::harmless(bounded::start(reason, 200))
+            safe_text::harmless(safe_text::start(reason, 200))
         )),
         SandboxError::Frozen(_) => ToolError::model("you are frozen: nothing runs until a person thaws you"),
         // The path may be shown: it is the one that the agent itself asked for.
         SandboxError::Refused { what, granted: true, .. } => ToolError::model(format!(
             "your sandbox can't run anything now: it may not have {}. The owner must correct that or revoke the \
              grant with `flock approvals revoke`",
-            bounded::harmless(bounded::start(what, 1200))
+            safe_text::harmless(safe_text::start(what, 1200))
         )),
         // Only the owner can solve the remaining problems, so the model gets a short reason and the log the whole one.
         other => {

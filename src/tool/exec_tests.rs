@@ -5,25 +5,25 @@ use crate::tool::fake::{self, FakeSandbox};
 
 async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<Command>) {
     let sandbox = Arc::new(sandbox);
-    let answer = fake::call(&Exec::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
+    let answer = fake::call(&ExecTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
     let ran = std::mem::take(&mut *sandbox.ran.lock().unwrap());
     (answer, ran)
 }
 
 fn done() -> FakeSandbox {
-    FakeSandbox::ending(End::Exited(0), b"hello\n", b"", 6)
+    FakeSandbox::ending(CommandExit::Exited(0), b"hello\n", b"", 6)
 }
 
 #[tokio::test]
 async fn the_result_says_how_it_ended() {
     for (end, head, want) in [
-        (End::Exited(0), &b"hello\n"[..], "exit code 0, 1.5 s\nhello\n"),
-        (End::Exited(127), b"", "exit code 127, 1.5 s, no output"),
-        (End::Signalled(9), b"x", "ended by signal 9 (SIGKILL), 1.5 s\nx"),
-        (End::Signalled(250), b"x", "ended by signal 250, 1.5 s\nx"),
-        (End::TimedOut, b"x", "timed out after 2 s and was killed with all its processes\nx"),
-        (End::Cancelled, b"x", "stopped, and killed with all its processes\nx"),
-        (End::Exited(0), b"a\xffb\x1b[31mred\x1b[0m", "exit code 0, 1.5 s\na\u{fffd}bred"),
+        (CommandExit::Exited(0), &b"hello\n"[..], "exit code 0, 1.5 s\nhello\n"),
+        (CommandExit::Exited(127), b"", "exit code 127, 1.5 s, no output"),
+        (CommandExit::Signalled(9), b"x", "ended by signal 9 (SIGKILL), 1.5 s\nx"),
+        (CommandExit::Signalled(250), b"x", "ended by signal 250, 1.5 s\nx"),
+        (CommandExit::TimedOut, b"x", "timed out after 2 s and was killed with all its processes\nx"),
+        (CommandExit::Cancelled, b"x", "stopped, and killed with all its processes\nx"),
+        (CommandExit::Exited(0), b"a\xffb\x1b[31mred\x1b[0m", "exit code 0, 1.5 s\na\u{fffd}bred"),
     ] {
         let sandbox = FakeSandbox::ending(end, head, b"", head.len() as u64);
         assert_eq!(run(sandbox, json!({"command": "x"})).await.0.unwrap(), want);
@@ -33,7 +33,7 @@ async fn the_result_says_how_it_ended() {
 #[tokio::test]
 async fn a_gigabyte_is_cut_and_said() {
     let half = vec![b'x'; OUTPUT_LIMIT / 2];
-    let sandbox = FakeSandbox::ending(End::Exited(0), &half, &half, 1 << 30);
+    let sandbox = FakeSandbox::ending(CommandExit::Exited(0), &half, &half, 1 << 30);
     let text = run(sandbox, json!({"command": "x"})).await.0.unwrap();
     assert!(text.len() < OUTPUT_LIMIT + 200, "{}", text.len());
     let cut = (1u64 << 30) - OUTPUT_LIMIT as u64;
@@ -67,7 +67,7 @@ async fn background_returns_a_session() {
 async fn a_stop_in_the_middle_of_a_start_does_not_lose_the_job() {
     let sandbox = Arc::new(done());
     let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
-    let tool = Exec::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
+    let tool = ExecTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
     let start = json!({"command": "server", "background": true});
     let answer = fake::call_in(&context, &tool, start.clone()).await;
     assert!(answer.as_ref().is_ok_and(|text| text.contains("sessionId 7")), "{answer:?}");

@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 use super::{CallContext, Tool, ToolError};
 use crate::id::{AgentId, TurnId};
 use crate::provider::{BoxFuture, message};
-use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output, Sandbox, SandboxError};
+use crate::sandbox::{
+    BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, Sandbox, SandboxError,
+};
 
 /// Returns the context of a call by the agent `coder` from its session `agent:coder:flock:main:me`.
 pub fn context() -> CallContext {
@@ -40,16 +42,16 @@ pub async fn call_in(context: &CallContext, tool: &dyn Tool, arguments: Value) -
 pub struct FakeSandbox {
     pub ran: Mutex<Vec<Command>>,
     pub asked: Mutex<Vec<JobRequest>>,
-    pub outcome: Mutex<Option<Result<Outcome, SandboxError>>>,
+    pub outcome: Mutex<Option<Result<CommandOutcome, SandboxError>>>,
     pub reply: Mutex<Option<Result<JobReply, SandboxError>>>,
     /// Cancelled in the middle of the next start of a job or the next request about jobs.
     pub stop: CancellationToken,
 }
 
 impl FakeSandbox {
-    pub fn ending(end: End, head: &[u8], tail: &[u8], total: u64) -> Self {
+    pub fn ending(end: CommandExit, head: &[u8], tail: &[u8], total: u64) -> Self {
         let output = Output { head: head.to_vec(), tail: tail.to_vec(), total };
-        let outcome = Outcome { end, output, took: Duration::from_millis(1500) };
+        let outcome = CommandOutcome { end, output, took: Duration::from_millis(1500) };
         Self { outcome: Mutex::new(Some(Ok(outcome))), ..Self::default() }
     }
 
@@ -57,14 +59,14 @@ impl FakeSandbox {
         Self { outcome: Mutex::new(Some(Err(error))), ..Self::default() }
     }
 
-    pub fn replying(jobs: Vec<Job>, output: &[u8]) -> Self {
+    pub fn replying(jobs: Vec<BackgroundJob>, output: &[u8]) -> Self {
         let output = Output { head: output.to_vec(), tail: Vec::new(), total: output.len() as u64 };
         Self { reply: Mutex::new(Some(Ok(JobReply { jobs, output }))), ..Self::default() }
     }
 }
 
-pub fn job(id: u32, end: Option<End>) -> Job {
-    Job { id, command: format!("sleep {id}\nmore"), end, total: 10, took: Duration::from_secs(3) }
+pub fn job(id: u32, end: Option<CommandExit>) -> BackgroundJob {
+    BackgroundJob { id, command: format!("sleep {id}\nmore"), end, total: 10, took: Duration::from_secs(3) }
 }
 
 impl Sandbox for FakeSandbox {
@@ -77,7 +79,7 @@ impl Sandbox for FakeSandbox {
         _agent: &'a AgentId,
         command: Command,
         _cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>> {
         self.ran.lock().unwrap().push(command);
         let outcome = self.outcome.lock().unwrap().take().unwrap();
         Box::pin(async move { outcome })
@@ -87,7 +89,7 @@ impl Sandbox for FakeSandbox {
         &'a self,
         _agent: &'a AgentId,
         command: Command,
-    ) -> BoxFuture<'a, Result<Job, SandboxError>> {
+    ) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>> {
         self.ran.lock().unwrap().push(command);
         Box::pin(async {
             self.stop.cancel();

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{ToolError, bounded};
+use super::{ToolError, safe_text};
 
 /// Maximum number of lines of a part.
 pub const MAX_LINES: u64 = 2000;
@@ -42,7 +42,7 @@ pub fn part(name: &dyn Display, text: &str, first: u64, limit: u64, rest: &str) 
     // The first line alone exceeds the limit. Its beginning is shown, so that the model does not get stuck there.
     if count == 0 {
         let line = text.split_inclusive('\n').nth(skipped).unwrap_or_default();
-        let start = bounded::start(line, MAX_BYTES);
+        let start = safe_text::start(line, MAX_BYTES);
         return Ok(format!(
             "{start}\n[line {first} has {} bytes, {} are shown{rest}. {total} lines in all]",
             line.len(),

@@ -2,12 +2,12 @@
 //! one gateway. The policy, not the tool, decides which agent is offered which tool.
 
 pub mod arguments;
-pub mod bounded;
 pub mod catalog;
 pub mod exec;
 pub mod files;
 pub mod lines;
 pub mod process;
+pub mod safe_text;
 pub mod sessions;
 
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl ToolError {
 }
 
 /// Looks up an agent in the current configuration. Returns `None` for an agent that was removed.
-pub type FindAgent = Arc<dyn Fn(&AgentId) -> Option<crate::config::Agent> + Send + Sync>;
+pub type AgentLookup = Arc<dyn Fn(&AgentId) -> Option<crate::config::Agent> + Send + Sync>;
 
 /// A tool that a model can call.
 pub trait Tool: Send + Sync {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::arguments::{Argument, Arguments};
 use super::exec::{OUTPUT_LIMIT, ended, for_model, ready};
-use super::{CallContext, Tool, ToolError, ToolOutput, bounded};
+use super::{CallContext, Tool, ToolError, ToolOutput, safe_text};
 use crate::provider::{BoxFuture, ToolSpec};
-use crate::sandbox::{Job, JobReply, JobRequest, Sandbox};
+use crate::sandbox::{BackgroundJob, JobReply, JobRequest, Sandbox};
 
 /// Maximum bytes that a call can write to a job, because they are sent in one frame.
 const MAX_DATA: usize = 256 * 1024;
@@ -20,12 +20,12 @@ const COMMAND_SHOWN: usize = 120;
 const MAX_LISTED: usize = 50;
 
 /// The tool `process`.
-pub struct Process {
+pub struct ProcessTool {
     spec: ToolSpec,
     sandbox: Arc<dyn Sandbox>,
 }
 
-impl Process {
+impl ProcessTool {
     /// Returns the tool for a sandbox.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
@@ -49,7 +49,7 @@ impl Process {
     }
 }
 
-impl Tool for Process {
+impl Tool for ProcessTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -112,7 +112,7 @@ fn report(request: &JobRequest, reply: &JobReply) -> String {
         JobRequest::List => list(&reply.jobs),
         JobRequest::Poll(id) | JobRequest::Log(id) => {
             let state = reply.jobs.first().map_or_else(|| format!("session {id}"), state);
-            match bounded::output(&reply.output, OUTPUT_LIMIT) {
+            match safe_text::output(&reply.output, OUTPUT_LIMIT) {
                 text if text.is_empty() && matches!(request, JobRequest::Poll(_)) => {
                     format!("{state}\nno new output")
                 }
@@ -125,7 +125,7 @@ fn report(request: &JobRequest, reply: &JobReply) -> String {
     }
 }
 
-fn list(jobs: &[Job]) -> String {
+fn list(jobs: &[BackgroundJob]) -> String {
     if jobs.is_empty() {
         return "there are no background sessions".to_owned();
     }
@@ -143,16 +143,16 @@ fn list(jobs: &[Job]) -> String {
 
 /// Returns the beginning of a command's first line. An ellipsis shows that this is not the whole command.
 fn shown(command: &str) -> String {
-    let line = bounded::harmless(command.lines().next().unwrap_or_default());
+    let line = safe_text::harmless(command.lines().next().unwrap_or_default());
     // A carriage return has become a line feed. What follows could look like the line of another job.
     let line = line.lines().next().unwrap_or_default();
-    let short = bounded::start(line, COMMAND_SHOWN);
+    let short = safe_text::start(line, COMMAND_SHOWN);
     // The texts are compared and not their lengths: some characters become longer when they are made visible.
     let more = if short == command { "" } else { "…" };
     format!("{short}{more}")
 }
 
-fn state(job: &Job) -> String {
+fn state(job: &BackgroundJob) -> String {
     let how = job
         .end
         .map_or_else(|| format!("running for {:.0} s", job.took.as_secs_f64()), |end| ended(end, job.took));

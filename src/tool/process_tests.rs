@@ -1,12 +1,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::sandbox::{End, SandboxError};
+use crate::sandbox::{CommandExit, SandboxError};
 use crate::tool::fake::{self, FakeSandbox, job};
 
 async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<JobRequest>) {
     let sandbox = Arc::new(sandbox);
-    let answer = fake::call(&Process::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
+    let answer = fake::call(&ProcessTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
     let asked = std::mem::take(&mut *sandbox.asked.lock().unwrap());
     (answer, asked)
 }
@@ -34,7 +34,7 @@ async fn each_action_is_one_request() {
 async fn a_stop_in_the_middle_does_not_hide_what_was_done() {
     let sandbox = Arc::new(FakeSandbox::replying(vec![job(7, None)], b""));
     let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
-    let tool = Process::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
+    let tool = ProcessTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
     let write = json!({"action": "write", "sessionId": "7", "data": "yes\n"});
     let answer = fake::call_in(&context, &tool, write.clone()).await;
     assert!(answer.is_ok(), "{answer:?}");
@@ -48,7 +48,7 @@ async fn answers_are_short_and_clear() {
     for (jobs, output, arguments, want) in [
         (vec![], &b""[..], json!({"action": "list"}), "there are no background sessions"),
         (
-            vec![job(1, Some(End::Exited(2))), job(2, None)],
+            vec![job(1, Some(CommandExit::Exited(2))), job(2, None)],
             b"",
             json!({"action": "list"}),
             "session 1: exit code 2, 3.0 s, 10 bytes of output: sleep 1…\n\
@@ -67,7 +67,7 @@ async fn answers_are_short_and_clear() {
             "session 7: running for 3 s, 10 bytes of output\nno new output",
         ),
         (
-            one(Some(End::Signalled(15))),
+            one(Some(CommandExit::Signalled(15))),
             b"",
             json!({"action": "kill", "sessionId": "7"}),
             "session 7: ended by signal 15 (SIGTERM), 3.0 s, 10 bytes of output",

@@ -4,13 +4,13 @@
 //! The tools check that a key belongs to the caller. The gateway, behind [`Sessions`], knows the sessions and runs
 //! their turns.
 
-mod spawned;
+mod spawn_key;
 mod text;
 mod tool;
 
 use tokio_util::sync::CancellationToken;
 
-pub use spawned::{MAX_DEPTH, depth};
+pub use spawn_key::{MAX_DEPTH, depth};
 pub use tool::{SessionTool, all};
 
 use crate::id::{AgentId, SessionKey};
@@ -67,9 +67,10 @@ pub struct HistoryEntry {
 
 /// The operations that the session tools need from the gateway. Every key that is passed here was checked to belong to
 /// the calling agent.
-pub trait Sessions: Send + Sync {
+pub trait SessionService: Send + Sync {
     /// Returns the agent's sessions, the most recently used first.
-    fn list<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>>;
+    fn list<'a>(&'a self, agent: &'a AgentId)
+    -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>>;
 
     /// Returns one session.
     ///
@@ -77,7 +78,7 @@ pub trait Sessions: Send + Sync {
     ///
     /// Returns [`SessionsError::NotFound`] if there is no such session, and [`SessionsError::Failed`] if it cannot be
     /// read.
-    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>>;
+    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>>;
 
     /// Returns the newest `limit` messages of a session, oldest first.
     ///
@@ -89,7 +90,7 @@ pub trait Sessions: Send + Sync {
         &'a self,
         key: &'a SessionKey,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>>;
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>>;
 
     /// Puts a message into another session's queue and returns once it is committed there.
     ///
@@ -105,7 +106,7 @@ pub trait Sessions: Send + Sync {
         from: &'a SessionKey,
         to: &'a SessionKey,
         message: String,
-    ) -> BoxFuture<'a, Result<(), SessionsError>>;
+    ) -> BoxFuture<'a, Result<(), SessionServiceError>>;
 
     /// Runs a first turn in the new session `child` and returns its final text. Cancelling `cancel` stops the turn.
     ///
@@ -118,12 +119,12 @@ pub trait Sessions: Send + Sync {
         child: SessionKey,
         task: String,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, SessionsError>>;
+    ) -> BoxFuture<'a, Result<String, SessionServiceError>>;
 }
 
 /// The reason why the gateway did not do what a session tool asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum SessionsError {
+pub enum SessionServiceError {
     /// The session does not exist.
     #[error("there is no session {0}")]
     NotFound(SessionKey),

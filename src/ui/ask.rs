@@ -11,7 +11,7 @@ use crate::error::Kind;
 
 /// One entry of a list to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct SelectItem {
     /// The text of the entry itself.
     pub label: String,
     /// An explanation shown beside the entry.
@@ -34,7 +34,7 @@ pub fn end(text: &str) {
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn choose(question: &str, items: &[Item]) -> Result<usize, Failure> {
+pub fn choose(question: &str, items: &[SelectItem]) -> Result<usize, Failure> {
     choose_from(question, items, 0)
 }
 
@@ -43,7 +43,7 @@ pub fn choose(question: &str, items: &[Item]) -> Result<usize, Failure> {
 /// # Errors
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
-pub fn choose_from(question: &str, items: &[Item], first: usize) -> Result<usize, Failure> {
+pub fn choose_from(question: &str, items: &[SelectItem], first: usize) -> Result<usize, Failure> {
     // Labels and notes can come from files or other programs, so their control characters are escaped.
     let mut select = cliclack::select(clean::inline(question)).initial_value(first);
     for (place, item) in items.iter().enumerate() {

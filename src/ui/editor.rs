@@ -3,8 +3,8 @@
 //! The editor reads in its own thread, since a read of a terminal can't be cancelled. Between two reads the terminal
 //! does not echo: text typed meanwhile does not mix with what is printed, and the next read receives it.
 
-mod helper;
-mod screen;
+mod completion;
+mod terminal;
 
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc as sync;
@@ -15,15 +15,15 @@ use rustyline::history::{History as _, MemHistory};
 use rustyline::{ColorMode, CompletionType, Config};
 use tokio::sync::mpsc;
 
-pub use helper::Completion;
-use helper::Helper;
-use screen::Screen;
+pub use completion::CompletionWords;
+use completion::Helper;
+use terminal::TerminalGuard;
 
 use crate::env;
 
 /// One event at the prompt.
 #[derive(Debug)]
-pub enum Input {
+pub enum EditorInput {
     /// A text was entered. It has several lines if a block was pasted.
     Text(String),
     /// Ctrl-C was pressed on a line that was not empty. The text is dropped.
@@ -48,17 +48,17 @@ pub fn is_possible() -> bool {
 
 /// A line editor on the terminal of this process. Dropping it restores the terminal's modes.
 pub struct Editor {
-    prompts: sync::Sender<Ask>,
-    inputs: mpsc::Receiver<Input>,
-    screen: Screen,
+    prompts: sync::Sender<EditorRequest>,
+    inputs: mpsc::Receiver<EditorInput>,
+    screen: TerminalGuard,
 }
 
 /// A request to the editor's thread.
-enum Ask {
+enum EditorRequest {
     /// Reads one text after this prompt.
     Read(String),
     /// Replaces the words that Tab completes.
-    Know(Completion),
+    Know(CompletionWords),
 }
 
 impl Editor {
@@ -67,9 +67,9 @@ impl Editor {
     /// # Errors
     ///
     /// Returns an error if the terminal's modes can't be read, or if the thread can't be started.
-    pub fn open(completion: Completion, history: Vec<String>) -> io::Result<Self> {
+    pub fn open(completion: CompletionWords, history: Vec<String>) -> io::Result<Self> {
         // The terminal becomes quiet before the thread exists, so that a failure to start it restores the modes.
-        let screen = Screen::take()?;
+        let screen = TerminalGuard::take()?;
         let (prompts, asked) = sync::channel();
         // One slot is enough: a read produces one input, and the next read starts only after that was taken.
         let (sender, inputs) = mpsc::channel(1);
@@ -84,24 +84,24 @@ impl Editor {
     }
 
     /// Sets the words that Tab completes from now on.
-    pub fn know(&self, completion: Completion) {
+    pub fn know(&self, completion: CompletionWords) {
         // If the thread has ended, the next read reports it.
-        let _ = self.prompts.send(Ask::Know(completion));
+        let _ = self.prompts.send(EditorRequest::Know(completion));
     }
 
     /// Reads one text from the person.
     ///
     /// Drop the future before it is ready only if the editor is dropped next: the thread's read can't be cancelled.
-    pub async fn read(&mut self, prompt: &str) -> Input {
+    pub async fn read(&mut self, prompt: &str) -> EditorInput {
         // rustyline puts back the modes it finds, so it must find the original ones and not the quiet ones.
         self.screen.lend();
         let prompt = crate::clean::inline(prompt).into_owned();
-        if self.prompts.send(Ask::Read(prompt)).is_err() {
-            return Input::Failed(io::Error::other("the editor has ended"));
+        if self.prompts.send(EditorRequest::Read(prompt)).is_err() {
+            return EditorInput::Failed(io::Error::other("the editor has ended"));
         }
         let input = self.inputs.recv().await;
         self.screen.quiet();
-        input.unwrap_or_else(|| Input::Failed(io::Error::other("the editor has ended")))
+        input.unwrap_or_else(|| EditorInput::Failed(io::Error::other("the editor has ended")))
     }
 }
 
@@ -109,10 +109,10 @@ impl Editor {
 pub const MOST_HISTORY: usize = 1000;
 
 fn serve(
-    completion: Completion,
+    completion: CompletionWords,
     history: Vec<String>,
-    asked: &sync::Receiver<Ask>,
-    inputs: &mpsc::Sender<Input>,
+    asked: &sync::Receiver<EditorRequest>,
+    inputs: &mpsc::Sender<EditorInput>,
 ) -> Result<(), ReadlineError> {
     let config = Config::builder()
         .max_history_size(MOST_HISTORY)?
@@ -134,8 +134,8 @@ fn serve(
     // This loop ends when the editor is dropped, because that closes the channel of requests.
     while let Ok(ask) = asked.recv() {
         let prompt = match ask {
-            Ask::Read(prompt) => prompt,
-            Ask::Know(completion) => {
+            EditorRequest::Read(prompt) => prompt,
+            EditorRequest::Know(completion) => {
                 editor.set_helper(Some(Helper::new(completion)));
                 continue;
             }
@@ -143,13 +143,13 @@ fn serve(
         let input = match editor.readline(prompt.as_str()) {
             Ok(text) => {
                 editor.add_history_entry(text.as_str())?;
-                Input::Text(text)
+                EditorInput::Text(text)
             }
             // rustyline reports Ctrl-C without the line that it dropped, so the helper remembers if that was empty.
             Err(ReadlineError::Interrupted) if editor.helper().is_none_or(Helper::is_empty) => {
-                Input::Interrupt
+                EditorInput::Interrupt
             }
-            Err(ReadlineError::Interrupted) => Input::Dropped,
+            Err(ReadlineError::Interrupted) => EditorInput::Dropped,
             Err(error) => failed(error),
         };
         // Nobody receives inputs any more: the editor was dropped during the read.
@@ -160,10 +160,10 @@ fn serve(
     Ok(())
 }
 
-fn failed(error: ReadlineError) -> Input {
+fn failed(error: ReadlineError) -> EditorInput {
     match error {
-        ReadlineError::Eof => Input::End,
-        ReadlineError::Io(error) => Input::Failed(error),
-        error => Input::Failed(io::Error::other(error)),
+        ReadlineError::Eof => EditorInput::End,
+        ReadlineError::Io(error) => EditorInput::Failed(error),
+        error => EditorInput::Failed(io::Error::other(error)),
     }
 }

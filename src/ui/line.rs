@@ -4,7 +4,7 @@
 
 /// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tone {
+pub enum TextStyle {
     /// No special meaning.
     #[default]
     Plain,
@@ -22,7 +22,7 @@ pub enum Tone {
     Strong,
 }
 
-impl Tone {
+impl TextStyle {
     /// Returns the SGR parameter: one of the sixteen colours or an attribute.
     const fn sgr(self) -> &'static str {
         match self {
@@ -39,31 +39,31 @@ impl Tone {
 
 /// A text made of pieces, each with a [`Tone`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Line {
-    pieces: Vec<(Tone, String)>,
+pub struct StyledLine {
+    pieces: Vec<(TextStyle, String)>,
 }
 
-impl Line {
+impl StyledLine {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     #[must_use]
-    pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
+    pub fn with(mut self, tone: TextStyle, text: impl Into<String>) -> Self {
         self.pieces.push((tone, text.into()));
         self
     }
 
     #[must_use]
     pub fn plain(self, text: impl Into<String>) -> Self {
-        self.with(Tone::Plain, text)
+        self.with(TextStyle::Plain, text)
     }
 
     /// Adds a path, a command or an id, shown in the accent colour.
     #[must_use]
     pub fn accent(self, text: impl Into<String>) -> Self {
-        self.with(Tone::Accent, text)
+        self.with(TextStyle::Accent, text)
     }
 
     /// Returns the text to write to a terminal. The only escape sequences in it are those of the tones.
@@ -73,7 +73,7 @@ impl Line {
         for (tone, text) in &self.pieces {
             // The pieces may hold text of agents, models or files. Only this function may emit escape sequences.
             let text = crate::clean::block(text);
-            if color && *tone != Tone::Plain {
+            if color && *tone != TextStyle::Plain {
                 out.push_str("\x1b[");
                 out.push_str(tone.sgr());
                 out.push('m');
@@ -87,13 +87,13 @@ impl Line {
     }
 }
 
-impl From<&str> for Line {
+impl From<&str> for StyledLine {
     fn from(text: &str) -> Self {
         Self::new().plain(text)
     }
 }
 
-impl From<String> for Line {
+impl From<String> for StyledLine {
     fn from(text: String) -> Self {
         Self::new().plain(text)
     }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn colour_is_ours_and_theirs_is_spelled_out() {
-        let line = Line::new().with(Tone::Good, "ok").plain(" \x1b[31mred");
+        let line = StyledLine::new().with(TextStyle::Good, "ok").plain(" \x1b[31mred");
         assert_eq!(line.render(false), "ok \\u{1b}[31mred");
         assert_eq!(line.render(true), "\x1b[32mok\x1b[0m \\u{1b}[31mred");
     }

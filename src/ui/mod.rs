@@ -8,7 +8,7 @@ pub mod editor;
 pub mod failure;
 pub mod line;
 pub mod log;
-pub mod pages;
+pub mod pager;
 pub mod panic;
 pub mod printer;
 pub mod progress;
@@ -16,7 +16,7 @@ pub mod table;
 pub mod time;
 
 pub use failure::Failure;
-pub use line::{Line, Tone};
-pub use printer::{Color, Options, Printer};
+pub use line::{StyledLine, TextStyle};
+pub use printer::{Color, OutputOptions, Printer};
 pub use progress::Progress;
 pub use table::Table;

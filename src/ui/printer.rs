@@ -7,7 +7,7 @@ use indicatif::MultiProgress;
 use serde::Serialize;
 
 use super::failure::is_command;
-use super::{Failure, Line, Progress, Table, Tone};
+use super::{Failure, Progress, StyledLine, Table, TextStyle};
 use crate::env;
 
 /// When to use colour.
@@ -24,7 +24,7 @@ pub enum Color {
 
 /// The output options of a command.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct OutputOptions {
     /// Prints one JSON value on stdout instead of text for people.
     pub json: bool,
     /// Prints no messages, only data, warnings and errors.
@@ -38,7 +38,7 @@ pub struct Options {
 /// Writes all output of a command. If the reader of stdout has gone away, the rest is dropped without an error.
 #[derive(Debug)]
 pub struct Printer {
-    options: Options,
+    options: OutputOptions,
     color_out: bool,
     color_err: bool,
     bars: Option<MultiProgress>,
@@ -48,7 +48,7 @@ pub struct Printer {
 impl Printer {
     /// Creates a printer for the stdout and stderr of this process.
     #[must_use]
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: OutputOptions) -> Self {
         let dumb = env::TERM.get().is_some_and(|term| term == "dumb");
         let color = |terminal: bool| match options.color {
             Color::Always => true,
@@ -82,7 +82,7 @@ impl Printer {
     }
 
     /// Writes a line of data to stdout.
-    pub fn line(&self, line: impl Into<Line>) {
+    pub fn line(&self, line: impl Into<StyledLine>) {
         let mut text = line.into().render(self.color_out);
         text.push('\n');
         self.out(text.as_bytes());
@@ -144,14 +144,14 @@ impl Printer {
     }
 
     /// Writes a message for a person to stderr. `-q` and `--json` suppress it.
-    pub fn say(&self, line: impl Into<Line>) {
+    pub fn say(&self, line: impl Into<StyledLine>) {
         if !self.options.quiet && !self.options.json {
             self.err(&line.into());
         }
     }
 
     /// Writes a detail for a person to stderr. Only `-v` shows it.
-    pub fn detail(&self, line: impl Into<Line>) {
+    pub fn detail(&self, line: impl Into<StyledLine>) {
         if self.options.verbose > 0 && !self.options.json {
             self.err(&line.into());
         }
@@ -165,7 +165,7 @@ impl Printer {
 
     /// Writes a warning to stderr. No option suppresses it.
     pub fn warn(&self, text: &str) {
-        self.err(&Line::new().with(Tone::Warn, "warning").plain(format!(": {text}")));
+        self.err(&StyledLine::new().with(TextStyle::Warn, "warning").plain(format!(": {text}")));
     }
 
     /// Reports the failure of a command: on stderr for people, on stdout as JSON for programs.
@@ -174,12 +174,12 @@ impl Printer {
             self.json(&failure.to_json());
             return;
         }
-        self.err(&Line::new().with(Tone::Bad, "error").plain(format!(": {}", failure.message)));
+        self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {}", failure.message)));
         for cause in &failure.causes {
-            self.err(&Line::new().with(Tone::Dim, "  caused by").plain(format!(": {cause}")));
+            self.err(&StyledLine::new().with(TextStyle::Dim, "  caused by").plain(format!(": {cause}")));
         }
         if let Some(hint) = &failure.hint {
-            let mut line = Line::new().plain("\n").with(Tone::Accent, "hint").plain(": ");
+            let mut line = StyledLine::new().plain("\n").with(TextStyle::Accent, "hint").plain(": ");
             line = if is_command(hint) {
                 line.plain("run ").accent(format!("`{hint}`"))
             } else {
@@ -231,7 +231,7 @@ impl Printer {
         }
     }
 
-    fn err(&self, line: &Line) {
+    fn err(&self, line: &StyledLine) {
         let mut text = line.render(self.color_err);
         text.push('\n');
         // If stderr is gone, nobody can be told.
@@ -248,7 +248,9 @@ impl Printer {
     pub fn usage(&self, text: &str) {
         let text = text.trim_end();
         match text.strip_prefix("error: ") {
-            Some(rest) => self.err(&Line::new().with(Tone::Bad, "error").plain(format!(": {rest}"))),
+            Some(rest) => {
+                self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {rest}")))
+            }
             None => self.err(&text.into()),
         }
     }

@@ -17,11 +17,11 @@ use crate::clean;
 pub struct Progress {
     what: String,
     started: Instant,
-    shown: Shown,
+    shown: Renderer,
 }
 
 #[derive(Debug)]
-enum Shown {
+enum Renderer {
     Bar(ProgressBar),
     Lines(Mutex<String>),
     Nothing,
@@ -31,17 +31,17 @@ impl Progress {
     pub(super) fn new(what: &str, bars: Option<&MultiProgress>, silent: bool) -> Self {
         let what = clean::inline(what).into_owned();
         let shown = if silent {
-            Shown::Nothing
+            Renderer::Nothing
         } else if let Some(bars) = bars {
             let bar = bars.add(ProgressBar::new_spinner());
             bar.set_style(style(SPINNER));
             bar.set_prefix(what.clone());
             bar.enable_steady_tick(Duration::from_millis(120));
-            Shown::Bar(bar)
+            Renderer::Bar(bar)
         } else {
             // The bars exist only on a terminal. A log file gets the start of the work instead.
             say(&format!("{what} ..."));
-            Shown::Lines(Mutex::new(String::new()))
+            Renderer::Lines(Mutex::new(String::new()))
         };
         Self { what, started: Instant::now(), shown }
     }
@@ -50,8 +50,8 @@ impl Progress {
     pub fn step(&self, text: &str) {
         let text = clean::inline(text);
         match &self.shown {
-            Shown::Bar(bar) => bar.set_prefix(format!("{}: {text}", self.what)),
-            Shown::Lines(last) => {
+            Renderer::Bar(bar) => bar.set_prefix(format!("{}: {text}", self.what)),
+            Renderer::Lines(last) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 // Callers may repeat a step in a loop, for example for each chunk of a download.
                 if *last != text {
@@ -59,20 +59,20 @@ impl Progress {
                     *last = text.into_owned();
                 }
             }
-            Shown::Nothing => {}
+            Renderer::Nothing => {}
         }
     }
 
     /// Shows the current small item, such as a file. Plain lines omit it.
     pub fn detail(&self, text: &str) {
-        if let Shown::Bar(bar) = &self.shown {
+        if let Renderer::Bar(bar) = &self.shown {
             bar.set_message(clean::inline(text).into_owned());
         }
     }
 
     /// Shows how much of the work is done. Plain lines omit it.
     pub fn at(&self, done: u64, of: u64) {
-        if let Shown::Bar(bar) = &self.shown {
+        if let Renderer::Bar(bar) = &self.shown {
             // The amount of work is often known only later: until then the bar is a spinner.
             if bar.length() != Some(of) {
                 bar.set_style(style(BAR));
@@ -86,13 +86,13 @@ impl Progress {
     pub fn done(self, summary: &str) {
         let text = format!("{} in {}", clean::inline(summary), span(self.started.elapsed()));
         match &self.shown {
-            Shown::Bar(bar) => {
+            Renderer::Bar(bar) => {
                 // The bar goes first, or its last state would remain above the summary.
                 bar.finish_and_clear();
                 say(&text);
             }
-            Shown::Lines(_) => say(&text),
-            Shown::Nothing => {}
+            Renderer::Lines(_) => say(&text),
+            Renderer::Nothing => {}
         }
     }
 
@@ -105,7 +105,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Shown::Bar(bar) = &self.shown {
+        if let Renderer::Bar(bar) = &self.shown {
             bar.finish_and_clear();
         }
     }

@@ -2,14 +2,14 @@
 
 use comfy_table::{Attribute, Cell, ContentArrangement};
 
-use super::Tone;
+use super::TextStyle;
 use crate::clean;
 
 /// Rows below a header. Control characters in cells are escaped when the table is rendered.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     header: Vec<&'static str>,
-    rows: Vec<Vec<(Tone, String)>>,
+    rows: Vec<Vec<(TextStyle, String)>>,
 }
 
 impl Table {
@@ -19,11 +19,11 @@ impl Table {
     }
 
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(|cell| (Tone::Plain, cell.into())).collect());
+        self.rows.push(cells.into_iter().map(|cell| (TextStyle::Plain, cell.into())).collect());
     }
 
     /// Adds a row of cells, each with a tone.
-    pub fn toned_row(&mut self, cells: Vec<(Tone, String)>) {
+    pub fn toned_row(&mut self, cells: Vec<(TextStyle, String)>) {
         self.rows.push(cells);
     }
 
@@ -55,16 +55,16 @@ impl Table {
     }
 }
 
-fn cell(tone: Tone, text: &str) -> Cell {
+fn cell(tone: TextStyle, text: &str) -> Cell {
     let cell = Cell::new(text);
     match tone {
-        Tone::Plain => cell,
-        Tone::Good => cell.fg(comfy_table::Color::DarkGreen),
-        Tone::Warn => cell.fg(comfy_table::Color::DarkYellow),
-        Tone::Bad => cell.fg(comfy_table::Color::DarkRed),
-        Tone::Accent => cell.fg(comfy_table::Color::DarkCyan),
-        Tone::Dim => cell.add_attribute(Attribute::Dim),
-        Tone::Strong => cell.add_attribute(Attribute::Bold),
+        TextStyle::Plain => cell,
+        TextStyle::Good => cell.fg(comfy_table::Color::DarkGreen),
+        TextStyle::Warn => cell.fg(comfy_table::Color::DarkYellow),
+        TextStyle::Bad => cell.fg(comfy_table::Color::DarkRed),
+        TextStyle::Accent => cell.fg(comfy_table::Color::DarkCyan),
+        TextStyle::Dim => cell.add_attribute(Attribute::Dim),
+        TextStyle::Strong => cell.add_attribute(Attribute::Bold),
     }
 }
 

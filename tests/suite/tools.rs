@@ -11,7 +11,7 @@ use flock::config::model::{Autonomy, DockerSettings};
 use flock::config::{Agent, CommandPolicy, Role, SandboxMode, SkillsMode};
 use flock::id::TurnId;
 use flock::provider::Block;
-use flock::tool::{CallContext, FindAgent, Tool, ToolError, files};
+use flock::tool::{AgentLookup, CallContext, Tool, ToolError, files};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ impl Bench {
             skills: SkillsMode::Compact,
             language: None,
         };
-        let agents: FindAgent = Arc::new(move |_| Some(agent.clone()));
+        let agents: AgentLookup = Arc::new(move |_| Some(agent.clone()));
         Self { dir, tools: files::all(&agents) }
     }
 

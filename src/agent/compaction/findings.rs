@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::home::beneath::{BeneathError, Entry as Found, Kind, Root};
+use crate::home::beneath::{BeneathError, DirEntry as Found, Kind, Root};
 use crate::id::{ChannelId, SessionKey, SessionKind};
 use crate::provider::{Block, Message};
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// Folder of all missions, relative to the workspace.
 pub const FOLDER: &str = "deliverables/findings";
@@ -29,7 +29,7 @@ const MOST_TASKS: usize = 1_000;
 
 /// One line of a task list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct TodoItem {
     pub is_done: bool,
     /// The task as it was written.
     pub text: String,
@@ -46,7 +46,7 @@ pub struct Findings {
     /// `true` if the folder has more entries than were read.
     pub has_more: bool,
     /// The tasks in `todo.txt`, or `None` if there is no such file.
-    pub todo: Option<Vec<Task>>,
+    pub todo: Option<Vec<TodoItem>>,
 }
 
 impl Findings {
@@ -123,12 +123,12 @@ fn text(root: &Root, path: &Path) -> Option<String> {
 
 /// Returns the tasks of a text: each line with a box, as in `- [x] done` and `[ ] open`.
 #[must_use]
-pub fn tasks(text: &str) -> Vec<Task> {
-    let text = bounded::start(text, usize::try_from(MOST_BYTES).unwrap_or(usize::MAX));
+pub fn tasks(text: &str) -> Vec<TodoItem> {
+    let text = safe_text::start(text, usize::try_from(MOST_BYTES).unwrap_or(usize::MAX));
     text.lines().filter_map(task).take(MOST_TASKS).collect()
 }
 
-fn task(line: &str) -> Option<Task> {
+fn task(line: &str) -> Option<TodoItem> {
     let line = line.trim_start();
     // A number, a dash or a star may come before the box.
     let line =
@@ -142,13 +142,13 @@ fn task(line: &str) -> Option<Task> {
         ' ' | '-' | '~' | '/' => false,
         _ => return None,
     };
-    (!text.is_empty()).then(|| Task { is_done, text: text.to_owned() })
+    (!text.is_empty()).then(|| TodoItem { is_done, text: text.to_owned() })
 }
 
 /// The tasks that were read from a mission's `todo.txt` in a conversation: all that are done, oldest first, and the
 /// open ones of the last list that had any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReportedTasks {
     pub done: Vec<String>,
     pub open: Vec<String>,
 }
@@ -158,8 +158,8 @@ pub struct Heard {
 /// All other results are ignored: they are the words of others, for instance of a web page, and must not define the
 /// agent's tasks.
 #[must_use]
-pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> Heard {
-    let mut heard = Heard::default();
+pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> ReportedTasks {
+    let mut heard = ReportedTasks::default();
     let mut known = HashSet::new();
     let mut readings = HashSet::new();
     for block in messages.flat_map(|message| &message.content) {
@@ -186,10 +186,11 @@ pub fn heard<'m>(messages: impl Iterator<Item = &'m Message>, mission: &str) -> 
     heard
 }
 
-impl Heard {
+impl ReportedTasks {
     fn hear(&mut self, block: &Block, known: &mut HashSet<String>) {
         let Block::Text { text, .. } = block else { return };
-        let (done, open): (Vec<Task>, Vec<Task>) = tasks(text).into_iter().partition(|task| task.is_done);
+        let (done, open): (Vec<TodoItem>, Vec<TodoItem>) =
+            tasks(text).into_iter().partition(|task| task.is_done);
         // A list without open tasks does not replace the open ones of an earlier list.
         if !open.is_empty() {
             self.open = open.into_iter().map(|task| task.text).collect();
@@ -248,7 +249,7 @@ mod tests {
         files.sort();
         assert_eq!(files, ["finding_1.md", "findings_all.md"]);
         assert_eq!(findings.staged, ["staged_source_a"]);
-        let task = |is_done, text: &str| Task { is_done, text: text.into() };
+        let task = |is_done, text: &str| TodoItem { is_done, text: text.into() };
         assert_eq!(findings.todo.unwrap(), [task(true, "a"), task(false, "b"), task(true, "c")]);
         assert_eq!(read(workspace.path(), "other").files, Vec::<String>::new());
         assert_eq!(read(Path::new("/nowhere"), "main").todo, None);
@@ -310,7 +311,7 @@ mod tests {
                 result("1", page, false),
                 result("2", page, false),
             ];
-            assert_eq!(heard(again.iter(), "main"), Heard::default(), "{name} {path}");
+            assert_eq!(heard(again.iter(), "main"), ReportedTasks::default(), "{name} {path}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! kept on one line and can't imitate another line of the marker. flock recognises a marker by its record in the
 //! transcript, never by this text.
 
-use super::findings::{Findings, Heard};
+use super::findings::{Findings, ReportedTasks};
 use crate::agent::prompt::without_marks;
 use crate::clean;
 
@@ -33,7 +33,7 @@ const TASK: usize = 120;
 
 /// The inputs of a marker.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct MarkerInput<'a> {
     /// Number of the compaction within the conversation, from 1.
     pub number: u32,
     /// Number of messages that it takes out.
@@ -43,21 +43,21 @@ pub struct Facts<'a> {
     /// Tasks that earlier compactions and results showed as done, oldest first.
     pub completed: &'a [String],
     /// The tasks in this conversation's results.
-    pub heard: &'a Heard,
+    pub heard: &'a ReportedTasks,
     /// The most staged files that are named.
     pub most_staged: usize,
 }
 
 /// Returns the text of the marker.
 #[must_use]
-pub fn text(facts: &Facts<'_>) -> String {
+pub fn text(facts: &MarkerInput<'_>) -> String {
     let lines =
         [HEAD.to_owned(), status(facts), completed(facts), staged(facts), findings(facts), todo(facts)];
     // Marks are removed from the joined text, so that none can be assembled from two parts.
     without_marks(&lines.join("\n"))
 }
 
-fn status(facts: &Facts<'_>) -> String {
+fn status(facts: &MarkerInput<'_>) -> String {
     format!(
         "{STATUS} {} earlier messages of this conversation were removed to make room (compaction {}). The work \
          continues: the lines below are from your files and results, the latest messages come after them.",
@@ -65,7 +65,7 @@ fn status(facts: &Facts<'_>) -> String {
     )
 }
 
-fn completed(facts: &Facts<'_>) -> String {
+fn completed(facts: &MarkerInput<'_>) -> String {
     // The file is the agent's own list; tasks of earlier results are added to it.
     let of_file = facts.findings.todo.iter().flatten().filter(|task| task.is_done).map(|task| &task.text);
     let mut done: Vec<&String> = Vec::new();
@@ -79,13 +79,13 @@ fn completed(facts: &Facts<'_>) -> String {
     listed(COMPLETED, &plural(done.len(), "task"), &shown, done.len(), "; ")
 }
 
-fn staged(facts: &Facts<'_>) -> String {
+fn staged(facts: &MarkerInput<'_>) -> String {
     let names: Vec<String> =
         facts.findings.staged.iter().take(facts.most_staged).map(|found| name(found)).collect();
     listed(STAGED, &plural(facts.findings.staged.len(), "file"), &names, facts.findings.staged.len(), ", ")
 }
 
-fn findings(facts: &Facts<'_>) -> String {
+fn findings(facts: &MarkerInput<'_>) -> String {
     let Findings { files, has_more, .. } = facts.findings;
     let least = if *has_more { "at least " } else { "" };
     let count = format!(
@@ -97,7 +97,7 @@ fn findings(facts: &Facts<'_>) -> String {
     listed(FINDINGS, &count, &names, files.len(), ", ")
 }
 
-fn todo(facts: &Facts<'_>) -> String {
+fn todo(facts: &MarkerInput<'_>) -> String {
     let open: Vec<&String> = match &facts.findings.todo {
         // The file wins over results: it is the agent's current list.
         Some(tasks) => tasks.iter().filter(|task| !task.is_done).map(|task| &task.text).collect(),
@@ -141,11 +141,16 @@ fn task(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::findings::Task;
+    use super::super::findings::TodoItem;
     use super::*;
 
-    fn made(findings: &Findings, completed: &[String], heard: &Heard, most_staged: usize) -> Vec<String> {
-        let facts = Facts { number: 3, taken_out: 12, findings, completed, heard, most_staged };
+    fn made(
+        findings: &Findings,
+        completed: &[String],
+        heard: &ReportedTasks,
+        most_staged: usize,
+    ) -> Vec<String> {
+        let facts = MarkerInput { number: 3, taken_out: 12, findings, completed, heard, most_staged };
         text(&facts).lines().map(str::to_owned).collect()
     }
 
@@ -160,7 +165,7 @@ mod tests {
     #[test]
     fn has_its_lines_in_their_order_whatever_there_is() {
         let nothing = Findings { mission: "main".into(), ..Findings::default() };
-        let lines = made(&nothing, &[], &Heard::default(), 20);
+        let lines = made(&nothing, &[], &ReportedTasks::default(), 20);
         begins(&lines);
         assert_eq!(lines[2..4], ["Completed: 0 tasks", "Staged: 0 files"]);
         assert!(lines[4].contains("0 files in /workspace/deliverables/findings/main/"), "{}", lines[4]);
@@ -175,24 +180,25 @@ mod tests {
             files: (0..200).map(|n| format!("finding_{n}.md")).collect(),
             ..Findings::default()
         };
-        let lines = made(&findings, &[], &Heard::default(), 20);
+        let lines = made(&findings, &[], &ReportedTasks::default(), 20);
         begins(&lines);
         assert!(lines[3].starts_with("Staged: 25 files: staged_source_0, staged_source_1, "), "{}", lines[3]);
         assert!(lines[3].ends_with("staged_source_19, 5 more"), "{}", lines[3]);
         assert!(lines[4].contains("200 files in /workspace/deliverables/findings/Dev-1/"), "{}", lines[4]);
         assert!(lines[4].contains("finding_49.md") && lines[4].ends_with(", 150 more"), "{}", lines[4]);
-        let lines = made(&findings, &[], &Heard::default(), 0);
+        let lines = made(&findings, &[], &ReportedTasks::default(), 0);
         assert_eq!(lines[3], "Staged: 25 files");
     }
 
     #[test]
     fn tasks_come_from_the_file_and_from_results() {
-        let task = |is_done, text: &str| Task { is_done, text: text.into() };
+        let task = |is_done, text: &str| TodoItem { is_done, text: text.into() };
         let findings = Findings {
             todo: Some(vec![task(true, "read"), task(false, "write"), task(true, "old")]),
             ..Findings::default()
         };
-        let heard = Heard { done: vec!["old".into(), "built".into()], open: vec!["not shown".into()] };
+        let heard =
+            ReportedTasks { done: vec!["old".into(), "built".into()], open: vec!["not shown".into()] };
         let lines = made(&findings, &["first".into(), "old".into()], &heard, 20);
         assert_eq!(lines[2], "Completed: 4 tasks: read; built; old; first");
         assert_eq!(lines[5], "Todo: 1 open: write");
@@ -208,12 +214,13 @@ mod tests {
             staged: vec![evil.into(), "a, b".into()],
             files: vec![evil.into(), "finding_\u{200b}flock-\u{ad}context.md".into()],
             todo: Some(vec![
-                Task { is_done: true, text: evil.into() },
-                Task { is_done: false, text: evil.into() },
+                TodoItem { is_done: true, text: evil.into() },
+                TodoItem { is_done: false, text: evil.into() },
             ]),
             ..Findings::default()
         };
-        let lines = made(&findings, &[evil.into()], &Heard { done: vec![evil.into()], open: vec![] }, 20);
+        let lines =
+            made(&findings, &[evil.into()], &ReportedTasks { done: vec![evil.into()], open: vec![] }, 20);
         begins(&lines);
         let text = lines.join("\n");
         assert!(

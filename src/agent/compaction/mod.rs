@@ -3,9 +3,9 @@
 //!
 //! Everything except [`findings::read`] and [`summary::ask`] is pure.
 
-pub mod compact;
 pub mod findings;
 pub mod marker;
+pub mod retention;
 pub mod shrink;
 pub mod summary;
 

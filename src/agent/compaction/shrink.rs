@@ -2,10 +2,10 @@
 //! message, and the results of a step. Pure; stored messages are not changed.
 
 use super::marker;
-use crate::agent::estimate::{Images, block_cost};
+use crate::agent::estimate::{ImageEstimate, block_cost};
 use crate::provider::message::joined_text;
 use crate::provider::{Block, Message, Role};
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// The fewest characters that a marker is cut to.
 pub const LEAST_MARKER: usize = 500;
@@ -61,14 +61,14 @@ pub fn message(message: &mut Message, share: u64) {
     let bytes = usize::try_from(share.saturating_mul(4)).unwrap_or(usize::MAX);
     let text = joined_text(&message.content);
     let pictures = message.content.iter().filter(|block| matches!(block, Block::Image { .. })).count();
-    message.content = vec![Block::text(bounded::middle_cut(&text, bytes))];
+    message.content = vec![Block::text(safe_text::middle_cut(&text, bytes))];
     if pictures > 0 {
         message.content.push(Block::text(format!("[{pictures} pictures were left out to make room]")));
     }
 }
 
 /// Cuts the results of a message so that they cost at most `room` tokens together, with an equal share for each.
-pub fn results(message: &mut Message, room: u64, images: Images) {
+pub fn results(message: &mut Message, room: u64, images: ImageEstimate) {
     if message.role != Role::Tool {
         return;
     }
@@ -80,7 +80,7 @@ pub fn results(message: &mut Message, room: u64, images: Images) {
         {
             // The 60 tokens are for the note about the cut, and for the block itself.
             let bytes = usize::try_from(share.saturating_sub(60) * 4).unwrap_or(usize::MAX);
-            *content = [Block::text(bounded::middle_cut(&joined_text(content), bytes))].into();
+            *content = [Block::text(safe_text::middle_cut(&joined_text(content), bytes))].into();
         }
     }
 }

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::agent::ask::aside;
 use crate::agent::engine::Engine;
 use crate::agent::estimate::{fixed_cost, text_cost};
+use crate::agent::model_call::aside;
 use crate::agent::oversight::ModelCall;
 use crate::agent::prompt::without_marks;
 use crate::clean;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
 use crate::provider::message::joined_text;
-use crate::provider::{Block, Message, Request, Resolved, Role, Usage};
-use crate::tool::bounded;
+use crate::provider::{Block, Message, Request, ResolvedModel, Role, Usage};
+use crate::tool::safe_text;
 
 /// The system prompt.
 const PROMPT: &str = include_str!("summary.md");
@@ -30,11 +30,11 @@ const MOST_TIME: Duration = Duration::from_secs(60);
 const MESSAGE_BYTES: usize = 4 * 1024;
 
 /// The context of a request for a summary.
-pub struct Asking<'a> {
+pub struct SummaryContext<'a> {
     /// The engine, which reserves the budget.
     pub engine: &'a Engine,
     /// The model to ask.
-    pub resolved: &'a Resolved,
+    pub resolved: &'a ResolvedModel,
     pub session: &'a SessionKey,
     pub turn: TurnId,
     /// Number of the model call within the turn.
@@ -42,12 +42,12 @@ pub struct Asking<'a> {
 }
 
 /// Asks for a summary of this conversation. Returns `None` if there is none, for whatever reason.
-pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usage)> {
-    let Asking { engine, resolved, session, turn, step } = asking;
+pub async fn ask(asking: &SummaryContext<'_>, conversation: &str) -> Option<(String, Usage)> {
+    let SummaryContext { engine, resolved, session, turn, step } = asking;
     // At four bytes per token this is half of the context window: the estimate may be far off, and the answer needs
     // room.
     let bytes = usize::try_from(resolved.context_window.saturating_mul(2)).unwrap_or(usize::MAX);
-    let text = bounded::middle_cut(conversation, bytes);
+    let text = safe_text::middle_cut(conversation, bytes);
     let request = Request {
         model: resolved.route.model().to_owned(),
         system: PROMPT.to_owned(),
@@ -75,7 +75,7 @@ pub async fn ask(asking: &Asking<'_>, conversation: &str) -> Option<(String, Usa
         Ok(response) => {
             let text = joined_text(&response.content);
             // The model may repeat the words of others, so its summary is cleaned like theirs.
-            let text = without_marks(&clean::block(bounded::start(text.trim(), MOST_BYTES)));
+            let text = without_marks(&clean::block(safe_text::start(text.trim(), MOST_BYTES)));
             (!text.is_empty()).then_some((text, response.usage))
         }
         Err(error) => {
@@ -103,7 +103,7 @@ pub fn spoken<'m>(before: Option<&str>, messages: impl Iterator<Item = &'m Messa
                 // Thinking is left out: it may be long and is not part of what was said.
                 Block::Thinking { .. } | Block::Image { .. } | Block::Other(_) => continue,
             };
-            text.extend(["[", who, "] ", &one_speaker(&bounded::middle_cut(&said, MESSAGE_BYTES)), "\n"]);
+            text.extend(["[", who, "] ", &one_speaker(&safe_text::middle_cut(&said, MESSAGE_BYTES)), "\n"]);
         }
     }
     text

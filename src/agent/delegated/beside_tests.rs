@@ -7,19 +7,19 @@ use super::*;
 const LOOKS: &str = "flock_channel_read";
 const POSTS: &str = "flock_channel_post";
 
-struct Line {
-    beside: Beside<'static>,
-    knocks: mpsc::Sender<Knock>,
+struct CallsFixture {
+    beside: ParallelCalls<'static>,
+    knocks: mpsc::Sender<Inbound>,
     /// Ends the call with this id, once it has begun.
     ends: Vec<(String, CancellationToken)>,
     /// Keeps the receivers alive, because a dropped one means that nobody waits for the answer.
-    answers: Vec<oneshot::Receiver<Answered>>,
+    answers: Vec<oneshot::Receiver<ToolCallResponse>>,
 }
 
-impl Line {
+impl CallsFixture {
     fn new() -> Self {
         let (knocks, taken) = mpsc::channel(256);
-        Self { beside: Beside::new(taken), knocks, ends: Vec::new(), answers: Vec::new() }
+        Self { beside: ParallelCalls::new(taken), knocks, ends: Vec::new(), answers: Vec::new() }
     }
 
     /// Sends a call and returns its cancellation token.
@@ -29,7 +29,7 @@ impl Line {
             Asked { id: id.to_owned(), tool: tool.to_owned(), arguments: json!({}), cancel: cancel.clone() };
         let (reply, answer) = oneshot::channel();
         self.answers.push(answer);
-        assert!(self.knocks.try_send(Knock::Call(asked, reply)).is_ok());
+        assert!(self.knocks.try_send(Inbound::Call(asked, reply)).is_ok());
         cancel
     }
 
@@ -38,7 +38,7 @@ impl Line {
         let mut seen = Vec::new();
         while let Some(Some(came)) = self.beside.come().now_or_never() {
             match came {
-                Came::Call(call) => {
+                CallEvent::Call(call) => {
                     let (name, tool) = (call.asked.id.clone(), call.asked.tool.clone());
                     seen.push(name.clone());
                     let ends = CancellationToken::new();
@@ -49,13 +49,13 @@ impl Line {
                             () = ends.cancelled() => {}
                             () = over.cancelled() => {}
                         }
-                        let ended = Ok(Ended { answer: None, halted: None });
-                        Done { name, call, started: Instant::now(), ended }
+                        let ended = Ok(CallEnd { answer: None, halted: None });
+                        FinishedCall { name, call, started: Instant::now(), ended }
                     };
                     self.beside.begin(&tool, Box::pin(work));
                 }
-                Came::Done(done) => seen.push(format!("{} ended", done.name)),
-                Came::Told(_) => seen.push("told".to_owned()),
+                CallEvent::Done(done) => seen.push(format!("{} ended", done.name)),
+                CallEvent::Told(_) => seen.push("told".to_owned()),
             }
         }
         seen
@@ -69,7 +69,7 @@ impl Line {
 
 #[tokio::test]
 async fn those_that_only_look_run_side_by_side_and_the_seventeenth_waits() {
-    let mut line = Line::new();
+    let mut line = CallsFixture::new();
     for n in 1..=18 {
         line.asks(&n.to_string(), LOOKS);
     }
@@ -81,7 +81,7 @@ async fn those_that_only_look_run_side_by_side_and_the_seventeenth_waits() {
 
 #[tokio::test]
 async fn what_changes_something_runs_alone_in_the_order_it_came() {
-    let mut line = Line::new();
+    let mut line = CallsFixture::new();
     for (id, tool) in
         [("a", LOOKS), ("b", LOOKS), ("c", POSTS), ("d", LOOKS), ("e", "flock_nothing"), ("f", POSTS)]
     {
@@ -97,7 +97,7 @@ async fn what_changes_something_runs_alone_in_the_order_it_came() {
 
 #[tokio::test]
 async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
-    let mut line = Line::new();
+    let mut line = CallsFixture::new();
     line.asks("a", LOOKS);
     let gives_up = line.asks("b", POSTS);
     let further = line.asks("c", POSTS);
@@ -107,7 +107,7 @@ async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
     // The waiting task notices it at once.
     let waits = async {
         match line.beside.come().await {
-            Some(Came::Call(call)) => call.asked.id,
+            Some(CallEvent::Call(call)) => call.asked.id,
             _ => panic!("the next call begins"),
         }
     };
@@ -117,9 +117,9 @@ async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
 
 #[tokio::test]
 async fn what_the_program_tells_comes_between_in_its_order() {
-    let mut line = Line::new();
+    let mut line = CallsFixture::new();
     line.asks("a", POSTS);
-    assert!(line.knocks.try_send(Knock::Told(Told::Over)).is_ok());
+    assert!(line.knocks.try_send(Inbound::Told(ProgramReport::Over)).is_ok());
     line.asks("b", LOOKS);
     assert_eq!(line.goes_on(), ["a", "told"]);
     assert_eq!(line.ends("a"), ["a ended", "b"]);
@@ -127,13 +127,13 @@ async fn what_the_program_tells_comes_between_in_its_order() {
 
 #[tokio::test]
 async fn the_end_of_the_turn_ends_those_that_run_and_begins_no_other() {
-    let mut line = Line::new();
+    let mut line = CallsFixture::new();
     for (id, tool) in [("a", LOOKS), ("b", LOOKS), ("c", POSTS)] {
         line.asks(id, tool);
     }
     assert_eq!(line.goes_on(), ["a", "b"]);
-    let Line { beside, mut answers, .. } = line;
-    let left: Vec<Done> = beside.end().collect().await;
+    let CallsFixture { beside, mut answers, .. } = line;
+    let left: Vec<FinishedCall> = beside.end().collect().await;
     let mut left: Vec<&str> = left.iter().map(|done| done.name.as_str()).collect();
     left.sort_unstable();
     assert_eq!(left, ["a", "b"]);
@@ -142,7 +142,7 @@ async fn the_end_of_the_turn_ends_those_that_run_and_begins_no_other() {
 
 #[tokio::test]
 async fn once_nothing_more_is_taken_what_has_come_still_runs_to_its_end() {
-    let mut line = Line::new();
+    let mut line = CallsFixture::new();
     line.asks("a", POSTS);
     line.asks("b", POSTS);
     line.beside.close();

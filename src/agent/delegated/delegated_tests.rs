@@ -13,7 +13,7 @@ fn session(key: &str, began_at: i64) -> Session {
         turns: 0,
         running: false,
         model: None,
-        tokens: crate::store::Tokens::default(),
+        tokens: crate::store::TokenCounts::default(),
     }
 }
 
@@ -35,7 +35,7 @@ fn each_conversation_has_a_name_of_its_own_in_lower_case() {
 
 #[test]
 fn calls_of_one_turn_have_names_of_their_own() {
-    let mut so = So::default();
+    let mut so = AnswerState::default();
     let names = ["call_1", "call_1", "call_1.2", "call_1"].map(|id| so.name(id));
     let distinct: HashSet<&String> = names.iter().collect();
     assert_eq!(distinct.len(), names.len(), "{names:?}");

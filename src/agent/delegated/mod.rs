@@ -5,14 +5,14 @@
 //! flock. Each call of flock's tools is committed, decided, run and its result committed here; `beside` decides which
 //! of them run in parallel. Each report of another call is written down.
 
-mod beside;
-mod charge;
-mod desk;
-mod ledger;
-mod ours;
-mod outside;
-mod reported;
-mod shown;
+mod call_tracker;
+mod flock_calls;
+mod outside_turn;
+mod parallel_calls;
+mod reported_calls;
+mod streamed_text;
+mod turn_reservation;
+mod turn_router;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use self::beside::{Beside, Came};
-use self::charge::Charge;
-pub(super) use self::desk::Desk;
-pub use self::desk::{Answered, Asked, Source, Told};
-use self::desk::{Knock, Seated};
-use self::ledger::{Ledger, Open};
-pub use self::outside::Witness;
-use self::shown::{Next, Shown};
-use super::call;
+use self::call_tracker::{CallTracker, UnfinishedCall};
+pub use self::outside_turn::EventObserver;
+use self::parallel_calls::{CallEvent, ParallelCalls};
+use self::streamed_text::{StreamedText, TextUpdate};
+use self::turn_reservation::TurnReservation;
+pub(super) use self::turn_router::TurnRouter;
+pub use self::turn_router::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
+use self::turn_router::{Inbound, TurnRegistration};
+use super::deadline::Deadline;
 use super::engine::Engine;
-use super::halt::Halt;
 use super::history;
-use super::oversight::Paused;
-use super::recent::{self, Before};
+use super::oversight::PauseReason;
+use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
-use super::running::Running;
-use super::steps::Events;
+use super::tool_call;
 use super::transcript::Transcript;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use super::turn_loop::EventSink;
+use super::turn_recorder::TurnRecorder;
 use crate::config::Effort;
 use crate::id::{SessionKey, hex};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role};
-use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, ToolEvent};
+use crate::runtime::{Runtime, RuntimeError, RuntimeEvent, RuntimeReply, RuntimeRequest, ToolEvent};
 use crate::store::Session;
 use crate::tool::CallContext;
 
@@ -60,11 +60,11 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const NO_END: &str = "its end was not reported";
 
 /// A turn that has begun in the database, with what it needs.
-pub(super) struct Course<'a> {
+pub(super) struct DelegatedTurn<'a> {
     pub(super) engine: &'a Engine,
     pub(super) runtime: &'a Arc<dyn Runtime>,
-    pub(super) halt: &'a Halt,
-    pub(super) events: &'a Events<'a>,
+    pub(super) halt: &'a Deadline,
+    pub(super) events: &'a EventSink<'a>,
     pub(super) context: CallContext,
     /// The program's prompt about the agent.
     pub(super) system: String,
@@ -75,23 +75,23 @@ pub(super) struct Course<'a> {
 
 /// The state of the answer so far.
 #[derive(Default)]
-struct So {
+struct AnswerState {
     /// The text since the last call.
     text: String,
     /// The part of the text that was sent to the client.
-    shown: Shown,
-    ledger: Ledger,
+    shown: StreamedText,
+    ledger: CallTracker,
     repetition: Repetition,
     /// Names of the committed calls.
     names: HashSet<String>,
 }
 
-impl Course<'_> {
+impl DelegatedTurn<'_> {
     /// Runs the turn to its end.
     pub(super) async fn run(
         self,
         request: TurnRequest,
-        mut running: Running,
+        mut running: TurnRecorder,
     ) -> Result<TurnOutcome, TurnError> {
         let (reply, text) = match self.work(request, &mut running).await {
             Ok(done) => done,
@@ -111,15 +111,19 @@ impl Course<'_> {
         Ok(TurnOutcome { text, stop, usage, model, steps })
     }
 
-    async fn work(&self, request: TurnRequest, running: &mut Running) -> Result<(Reply, String), TurnError> {
+    async fn work(
+        &self,
+        request: TurnRequest,
+        running: &mut TurnRecorder,
+    ) -> Result<(RuntimeReply, String), TurnError> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
         let said = running.said(input, (context, guidance), provenance);
         // The program gets the same words as a model would, with the time and the remarks beside the input.
         let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
         // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
         let conversation = conversation(self.session);
-        let Before { recent, missed } = self.before(&conversation, &running.transcript).await?;
-        let order = Order {
+        let EarlierExchanges { recent, missed } = self.before(&conversation, &running.transcript).await?;
+        let order = RuntimeRequest {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
             turn: self.context.turn,
@@ -135,9 +139,9 @@ impl Course<'_> {
         // delivered and will be offered again.
         self.halt.thawed().await?;
         self.halt.now()?;
-        let mut charge = Charge::reserve(self, &order, running).await?;
+        let mut charge = TurnReservation::reserve(self, &order, running).await?;
         // From here on, the program's calls are routed to this turn.
-        let source = Source { agent: order.agent.clone(), conversation: order.conversation.clone() };
+        let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
         let (seat, knocks) = self.engine.desk.sit(&source);
         running.begin(&said)?;
         self.events.tell(TurnEvent::Began);
@@ -146,7 +150,7 @@ impl Course<'_> {
         {
             inbox.committed(provenance).await;
         }
-        let mut so = So::default();
+        let mut so = AnswerState::default();
         let result = self.follow(&order, (seat, knocks), running, &mut so, &mut charge).await;
         let reply = match result {
             Ok(reply) => reply,
@@ -169,10 +173,14 @@ impl Course<'_> {
 
     /// Returns the earlier exchanges for the program, if it wants them. Reading a long transcript takes time, so it
     /// runs on a blocking thread.
-    async fn before(&self, conversation: &str, transcript: &Transcript) -> Result<Before, TurnError> {
+    async fn before(
+        &self,
+        conversation: &str,
+        transcript: &Transcript,
+    ) -> Result<EarlierExchanges, TurnError> {
         // Only programs that may have to begin a conversation anew want the earlier exchanges.
         if !self.runtime.wants_recent() {
-            return Ok(Before::default());
+            return Ok(EarlierExchanges::default());
         }
         let path = transcript.path().to_owned();
         let unread = |path, source| TurnError::Transcript { what: "read", path, source };
@@ -181,7 +189,7 @@ impl Course<'_> {
         let (agent, conversation, own) = (self.context.agent.clone(), conversation.to_owned(), path.clone());
         let read = tokio::task::spawn_blocking(move || {
             let known = runtime.knows(&session, &conversation)?;
-            recent::before(&file, &agent, known).map_err(|source| unread(own, source))
+            recent_exchanges::before(&file, &agent, known).map_err(|source| unread(own, source))
         });
         read.await.map_err(|stopped| unread(path, stopped.into()))?
     }
@@ -189,13 +197,13 @@ impl Course<'_> {
     /// Runs the program and handles its events and calls in the order they come.
     async fn follow(
         &self,
-        order: &Order,
-        (seat, knocks): (Seated<'_>, mpsc::Receiver<Knock>),
-        running: &mut Running,
-        so: &mut So,
-        charge: &mut Charge<'_>,
-    ) -> Result<Reply, TurnError> {
-        let mut calls = Beside::new(knocks);
+        order: &RuntimeRequest,
+        (seat, knocks): (TurnRegistration<'_>, mpsc::Receiver<Inbound>),
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
+        charge: &mut TurnReservation<'_>,
+    ) -> Result<RuntimeReply, TurnError> {
+        let mut calls = ParallelCalls::new(knocks);
         let followed = self.attend(order, (seat, &mut calls), running, so, charge).await;
         if followed.is_err() {
             // Each running call gets a moment to end, so that its effects are known.
@@ -210,12 +218,12 @@ impl Course<'_> {
 
     async fn attend<'c>(
         &'c self,
-        order: &Order,
-        (seat, calls): (Seated<'_>, &mut Beside<'c>),
-        running: &mut Running,
-        so: &mut So,
-        charge: &mut Charge<'_>,
-    ) -> Result<Reply, TurnError> {
+        order: &RuntimeRequest,
+        (seat, calls): (TurnRegistration<'_>, &mut ParallelCalls<'c>),
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
+        charge: &mut TurnReservation<'_>,
+    ) -> Result<RuntimeReply, TurnError> {
         // Unbounded: the callback is synchronous, so it can't wait for room in a channel.
         let (told, mut heard) = mpsc::unbounded_channel();
         let mut tell = move |event| drop(told.send(event));
@@ -270,9 +278,9 @@ impl Course<'_> {
     /// Waits for reports of calls that ended: they may come a moment after the answer that used their results.
     async fn last_words<'c>(
         &'c self,
-        calls: &mut Beside<'c>,
-        running: &mut Running,
-        so: &mut So,
+        calls: &mut ParallelCalls<'c>,
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
     ) -> Result<(), TurnError> {
         let end = Instant::now() + LAST_WORDS;
         let agent = &self.context.agent;
@@ -293,40 +301,40 @@ impl Course<'_> {
         match self.engine.parts.oversight.thawed(agent).now_or_never() {
             Some(()) => Ok(()),
             // The turn fails instead of waiting, because its program can't be held.
-            None => Err(Paused(format!("{agent} was frozen while its turn ran")).into()),
+            None => Err(PauseReason(format!("{agent} was frozen while its turn ran")).into()),
         }
     }
 
     async fn heard(
         &self,
-        event: Event,
-        running: &mut Running,
-        so: &mut So,
-        charge: &mut Charge<'_>,
+        event: RuntimeEvent,
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
+        charge: &mut TurnReservation<'_>,
     ) -> Result<(), TurnError> {
         // A usage report does not mean that the answer has begun.
-        if !matches!(event, Event::Usage(_)) {
+        if !matches!(event, RuntimeEvent::Usage(_)) {
             charge.begun();
         }
         match event {
-            Event::Text(text) => {
+            RuntimeEvent::Text(text) => {
                 so.text.push_str(&text);
                 self.show(so.shown.grown(&so.text));
             }
-            Event::Anew(text) => {
+            RuntimeEvent::Anew(text) => {
                 so.text = text;
                 self.show(so.shown.anew(&so.text));
             }
             // The call itself arrives through the `desk` and is announced then.
-            Event::FlockTool => {
+            RuntimeEvent::FlockTool => {
                 // The text before a call is no part of the final answer.
                 so.text.clear();
                 so.shown.called();
             }
-            Event::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
-            Event::Tool(event) => self.reported(event, running, so).await?,
-            Event::Trace(told) => self.log(&told, running),
-            Event::Usage(usage) => {
+            RuntimeEvent::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
+            RuntimeEvent::Tool(event) => self.reported(event, running, so).await?,
+            RuntimeEvent::Trace(told) => self.log(&told, running),
+            RuntimeEvent::Usage(usage) => {
                 charge.spent(usage);
                 // Set at once, so that a turn that fails later still shows what it cost.
                 running.usage = usage;
@@ -336,15 +344,15 @@ impl Course<'_> {
     }
 
     /// Sends the client what is new in the answer's text.
-    fn show(&self, next: Next) {
+    fn show(&self, next: TextUpdate) {
         match next {
-            Next::Nothing => {}
-            Next::More(text) => self.events.tell(TurnEvent::TextDelta(text)),
-            Next::Replaced => self.events.tell(TurnEvent::TextReplaced),
+            TextUpdate::Nothing => {}
+            TextUpdate::More(text) => self.events.tell(TurnEvent::TextDelta(text)),
+            TextUpdate::Replaced => self.events.tell(TurnEvent::TextReplaced),
         }
     }
 
-    fn log(&self, told: &str, running: &mut Running) {
+    fn log(&self, told: &str, running: &mut TurnRecorder) {
         for line in running.trace.push(told) {
             tracing::info!(agent = %self.context.agent, "{line}");
         }
@@ -352,22 +360,27 @@ impl Course<'_> {
 
     async fn came<'c>(
         &'c self,
-        came: Came,
-        calls: &mut Beside<'c>,
-        running: &mut Running,
-        so: &mut So,
+        came: CallEvent,
+        calls: &mut ParallelCalls<'c>,
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
     ) -> Result<(), TurnError> {
         match came {
-            Came::Call(call) => self.call(call, calls, running, so),
-            Came::Done(done) => self.called(done, running, so),
-            Came::Told(Told::Tool(event)) => self.reported(event, running, so).await,
+            CallEvent::Call(call) => self.call(call, calls, running, so),
+            CallEvent::Done(done) => self.called(done, running, so),
+            CallEvent::Told(ProgramReport::Tool(event)) => self.reported(event, running, so).await,
             // The answer's end says the same, and reports may still be on their way.
-            Came::Told(Told::Over) => Ok(()),
+            CallEvent::Told(ProgramReport::Over) => Ok(()),
         }
     }
 
     /// Writes down a program's report of a call of its own.
-    async fn reported(&self, event: ToolEvent, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
+    async fn reported(
+        &self,
+        event: ToolEvent,
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
+    ) -> Result<(), TurnError> {
         match event {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
@@ -377,7 +390,7 @@ impl Course<'_> {
                 let open = match open {
                     Some(open) => open,
                     None => {
-                        let open = reported::unannounced(call.clone(), so.name(&call), tool);
+                        let open = reported_calls::unannounced(call.clone(), so.name(&call), tool);
                         self.commit(&open, running, so)?;
                         open
                     }
@@ -394,33 +407,38 @@ impl Course<'_> {
         id: &str,
         tool: String,
         arguments: serde_json::Value,
-        running: &mut Running,
-        so: &mut So,
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
     ) -> Result<(), TurnError> {
         if so.ledger.is_open(id) {
             return Ok(());
         }
-        let open = Open::new(id.to_owned(), so.name(id), tool, arguments);
+        let open = UnfinishedCall::new(id.to_owned(), so.name(id), tool, arguments);
         if so.ledger.begin(open.clone()) { self.commit(&open, running, so) } else { Ok(()) }
     }
 
-    fn commit(&self, open: &Open, running: &mut Running, so: &mut So) -> Result<(), TurnError> {
+    fn commit(
+        &self,
+        open: &UnfinishedCall,
+        running: &mut TurnRecorder,
+        so: &mut AnswerState,
+    ) -> Result<(), TurnError> {
         let call = ToolCall { id: &open.name, name: &open.tool, arguments: &open.arguments };
         running.calls(std::mem::take(&mut so.text), &call)?;
         so.shown.called();
-        self.events.tell(reported::started(&open.name, &open.tool, &open.arguments));
+        self.events.tell(reported_calls::started(&open.name, &open.tool, &open.arguments));
         Ok(())
     }
 
     /// Writes down the end of a call as `(failed, running time, result)`, or `None` if the program did not report one.
     async fn ended(
         &self,
-        running: &mut Running,
-        open: Open,
+        running: &mut TurnRecorder,
+        open: UnfinishedCall,
         end: Option<(bool, Option<Duration>, String)>,
     ) -> Result<(), TurnError> {
         let text = end.as_ref().map_or(NO_END, |(_, _, text)| text.as_str());
-        let called = reported::called(
+        let called = reported_calls::called(
             self.runtime.name(),
             &open,
             end.as_ref().map(|(failed, took, _)| (*failed, *took)),
@@ -428,23 +446,23 @@ impl Course<'_> {
         running.result(Block::ToolResult {
             call_id: open.name,
             name: open.tool,
-            content: call::text(text).into(),
+            content: tool_call::text(text).into(),
             is_error: called.is_error,
         })?;
         self.engine.parts.oversight.called(&self.context, &called).await;
-        self.events.tell(reported::ended(&called));
+        self.events.tell(reported_calls::ended(&called));
         Ok(())
     }
 
     /// Reports a call that the turn's end cut off.
-    async fn unended(&self, open: &Open) {
-        let called = reported::called(self.runtime.name(), open, None);
+    async fn unended(&self, open: &UnfinishedCall) {
+        let called = reported_calls::called(self.runtime.name(), open, None);
         self.engine.parts.oversight.called(&self.context, &called).await;
-        self.events.tell(reported::ended(&called));
+        self.events.tell(reported_calls::ended(&called));
     }
 }
 
-impl So {
+impl AnswerState {
     /// Returns a name for a call that is unique within this turn. Some model servers number the calls of each answer
     /// from the start, so ids repeat.
     fn name(&mut self, id: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Explain, Kind as ErrorKind};
 use crate::home::beneath::{BeneathError, Kind};
-use crate::home::shared;
+use crate::home::user_dirs;
 
 /// The built-in archetypes, as name and text.
 pub const BUILT_IN: [(&str, &str); 9] = [
@@ -71,7 +71,7 @@ impl Explain for ArchetypeError {
 /// Returns the names of all archetypes, including a person's own in `folder`, sorted.
 #[must_use]
 pub fn names(folder: &Path) -> Vec<String> {
-    let listed = shared::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
+    let listed = user_dirs::open(folder).and_then(|root| root.list(Path::new(""), MAX_LISTED));
     // A folder that is missing or unreadable only means that there are no archetypes of the person's own.
     let (entries, _) = listed.unwrap_or_default();
     let own = entries.iter().filter(|entry| entry.kind == Kind::File).filter_map(|entry| {
@@ -94,10 +94,10 @@ pub fn names(folder: &Path) -> Vec<String> {
 pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
     // Checked before the path is built: a name must not be able to leave the folder.
     if !is_name(name) {
-        return Err(ArchetypeError::Name(crate::tool::bounded::start(name, 80).to_owned()));
+        return Err(ArchetypeError::Name(crate::tool::safe_text::start(name, 80).to_owned()));
     }
     let file = format!("{name}.md");
-    match shared::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
+    match user_dirs::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
         Ok(text) if !text.trim_ascii().is_empty() => Ok(String::from_utf8_lossy(&text).into_owned()),
         // An empty file counts as missing, so the built-in archetype of that name is used.
         Ok(_) | Err(BeneathError::NotFound { .. }) => {
@@ -119,7 +119,7 @@ pub fn focus(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).skip_while(|line| !line.eq_ignore_ascii_case("## focus")).skip(1);
     let points = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("- "));
     let point = |text: &str| -> String {
-        let seen = text.trim().chars().filter(|c| !crate::tool::bounded::is_unseen(*c));
+        let seen = text.trim().chars().filter(|c| !crate::tool::safe_text::is_unseen(*c));
         seen.take(MAX_POINT).collect()
     };
     points.map(point).filter(|point| !point.is_empty()).take(MAX_POINTS).collect()

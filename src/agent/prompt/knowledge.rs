@@ -9,9 +9,9 @@ use super::persona::{self, Persona};
 use super::quote;
 use super::skills::{self, SkillList};
 use crate::config::Agent;
-use crate::home::beneath::{BeneathError, Entry, Root};
-use crate::home::walk::{Limits, walk};
-use crate::home::{Home, shared};
+use crate::home::beneath::{BeneathError, DirEntry, Root};
+use crate::home::walk::{WalkLimits, walk};
+use crate::home::{Home, user_dirs};
 use crate::id::FolderName;
 
 /// The files and names that a prompt is made from.
@@ -24,7 +24,7 @@ pub struct Knowledge {
     /// The identity files, and the agent's `MEMORY.md`.
     pub files: Vec<IdentityFile>,
     /// The files in the agent's `memory/`.
-    pub memory: Listing,
+    pub memory: FileListing,
     /// The first few vaults by name.
     pub vaults: Vec<Vault>,
     /// `true` if there are more vaults.
@@ -34,7 +34,7 @@ pub struct Knowledge {
 
 /// A list of files, the most recently changed first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub struct FileListing {
     /// A line per file, with its name and size.
     pub lines: Vec<String>,
     /// Number of files that are not listed. `None` if not all were counted.
@@ -47,14 +47,14 @@ pub struct Vault {
     pub name: FolderName,
     /// The beginning of the vault's index, as the file's name and text, if it has one.
     pub index: Option<(&'static str, String)>,
-    pub files: Listing,
+    pub files: FileListing,
 }
 
 impl Knowledge {
     /// Reads the knowledge. A prompt never fails: what can't be read is left out or replaced by the reason.
     #[must_use]
     pub fn read(home: &Home, agent: &Agent) -> Self {
-        let vaults = shared::names(&home.vaults());
+        let vaults = user_dirs::names(&home.vaults());
         Self {
             host: host(),
             persona: persona::read(home, agent),
@@ -73,13 +73,13 @@ impl Knowledge {
     }
 }
 
-impl Default for Listing {
+impl Default for FileListing {
     fn default() -> Self {
         Self { lines: Vec::new(), left_out: Some(0) }
     }
 }
 
-impl Listing {
+impl FileListing {
     /// Returns the lines, with a last one that says how many more there are.
     #[must_use]
     pub fn text(&self) -> String {
@@ -122,7 +122,7 @@ fn beginning(root: &Root, name: &str) -> Option<String> {
     file.take(INDEX_BYTES as u64 * 4).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim();
-    let start = crate::tool::bounded::start(text, INDEX_BYTES);
+    let start = crate::tool::safe_text::start(text, INDEX_BYTES);
     match (text.is_empty(), start.len() < text.len()) {
         (true, _) => None,
         (false, false) => Some(text.to_owned()),
@@ -131,10 +131,10 @@ fn beginning(root: &Root, name: &str) -> Option<String> {
 }
 
 /// Lists the files below a folder, as many as fit into `room` bytes.
-fn listing(root: &Root, folder: &Path, room: usize) -> Listing {
+fn listing(root: &Root, folder: &Path, room: usize) -> FileListing {
     // A folder that is missing or can't be read counts as empty.
-    let Ok(found) = walk(root, folder, LOOK) else { return Listing::default() };
-    let mut files: Vec<&Entry> = found.files().collect();
+    let Ok(found) = walk(root, folder, LOOK) else { return FileListing::default() };
+    let mut files: Vec<&DirEntry> = found.files().collect();
     // Files of the same time are sorted by path, so that the prompt does not change without a reason.
     files.sort_by(|a, b| b.modified_ms.cmp(&a.modified_ms).then_with(|| a.path.cmp(&b.path)));
     let mut lines = Vec::new();
@@ -151,7 +151,7 @@ fn listing(root: &Root, folder: &Path, room: usize) -> Listing {
         lines.push(line);
     }
     let left_out = (!found.more).then(|| files.len() - lines.len());
-    Listing { lines, left_out }
+    FileListing { lines, left_out }
 }
 
 /// Folder of the agent's own notes in its workspace.
@@ -161,7 +161,7 @@ const MEMORY: &str = "memory";
 const INDEXES: [&str; 3] = ["index.md", "README.md", "readme.md"];
 
 /// The limits on reading a folder.
-const LOOK: Limits = Limits { depth: 4, entries: 2000 };
+const LOOK: WalkLimits = WalkLimits { depth: 4, entries: 2000 };
 
 const MEMORY_BYTES: usize = 1000;
 const INDEX_BYTES: usize = 600;

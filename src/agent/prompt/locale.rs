@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::clean;
 use crate::error::chain;
 use crate::home::beneath::BeneathError;
-use crate::home::{Home, shared};
+use crate::home::{Home, user_dirs};
 use crate::provider::ToolSpec;
 
 /// The largest file that is read, in bytes.
@@ -35,7 +35,7 @@ pub fn describe(home: &Home, language: Option<&str>, tools: &mut [ToolSpec]) {
 
 fn read(home: &Home, language: &str) -> Result<Option<HashMap<String, String>>, String> {
     let path = Path::new(language).join("tools.json");
-    match shared::open(&home.locales()).and_then(|root| root.read(&path, MAX_BYTES)) {
+    match user_dirs::open(&home.locales()).and_then(|root| root.read(&path, MAX_BYTES)) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| chain(&error)),
         Err(BeneathError::NotFound { .. }) => Ok(None),
         Err(error) => Err(chain(&error)),

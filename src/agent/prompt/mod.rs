@@ -5,7 +5,7 @@
 
 pub mod archetype;
 mod files;
-mod front;
+mod front_matter;
 mod knowledge;
 pub mod locale;
 mod persona;
@@ -20,7 +20,7 @@ use crate::config::Agent;
 use crate::provider::ToolSpec;
 
 pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
-pub use knowledge::{Knowledge, Listing, Vault};
+pub use knowledge::{FileListing, Knowledge, Vault};
 pub use persona::Persona;
 pub(super) use quote::marks;
 pub use quote::without_marks;
@@ -28,7 +28,7 @@ pub use skills::{Skill, SkillList};
 
 /// The way in which a model calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
+pub enum ToolCallStyle {
     /// Through the API, which gets the tools' parameters.
     Native,
     /// In the text of its answer. The prompt explains how, and lists the parameters.
@@ -43,7 +43,7 @@ pub struct PromptContext<'a> {
     pub model: &'a str,
     /// The tools that the agent is offered.
     pub tools: &'a [ToolSpec],
-    pub calls: Calls,
+    pub calls: ToolCallStyle,
     /// The agent's identity and memory, and the team's vaults.
     pub knowledge: &'a Knowledge,
     /// Start of the session in Unix milliseconds.
@@ -76,7 +76,7 @@ impl PromptContext<'_> {
         for tool in *tools {
             part(&tool.name);
             // The descriptions are in the prompt only if the model calls tools in text.
-            if *calls == Calls::Text {
+            if *calls == ToolCallStyle::Text {
                 part(&tool.description);
                 part(tool.parameters.text());
             }
@@ -121,7 +121,7 @@ pub trait PromptSection: Send + Sync {
 
 /// The text of one section of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct SectionText {
     pub name: String,
     /// The text, which is never empty.
     pub text: String,
@@ -177,7 +177,7 @@ impl SystemPromptBuilder {
     /// # Errors
     ///
     /// Returns an error if a section fails.
-    pub fn parts(&self, context: &PromptContext<'_>) -> Result<Vec<Part>, PromptError> {
+    pub fn parts(&self, context: &PromptContext<'_>) -> Result<Vec<SectionText>, PromptError> {
         let mut parts = Vec::with_capacity(self.sections.len());
         for section in &self.sections {
             let text = section
@@ -186,7 +186,7 @@ impl SystemPromptBuilder {
             // An empty section leaves no gap in the prompt.
             let text = text.trim();
             if !text.is_empty() {
-                parts.push(Part { name: section.name().to_owned(), text: text.to_owned() });
+                parts.push(SectionText { name: section.name().to_owned(), text: text.to_owned() });
             }
         }
         Ok(parts)

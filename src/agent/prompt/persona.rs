@@ -53,7 +53,7 @@ pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
     let path = agent.persona.as_deref()?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     // The folder is opened first and the file below it, so that no link can lead elsewhere.
-    let Place { folder, file, by_agents } = place(home.root(), agent, path);
+    let PersonaLocation { folder, file, by_agents } = place(home.root(), agent, path);
     let text = match Root::open(&folder).and_then(|root| root.read(&file, MAX_BYTES)) {
         Ok(bytes) => told(&String::from_utf8_lossy(&bytes)),
         Err(error) => Err(format!("it can't be read: {error}")),
@@ -63,7 +63,7 @@ pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
 }
 
 /// The location of a persona's file.
-struct Place {
+struct PersonaLocation {
     /// The folder that the file is opened from. Below it, no part of the path can be a link.
     folder: PathBuf,
     file: PathBuf,
@@ -75,9 +75,9 @@ struct Place {
 /// The owner's files are those in the agent's identity folder, and those outside of everything that agents can write:
 /// the home with its workspaces and vaults, and a workspace elsewhere. A path counts as the place to which its links
 /// lead.
-fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
+fn place(home: &Path, agent: &Agent, path: &Path) -> PersonaLocation {
     if path.is_relative() {
-        return Place { folder: agent.identity.clone(), file: path.to_owned(), by_agents: false };
+        return PersonaLocation { folder: agent.identity.clone(), file: path.to_owned(), by_agents: false };
     }
     let parent = path.parent().map_or_else(|| path.to_owned(), real);
     let file = path.file_name().map_or_else(|| path.to_owned(), PathBuf::from);
@@ -87,11 +87,11 @@ fn place(home: &Path, agent: &Agent, path: &Path) -> Place {
             // Both sides have to be resolved in the second round, because a home may be reached through a link.
             let folder = if is_real { real(folder) } else { folder.to_owned() };
             if let Ok(inside) = path.strip_prefix(&folder) {
-                return Place { file: inside.to_owned(), folder, by_agents };
+                return PersonaLocation { file: inside.to_owned(), folder, by_agents };
             }
         }
     }
-    Place { folder: parent, file, by_agents: false }
+    PersonaLocation { folder: parent, file, by_agents: false }
 }
 
 /// Returns the text of a document, or the reason why it can't be used.

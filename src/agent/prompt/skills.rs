@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::front::Front;
+use super::front_matter::FrontMatter;
 use crate::config::SkillsMode;
 use crate::home::beneath::Root;
-use crate::home::{Home, shared};
+use crate::home::{Home, user_dirs};
 use crate::id::FolderName;
 
 /// The most skills in a prompt.
@@ -45,8 +45,8 @@ pub struct SkillList {
 /// Reads the skills. One that can't be read is left out; `flock_read_skill` reports why.
 #[must_use]
 pub(super) fn read(home: &Home, mode: SkillsMode) -> SkillList {
-    let names = shared::names(&home.skills());
-    let Ok(root) = shared::open(&home.skills()) else { return SkillList::default() };
+    let names = user_dirs::names(&home.skills());
+    let Ok(root) = user_dirs::open(&home.skills()) else { return SkillList::default() };
     let more = names.len() > MAX_SKILLS;
     let mut room = MAX_INSTRUCTIONS;
     // All skills share the room for instructions, so those with later names may only be named.
@@ -63,7 +63,7 @@ fn skill(root: &Root, name: FolderName, mode: SkillsMode, room: &mut usize) -> O
     file.take(cap).read_to_end(&mut bytes).ok()?;
     // The file may have been cut within a character, so invalid bytes are replaced.
     let text = String::from_utf8_lossy(&bytes);
-    let front = Front::parse(&text);
+    let front = FrontMatter::parse(&text);
     let description = front.description.unwrap_or_else(|| first_sentence(front.body));
     let instruction =
         (mode == SkillsMode::Full).then(|| instruction(front.body.trim(), size > cap, room)).flatten();

@@ -11,12 +11,12 @@ use crate::provider::{Message, Role, Route, StopReason, Usage};
 pub struct Entry {
     /// The message as the model is to read it.
     pub message: Arc<Message>,
-    pub about: Arc<About>,
+    pub about: Arc<EntryMetadata>,
 }
 
 /// The facts about a message. None of them is ever read from the message's own text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
+pub struct EntryMetadata {
     /// Id of the record that the message comes from. Empty if there is none.
     pub id: String,
     /// Unix milliseconds.
@@ -69,7 +69,7 @@ impl Entry {
     pub fn stored(record: &MessageRecord, message: Message) -> Self {
         // A model name that can't be parsed leaves the answer without a route, so its thinking is not sent back.
         let model = record.model.as_deref().and_then(|model| model.parse().ok());
-        let about = About {
+        let about = EntryMetadata {
             id: record.id.clone(),
             at: record.at,
             route: model.zip(record.api).map(|(model, api)| Route { model, api }),

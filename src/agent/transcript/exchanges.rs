@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::io;
 
-use super::model::{MessageRecord, Phase, Record, TurnRecord};
-use super::tail::Tail;
+use super::model::{MessageRecord, Record, TurnPhase, TurnRecord};
+use super::reverse_lines::ReverseLines;
 use crate::id::TurnId;
 use crate::provider::Role;
 
@@ -55,7 +55,7 @@ pub fn exchanges(
     most: u64,
     mut take: impl FnMut(Exchange) -> bool,
 ) -> io::Result<()> {
-    let mut tail = Tail::new(file)?;
+    let mut tail = ReverseLines::new(file)?;
     let mut open = Exchange::default();
     let mut imported = false;
     let mut read = 0;
@@ -95,7 +95,7 @@ pub fn exchanges(
                     _ => {}
                 }
             }
-            Record::Turn(record) if record.state == Phase::Started => {
+            Record::Turn(record) if record.state == TurnPhase::Started => {
                 open.began = Some(record);
                 if !give(&mut open, &mut take) {
                     return Ok(());

@@ -5,28 +5,28 @@
 
 mod entry;
 mod exchanges;
-pub mod history;
+mod file;
 pub mod hygiene;
-pub mod importing;
-pub mod leftovers;
-mod loose;
+pub mod import_export;
+pub mod import_note;
+pub mod inspect;
+mod interrupted;
+mod lenient;
+pub mod message_reader;
 pub mod model;
-mod newest;
-pub mod portable;
 mod recent;
 pub mod repair;
-mod store;
-pub mod survey;
-mod tail;
-mod unknown;
+mod reverse_lines;
+mod reverse_records;
+pub mod stale_files;
 
-pub use entry::{About, Entry, Kind};
+pub use entry::{Entry, EntryMetadata, Kind};
 pub use exchanges::{Exchange, Scope, exchanges};
+pub use file::{Transcript, look};
+pub use interrupted::{INTERRUPTED, unknown_result};
 pub use model::{
-    CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Phase, Record, ResetRecord,
+    CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Record, ResetRecord, TurnPhase,
     TurnRecord,
 };
-pub use recent::{Recent, recent, recent_before};
-pub use store::{Transcript, look};
-pub use tail::Tail;
-pub use unknown::{INTERRUPTED, unknown_result};
+pub use recent::{RecentConversation, recent, recent_before};
+pub use reverse_lines::ReverseLines;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::loose;
+use super::lenient;
 use crate::agent::Provenance;
 use crate::config::Api;
 use crate::id::{AgentId, SessionKey, TurnId};
@@ -124,7 +124,7 @@ impl MessageRecord {
 /// The state of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Phase {
+pub enum TurnPhase {
     Started,
     /// The turn ended with an answer.
     Done,
@@ -142,7 +142,7 @@ pub enum Phase {
 pub struct TurnRecord {
     pub turn: TurnId,
     /// The state from now on.
-    pub state: Phase,
+    pub state: TurnPhase,
     /// Unix milliseconds.
     pub at: i64,
     /// The model as `provider/model`.
@@ -168,7 +168,7 @@ pub struct TurnRecord {
 impl TurnRecord {
     /// Creates a record with a state and no further facts.
     #[must_use]
-    pub const fn new(turn: TurnId, state: Phase, at: i64) -> Self {
+    pub const fn new(turn: TurnId, state: TurnPhase, at: i64) -> Self {
         Self {
             turn,
             state,
@@ -271,12 +271,12 @@ impl Record {
     /// Returns an error if the line is no record: it is not a JSON object, has no type, or is a message without its
     /// object or role.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut record = Self::parse_exactly(line).or_else(|_| loose::parse(line))?;
+        let mut record = Self::parse_exactly(line).or_else(|_| lenient::parse(line))?;
         // Other programs store the provenance inside the message.
         if let Self::Message(message) = &mut record
             && message.provenance.is_none()
         {
-            message.provenance = loose::provenance_within(line);
+            message.provenance = lenient::provenance_within(line);
         }
         Ok(record)
     }
@@ -292,7 +292,7 @@ impl Record {
             return serde_json::from_slice(line).map(Self::Message);
         }
         // Other lines need two passes, because an internally tagged enum would first copy the whole line into a buffer.
-        Ok(match &*loose::kind(line)? {
+        Ok(match &*lenient::kind(line)? {
             "session" => Self::Session(serde_json::from_slice(line)?),
             "message" => Self::Message(serde_json::from_slice(line)?),
             "turn" => Self::Turn(serde_json::from_slice(line)?),
@@ -389,7 +389,7 @@ mod tests {
                 error: Some("x".into()),
                 runtime: Some("claude".into()),
                 trace: vec!["[coder] cmd: ls → exit 0".into(), "  a".into()],
-                ..TurnRecord::new(turn, Phase::Failed, 7)
+                ..TurnRecord::new(turn, TurnPhase::Failed, 7)
             }),
         ] {
             let line = lines(&record);

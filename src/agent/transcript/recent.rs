@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io;
 
 use super::model::{CompactionRecord, MessageRecord, Record};
-use super::newest::{Newest, Pace};
-use super::tail::Tail;
+use super::reverse_lines::ReverseLines;
+use super::reverse_records::{ReadAheadLimits, ReverseRecords};
 use crate::provider::Role;
 
 /// The parts of a conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recent {
+pub struct RecentConversation {
     /// The last compaction of the conversation, if there was one.
     pub compaction: Option<Box<CompactionRecord>>,
     /// The messages after the compaction, or all messages, oldest first. Each has its `imported` flag set.
@@ -39,8 +39,12 @@ const BYTES_A_TOKEN: u64 = 4;
 /// # Errors
 ///
 /// Returns an error if the file can't be read.
-pub fn recent(file: &File, budget: u64, cost: impl Fn(&MessageRecord) -> u64 + Sync) -> io::Result<Recent> {
-    recent_at(Tail::new(file)?, budget, cost, Pace::of_machine())
+pub fn recent(
+    file: &File,
+    budget: u64,
+    cost: impl Fn(&MessageRecord) -> u64 + Sync,
+) -> io::Result<RecentConversation> {
+    recent_at(ReverseLines::new(file)?, budget, cost, ReadAheadLimits::of_machine())
 }
 
 /// Does the same for the part of the file before `place`, which must be the end of a line.
@@ -53,19 +57,19 @@ pub fn recent_before(
     place: u64,
     budget: u64,
     cost: impl Fn(&MessageRecord) -> u64 + Sync,
-) -> io::Result<Recent> {
-    recent_at(Tail::before(file, place), budget, cost, Pace::of_machine())
+) -> io::Result<RecentConversation> {
+    recent_at(ReverseLines::before(file, place), budget, cost, ReadAheadLimits::of_machine())
 }
 
 fn recent_at(
-    tail: Tail<'_>,
+    tail: ReverseLines<'_>,
     budget: u64,
     cost: impl Fn(&MessageRecord) -> u64 + Sync,
-    pace: Pace,
-) -> io::Result<Recent> {
+    pace: ReadAheadLimits,
+) -> io::Result<RecentConversation> {
     let file = tail.file();
-    let mut lines = Newest::new(tail, cost, pace);
-    let mut recent = Recent::default();
+    let mut lines = ReverseRecords::new(tail, cost, pace);
+    let mut recent = RecentConversation::default();
     let (mut left, mut bytes_left) = (budget, MOST_BYTES);
     let mut imported = false;
     while let Some(line) = lines.next(left.saturating_mul(BYTES_A_TOKEN).min(bytes_left))? {
@@ -77,7 +81,7 @@ fn recent_at(
                     recent.has_more = true;
                     // Without a compaction, the conversation's first message has to stand for what is not read.
                     if recent.compaction.is_none() {
-                        let mut tail = Tail::before(file, line.end);
+                        let mut tail = ReverseLines::before(file, line.end);
                         if let Some(line) = tail.next_line()? {
                             recent.first = question(line, imported);
                         }
@@ -131,7 +135,11 @@ fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
 
 /// Searches further back for the text that stands for the rest: the last compaction, or the conversation's first
 /// message.
-fn look_back(tail: &mut Tail<'_>, recent: &mut Recent, mut imported: bool) -> io::Result<()> {
+fn look_back(
+    tail: &mut ReverseLines<'_>,
+    recent: &mut RecentConversation,
+    mut imported: bool,
+) -> io::Result<()> {
     while let Some(line) = tail.next_line()? {
         if line.starts_with(br#"{"type":"message","#) {
             if let Some(found) = question(line, imported) {
@@ -185,7 +193,7 @@ mod tests {
         file
     }
 
-    fn read(records: &[Record], budget: u64) -> (Vec<String>, Option<u32>, Recent) {
+    fn read(records: &[Record], budget: u64) -> (Vec<String>, Option<u32>, RecentConversation) {
         let cost = |record: &MessageRecord| record.message.joined_text().len() as u64;
         let recent = recent(&file(records), budget, cost).unwrap();
         let ids = recent.messages.iter().map(|message| message.id.clone()).collect();
@@ -243,8 +251,9 @@ mod tests {
             || Record::Imported(ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() });
         let records = [said("u1", "x"), said("a1", "x"), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);
-        let imports =
-            |recent: &Recent| recent.messages.iter().map(|found| found.imported).collect::<Vec<_>>();
+        let imports = |recent: &RecentConversation| {
+            recent.messages.iter().map(|found| found.imported).collect::<Vec<_>>()
+        };
         assert_eq!((ids.len(), imports(&recent), recent.is_import), (3, vec![true, true, false], false));
         let records = [said("u1", "x"), compaction(1, Some("u1")), imported(), said("u2", "x")];
         let (ids, _, recent) = read(&records, 100);
@@ -317,10 +326,10 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&bytes).unwrap();
             let cost = |record: &MessageRecord| record.message.joined_text().len() as u64;
-            let at = |pace| recent_at(Tail::new(&file).unwrap(), budget, cost, pace).unwrap();
-            let one = at(Pace { alone, part, threads: 1 });
-            prop_assert_eq!(&one, &at(Pace { alone: 0, part, threads }));
-            prop_assert_eq!(&one, &at(Pace { alone, part, threads }));
+            let at = |pace| recent_at(ReverseLines::new(&file).unwrap(), budget, cost, pace).unwrap();
+            let one = at(ReadAheadLimits { alone, part, threads: 1 });
+            prop_assert_eq!(&one, &at(ReadAheadLimits { alone: 0, part, threads }));
+            prop_assert_eq!(&one, &at(ReadAheadLimits { alone, part, threads }));
         }
     }
 
@@ -334,14 +343,24 @@ mod tests {
             readers.lock().unwrap().insert(std::thread::current().id());
             1
         };
-        let found =
-            recent_at(Tail::new(&file).unwrap(), u64::MAX, cost, Pace { threads: 2, ..Pace::of_machine() })
-                .unwrap();
+        let found = recent_at(
+            ReverseLines::new(&file).unwrap(),
+            u64::MAX,
+            cost,
+            ReadAheadLimits { threads: 2, ..ReadAheadLimits::of_machine() },
+        )
+        .unwrap();
         let ids: Vec<String> = found.messages.iter().map(|message| message.id.clone()).collect();
         assert_eq!(ids, (0..40).map(|n| format!("u{n}")).collect::<Vec<_>>());
         assert!(readers.lock().unwrap().len() > 1);
         readers.lock().unwrap().clear();
-        recent_at(Tail::new(&file).unwrap(), 10, cost, Pace { threads: 2, ..Pace::of_machine() }).unwrap();
+        recent_at(
+            ReverseLines::new(&file).unwrap(),
+            10,
+            cost,
+            ReadAheadLimits { threads: 2, ..ReadAheadLimits::of_machine() },
+        )
+        .unwrap();
         assert_eq!(readers.into_inner().unwrap().len(), 1, "little is wanted, and no thread begun");
     }
 }

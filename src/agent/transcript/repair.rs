@@ -29,7 +29,7 @@ pub(super) const BACKUP: &str = ".bak-";
 
 /// The outcome of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mended {
+pub struct RepairOutcome {
     /// Number of lines that were cut out.
     pub cut: usize,
     /// Number of messages that got a text.
@@ -62,21 +62,21 @@ fn is_blank(block: &Block) -> bool {
 /// # Errors
 ///
 /// Returns an error if a file can't be read or written. The transcript is then unchanged.
-pub fn repair(path: &Path) -> io::Result<Mended> {
+pub fn repair(path: &Path) -> io::Result<RepairOutcome> {
     // `regular` refuses anything but a regular file, such as a named pipe that would block.
     let old = regular::open(path)?;
     let mut lines = io::BufReader::with_capacity(256 * 1024, old);
     if !has_header(&mut lines)? {
         tracing::warn!(path = %path.display(), "a transcript without its header is not mended");
         // Without a header the file may be anything, so the repair must not delete lines.
-        return end_line(path).map(|()| Mended::default());
+        return end_line(path).map(|()| RepairOutcome::default());
     }
     lines.rewind()?;
     let folder = path.parent().unwrap_or(Path::new("."));
     // The temporary file has mode 0600, which is the default of its library.
     let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, new.as_file_mut());
-    let mut mended = Mended::default();
+    let mut mended = RepairOutcome::default();
     let mut is_torn = false;
     let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
@@ -105,7 +105,7 @@ pub fn repair(path: &Path) -> io::Result<Mended> {
     writer.flush()?;
     drop(writer);
     // Without damage the new file is dropped, which deletes it.
-    if mended == Mended::default() && !is_torn {
+    if mended == RepairOutcome::default() && !is_torn {
         return Ok(mended);
     }
     // Synced before the rename, and the folder after it: a power cut leaves either the old file or the whole new one.
@@ -184,26 +184,26 @@ mod tests {
     const HEADER: &str = "{\"type\":\"session\",\"version\":1,\"key\":\"agent:coder:flock:main:ann\",\"agent\":\"coder\",\"created\":1}\n";
 
     /// Repairs a file with a header and returns the text after that header.
-    fn mend(text: &str) -> (Mended, String) {
+    fn mend(text: &str) -> (RepairOutcome, String) {
         let (mended, after) = mend_file(&format!("{HEADER}{text}"));
         (mended, after.strip_prefix(HEADER).unwrap().to_owned())
     }
 
-    fn mend_file(text: &str) -> (Mended, String) {
+    fn mend_file(text: &str) -> (RepairOutcome, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         fs_err::write(&path, text).unwrap();
         let mended = repair(&path).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
-        assert_eq!(repair(&path).unwrap(), Mended::default(), "there is nothing more to mend");
+        assert_eq!(repair(&path).unwrap(), RepairOutcome::default(), "there is nothing more to mend");
         (mended, fs_err::read_to_string(&path).unwrap())
     }
 
     #[test]
     fn blank_lines_alone_are_nothing_to_mend() {
         for text in ["\n", " \n\n", "\r\n\t\n"] {
-            assert_eq!(mend_file(text), (Mended::default(), text.to_owned()));
-            assert_eq!(mend(text), (Mended::default(), text.to_owned()));
+            assert_eq!(mend_file(text), (RepairOutcome::default(), text.to_owned()));
+            assert_eq!(mend(text), (RepairOutcome::default(), text.to_owned()));
         }
     }
 
@@ -212,9 +212,9 @@ mod tests {
         let said = message("user", &json!([{"type": "text", "text": " "}]), &json!({}));
         for text in [format!("{{\"type\":\"sess\n{said}"), format!("nonsense\n\n{said}{{\"no\":1}}\n"), said]
         {
-            assert_eq!(mend_file(&text), (Mended::default(), text.clone()));
+            assert_eq!(mend_file(&text), (RepairOutcome::default(), text.clone()));
             let torn = format!("{text}{{\"type\":\"mess");
-            assert_eq!(mend_file(&torn), (Mended::default(), format!("{torn}\n")));
+            assert_eq!(mend_file(&torn), (RepairOutcome::default(), format!("{torn}\n")));
         }
     }
 
@@ -243,7 +243,7 @@ mod tests {
         let path = folder.path().join("x.jsonl");
         fs_err::write(&path, "{\"type\":\"later\"}\r\n").unwrap();
         let before = fs_err::metadata(&path).unwrap().ino();
-        assert_eq!(repair(&path).unwrap(), Mended::default());
+        assert_eq!(repair(&path).unwrap(), RepairOutcome::default());
         assert_eq!(fs_err::metadata(&path).unwrap().ino(), before);
     }
 
@@ -279,6 +279,6 @@ mod tests {
             said(json!([{"type": "thinking", "thinking": "x"}]), json!({"stop": "length"})),
         ]
         .concat();
-        assert_eq!(mend(&text), (Mended::default(), text));
+        assert_eq!(mend(&text), (RepairOutcome::default(), text));
     }
 }

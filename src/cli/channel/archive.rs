@@ -1,9 +1,9 @@
 //! `flock channel archive`: begins, completes or cancels the archiving of a channel.
 
-use super::desk::Desk;
-use super::{As, show};
+use super::backend::ChannelBackend;
+use super::{AuthorArg, show};
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::{Action, Step};
+use crate::gateway::channels::{ArchiveRequest, ArchiveRequestKind};
 use crate::id::ChannelId;
 
 /// Archive a channel
@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "force")]
     cancel: bool,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 /// Begins, forces or cancels the archiving.
@@ -32,9 +32,9 @@ pub struct Args {
 /// Returns an error if there is no such channel, or if there is no archiving to cancel.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let action = match (args.force, args.cancel) {
-        (true, _) => Action::Force,
-        (false, true) => Action::Cancel,
-        (false, false) => Action::Begin,
+        (true, _) => ArchiveRequestKind::Force,
+        (false, true) => ArchiveRequestKind::Cancel,
+        (false, false) => ArchiveRequestKind::Begin,
     };
     step(&args.id, action, &args.by, context)
 }
@@ -44,10 +44,16 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, or if its state does not allow the step.
-pub fn step(id: &ChannelId, action: Action, by: &As, context: &Context) -> Result<Exit, Failure> {
+pub fn step(
+    id: &ChannelId,
+    action: ArchiveRequestKind,
+    by: &AuthorArg,
+    context: &Context,
+) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    let step = Step { action, name: Some(by.name()) };
-    let done = context.block_on(async { Desk::open(home, context).await?.archive(id, step).await })?;
+    let step = ArchiveRequest { action, name: Some(by.name()) };
+    let done =
+        context.block_on(async { ChannelBackend::open(home, context).await?.archive(id, step).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&done);
     } else {

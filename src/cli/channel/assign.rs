@@ -1,9 +1,9 @@
 //! `flock channel assign`: changes the members of a channel.
 
-use super::desk::Desk;
-use super::{As, show};
+use super::backend::ChannelBackend;
+use super::{AuthorArg, show};
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::Assign;
+use crate::gateway::channels::ChangeMembers;
 use crate::id::{ChannelId, Party};
 
 /// Add members to a channel, or remove them
@@ -21,7 +21,7 @@ pub struct Args {
     #[arg(long, value_name = "MEMBER", group = "change")]
     remove: Vec<Party>,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 /// Adds and removes members.
@@ -31,8 +31,10 @@ pub struct Args {
 /// Returns an error if there is no such channel, if it is archived, or if a member does not exist.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    let change = Assign { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
-    let done = context.block_on(async { Desk::open(home, context).await?.assign(&args.id, change).await })?;
+    let change =
+        ChangeMembers { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
+    let done = context
+        .block_on(async { ChannelBackend::open(home, context).await?.assign(&args.id, change).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&done);
     } else {

@@ -1,11 +1,11 @@
 //! `flock channel create`: creates a channel.
 
-use super::desk::Desk;
-use super::{As, show};
+use super::backend::ChannelBackend;
+use super::{AuthorArg, show};
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::Create;
+use crate::gateway::channels::CreateChannel;
 use crate::id::{ChannelId, Party};
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Create a channel
 ///
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 /// Creates the channel.
@@ -38,7 +38,7 @@ pub struct Args {
 /// Returns an error if the id is taken, if a member does not exist, or if the topic is not valid.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    let new = Create {
+    let new = CreateChannel {
         id: args.id.clone(),
         topic: args.topic.clone(),
         members: args.members.clone(),
@@ -46,11 +46,11 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         name: Some(args.by.name()),
     };
     // The topic and the members are checked where the channel is made, in the gateway or in `Desk::here`.
-    let made = context.block_on(async { Desk::open(home, context).await?.create(new).await })?;
+    let made = context.block_on(async { ChannelBackend::open(home, context).await?.create(new).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&made);
     } else {
-        let line = Line::new().with(Tone::Good, "made").plain(" ").accent(format!("#{}", args.id));
+        let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{}", args.id));
         // The members are those of the channel as it was made.
         context.printer.line(line.plain(format!(" with {}", show::names(&made["members"], 20))));
     }

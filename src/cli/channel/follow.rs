@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::desk::Desk;
+use super::backend::ChannelBackend;
 use super::show;
 use crate::cli::{Exit, Failure};
-use crate::gateway::channels::Reading;
+use crate::gateway::channels::MessageQuery;
 use crate::id::ChannelId;
-use crate::supervise::loopback::Event;
+use crate::supervise::gateway_client::ServerSentEvent;
 use crate::ui::Printer;
 
 /// Time without any event after which the gateway counts as gone. It sends a keep-alive every 15 seconds.
@@ -27,9 +27,9 @@ const AGAIN: Duration = Duration::from_millis(500);
 ///
 /// Returns an error if there is no such channel, or if the first read fails.
 pub async fn follow(
-    desk: &mut Desk<'_>,
+    desk: &mut ChannelBackend<'_>,
     id: &ChannelId,
-    reading: Reading,
+    reading: MessageQuery,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let mut feed = Feed { desk, id, reading, seen: 0, printer };
@@ -40,9 +40,9 @@ pub async fn follow(
 }
 
 struct Feed<'a, 'b> {
-    desk: &'a mut Desk<'b>,
+    desk: &'a mut ChannelBackend<'b>,
     id: &'a ChannelId,
-    reading: Reading,
+    reading: MessageQuery,
     /// The number of the last shown message. All earlier ones are shown or were not asked for.
     seen: u64,
     printer: &'a Printer,
@@ -120,7 +120,7 @@ impl Feed<'_, '_> {
         Ok(true)
     }
 
-    fn concerns(&self, event: &Event) -> bool {
+    fn concerns(&self, event: &ServerSentEvent) -> bool {
         let Ok(data) = serde_json::from_str::<Value>(&event.data) else { return false };
         event.name == "channel.message"
             && data["channel"].as_str().is_some_and(|id| id.eq_ignore_ascii_case(self.id.as_str()))
@@ -138,10 +138,10 @@ impl Feed<'_, '_> {
                 }
                 self.seen = message["seq"].as_u64().unwrap_or_default().max(self.seen);
             }
-            self.reading = Reading {
+            self.reading = MessageQuery {
                 after: Some(self.seen.max(self.reading.after.unwrap_or_default())),
                 limit: None,
-                ..Reading::default()
+                ..MessageQuery::default()
             };
             // A read returns a limited number of messages. `after` is set if there are more.
             if answer["after"].is_null() {

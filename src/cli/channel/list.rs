@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::desk::Desk;
+use super::backend::ChannelBackend;
 use super::show;
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::Filter;
+use crate::gateway::channels::ChannelFilter;
 use crate::id::Party;
 
 /// List the channels
@@ -27,8 +27,8 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let mut answer = context.block_on(async {
-        let desk = Desk::open(home, context).await?;
-        desk.list(&Filter { member: args.member.clone(), state: None }).await
+        let desk = ChannelBackend::open(home, context).await?;
+        desk.list(&ChannelFilter { member: args.member.clone(), state: None }).await
     })?;
     let printer = &context.printer;
     let mut archived = 0;

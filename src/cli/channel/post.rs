@@ -2,14 +2,14 @@
 
 use std::io::IsTerminal as _;
 
-use super::As;
-use super::desk::Desk;
+use super::AuthorArg;
+use super::backend::ChannelBackend;
 use crate::cli::{Context, Exit, Failure, person};
 use crate::error::Kind;
-use crate::gateway::channels::Say;
+use crate::gateway::channels::PostMessage;
 use crate::id::ChannelId;
 use crate::swarm::channel::MAX_MESSAGE;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Post a message to a channel
 ///
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     no_notify: bool,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 const HINT: &str = "write the text to a file in a workspace and post the name of the file";
@@ -57,12 +57,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let text = format!("the message has {} bytes; the limit is {MAX_MESSAGE}", content.len());
         return Err(Failure::new(Kind::Usage, text).hint(HINT));
     }
-    let say = Say { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };
-    let said = context.block_on(async { Desk::open(home, context).await?.say(&args.id, say).await })?;
+    let say = PostMessage { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };
+    let said =
+        context.block_on(async { ChannelBackend::open(home, context).await?.say(&args.id, say).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&said);
     } else {
-        let line = Line::new().with(Tone::Good, "posted").plain(" to ").accent(format!("#{}", args.id));
+        let line =
+            StyledLine::new().with(TextStyle::Good, "posted").plain(" to ").accent(format!("#{}", args.id));
         context.printer.line(line.plain(format!(" as message {}", said["seq"])));
         for note in said["notes"].as_array().into_iter().flatten().filter_map(|note| note.as_str()) {
             context.printer.warn(note);

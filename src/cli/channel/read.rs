@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::desk::Desk;
+use super::backend::ChannelBackend;
 use super::{follow, show};
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::Reading;
+use crate::gateway::channels::MessageQuery;
 use crate::id::ChannelId;
 
 /// Show the messages of a channel
@@ -37,11 +37,15 @@ pub struct Args {
 /// Returns an error if there is no such channel, or if it can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let reading =
-        Reading { after: args.after, before: args.before, limit: Some(args.limit), q: args.search.clone() };
+    let reading = MessageQuery {
+        after: args.after,
+        before: args.before,
+        limit: Some(args.limit),
+        q: args.search.clone(),
+    };
     context.block_on(async {
         // Opening the backend first also reports a gateway that runs but can't be used.
-        let mut desk = Desk::open(home, context).await?;
+        let mut desk = ChannelBackend::open(home, context).await?;
         if args.follow {
             return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
         }

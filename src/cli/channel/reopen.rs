@@ -1,9 +1,9 @@
 //! `flock channel reopen`: opens an archived channel again.
 
-use super::As;
+use super::AuthorArg;
 use super::archive::step;
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::Action;
+use crate::gateway::channels::ArchiveRequestKind;
 use crate::id::ChannelId;
 
 /// Reopen an archived channel
@@ -12,7 +12,7 @@ pub struct Args {
     /// Id of the channel
     id: ChannelId,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 /// Reopens the channel.
@@ -21,5 +21,5 @@ pub struct Args {
 ///
 /// Returns an error if there is no such channel, or if it is not archived.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    step(&args.id, Action::Reopen, &args.by, context)
+    step(&args.id, ArchiveRequestKind::Reopen, &args.by, context)
 }

@@ -7,20 +7,20 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use crate::clean;
-use crate::ui::{Line, Printer, Table, Tone};
+use crate::ui::{Printer, StyledLine, Table, TextStyle};
 
 /// Prints one message: a head with number, author and time, and the text below it.
 pub fn message(message: &Value, printer: &Printer) {
     let text = |key: &str| message[key].as_str().unwrap_or_default();
     let author = text("author");
-    let tone = if author.starts_with("human:") { Tone::Strong } else { Tone::Accent };
-    let head = Line::new()
+    let tone = if author.starts_with("human:") { TextStyle::Strong } else { TextStyle::Accent };
+    let head = StyledLine::new()
         .plain(format!("[{}] ", message["seq"]))
         .with(tone, clean::inline(author))
-        .with(Tone::Dim, format!("  {}", time(message["createdAt"].as_i64().unwrap_or_default())));
+        .with(TextStyle::Dim, format!("  {}", time(message["createdAt"].as_i64().unwrap_or_default())));
     printer.line(head);
     for line in text("content").split('\n') {
-        printer.line(Line::new().plain(format!("    {line}")));
+        printer.line(StyledLine::new().plain(format!("    {line}")));
     }
 }
 
@@ -30,16 +30,16 @@ pub fn channels(all: &[Value], printer: &Printer) {
     for channel in all {
         let text = |key: &str| channel[key].as_str().unwrap_or_default().to_owned();
         let tone = match channel["state"].as_str() {
-            Some("active") => Tone::Good,
-            Some("archiving") => Tone::Warn,
-            _ => Tone::Dim,
+            Some("active") => TextStyle::Good,
+            Some("archiving") => TextStyle::Warn,
+            _ => TextStyle::Dim,
         };
         table.toned_row(vec![
-            (Tone::Accent, called(&text("channelId"), &text("name"))),
+            (TextStyle::Accent, called(&text("channelId"), &text("name"))),
             (tone, text("state")),
-            (Tone::Plain, names(&channel["members"], 8)),
-            (Tone::Plain, channel["lastSeq"].to_string()),
-            (Tone::Plain, shortened(&text("topic"), 60)),
+            (TextStyle::Plain, names(&channel["members"], 8)),
+            (TextStyle::Plain, channel["lastSeq"].to_string()),
+            (TextStyle::Plain, shortened(&text("topic"), 60)),
         ]);
     }
     printer.table(&table);

@@ -2,36 +2,36 @@
 
 use serde_json::Value;
 
-use super::As;
-use super::desk::Desk;
+use super::AuthorArg;
+use super::backend::ChannelBackend;
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::channels::Retitle;
+use crate::gateway::channels::RenameChannel;
 use crate::id::ChannelId;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// Change the name that people see of a channel
 ///
 /// The id stays the same. Commands, agents and links keep using it.
 #[derive(Debug, clap::Args)]
-pub struct Rename {
+pub struct RenameArgs {
     /// Id of the channel
     id: ChannelId,
     /// New name, at most 80 characters
     #[arg(value_name = "NAME")]
     title: String,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 /// Change the topic of a channel
 #[derive(Debug, clap::Args)]
-pub struct Topic {
+pub struct TopicArgs {
     /// Id of the channel
     id: ChannelId,
     /// New topic, at most 500 characters
     topic: String,
     #[command(flatten)]
-    by: As,
+    by: AuthorArg,
 }
 
 /// Changes the shown name.
@@ -39,9 +39,9 @@ pub struct Topic {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the name is empty or too long.
-pub fn rename(args: &Rename, context: &Context) -> Result<Exit, Failure> {
+pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
     // Only the field that is set changes. The other one keeps its value.
-    let change = Retitle { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
+    let change = RenameChannel { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
     let changed = change_it(&args.id, change, context)?;
     say(&changed, "is now called", "name", context);
     Ok(Exit::Done)
@@ -52,16 +52,16 @@ pub fn rename(args: &Rename, context: &Context) -> Result<Exit, Failure> {
 /// # Errors
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the topic is empty or too long.
-pub fn topic(args: &Topic, context: &Context) -> Result<Exit, Failure> {
-    let change = Retitle { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
+pub fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
+    let change = RenameChannel { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
     let changed = change_it(&args.id, change, context)?;
     say(&changed, "is now about", "topic", context);
     Ok(Exit::Done)
 }
 
-fn change_it(id: &ChannelId, change: Retitle, context: &Context) -> Result<Value, Failure> {
+fn change_it(id: &ChannelId, change: RenameChannel, context: &Context) -> Result<Value, Failure> {
     let home = context.home_to_change()?;
-    context.block_on(async { Desk::open(home, context).await?.retitle(id, change).await })
+    context.block_on(async { ChannelBackend::open(home, context).await?.retitle(id, change).await })
 }
 
 fn say(channel: &Value, what: &str, key: &str, context: &Context) {
@@ -70,7 +70,7 @@ fn say(channel: &Value, what: &str, key: &str, context: &Context) {
         return;
     }
     let text = |key: &str| channel[key].as_str().unwrap_or_default();
-    let line = Line::new().with(Tone::Accent, format!("#{}", text("channelId")));
+    let line = StyledLine::new().with(TextStyle::Accent, format!("#{}", text("channelId")));
     // The text is printed quoted, so that its beginning and end are visible.
     context.printer.line(line.plain(format!(" {what} {:?}", text(key))));
 }

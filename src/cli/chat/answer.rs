@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::Failure;
 use crate::error::Kind;
 use crate::id::SessionKey;
-use crate::supervise::loopback::{Call, Client};
+use crate::supervise::gateway_client::{Call, Client};
 use crate::ui::Printer;
 
 /// The answer to a question.
@@ -26,7 +26,7 @@ pub struct Answer {
 }
 
 /// The recipient of a question, and how to ask.
-pub struct Question {
+pub struct ChatTarget {
     pub gateway: Client,
     /// The session that the question continues.
     pub session: SessionKey,
@@ -45,8 +45,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 ///
 /// Returns the gateway's own error if the turn fails, and an error if the connection ends before the answer is
 /// complete.
-pub async fn ask(question: &Question, text: String, printer: &Printer) -> Result<Answer, Failure> {
-    let Question { gateway, session, waits } = question;
+pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Result<Answer, Failure> {
+    let ChatTarget { gateway, session, waits } = question;
     let body = json!({
         "model": session.agent(),
         "messages": [{"role": "user", "content": text}],

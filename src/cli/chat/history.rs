@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
-use super::secret::looks_secret;
-use super::typed;
+use super::commands;
+use super::secret_detection::looks_secret;
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, regular};
 use crate::ui::editor::MOST_HISTORY;
@@ -66,7 +66,7 @@ pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
 /// Returns `true` if a text belongs in the history.
 fn is_kept(text: &str) -> bool {
     let is_plain = !text.starts_with(char::is_whitespace) && !text.trim().is_empty();
-    is_plain && text.len() <= LONGEST && !typed::is_command(text) && !looks_secret(text)
+    is_plain && text.len() <= LONGEST && !commands::is_command(text) && !looks_secret(text)
 }
 
 /// Removes the older texts until at most half of the limit is left.

@@ -11,7 +11,7 @@ use crate::error::Kind;
 
 /// A path into the configuration, with the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct ConfigPath {
     text: String,
     steps: Vec<Step>,
 }
@@ -27,7 +27,7 @@ enum Step {
     Id(String),
 }
 
-impl FromStr for Path {
+impl FromStr for ConfigPath {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -73,7 +73,7 @@ fn step_in_brackets(text: &str) -> Option<Step> {
     Some(text.parse().map_or_else(|_| Step::Id(text.to_owned()), Step::Index))
 }
 
-impl Path {
+impl ConfigPath {
     /// Returns the keys and ids of the path. An index is returned as an empty text.
     pub fn keys(&self) -> Vec<&str> {
         self.steps
@@ -173,7 +173,7 @@ impl Path {
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for ConfigPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn path(text: &str) -> Path {
+    fn path(text: &str) -> ConfigPath {
         text.parse().unwrap()
     }
 
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn what_is_no_place_is_refused() {
         for bad in ["", ".a", "a..b", "a.", "a[", "a[]", "a[0]b", "[\"a"] {
-            assert!(bad.parse::<Path>().is_err(), "{bad}");
+            assert!(bad.parse::<ConfigPath>().is_err(), "{bad}");
         }
     }
 }

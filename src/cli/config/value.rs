@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::{Failure, person};
-use super::path::Path;
+use super::path::ConfigPath;
 use crate::config::secret;
 use crate::error::Kind;
 use crate::home::Home;
@@ -18,7 +18,7 @@ const CAP: u64 = 1 << 20;
 /// # Errors
 ///
 /// Returns an error if stdin can't be read, or if the value is empty.
-pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
+pub fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
     let text = if text == "-" {
         person::stdin(CAP, "flock config set --help")?.trim().to_owned()
     } else {
@@ -41,7 +41,7 @@ pub fn read(path: &Path, text: &str) -> Result<Value, Failure> {
 ///
 /// Returns an error if a key has no provider's name above it that can be the name of a secret, as in a list. Then no
 /// secret is written. Also fails if a secret can't be written.
-pub fn store_keys(home: &Home, path: &Path, value: &mut Value) -> Result<Vec<String>, Failure> {
+pub fn store_keys(home: &Home, path: &ConfigPath, value: &mut Value) -> Result<Vec<String>, Failure> {
     let mut taken = Vec::new();
     let way: Vec<String> = path.keys().into_iter().map(str::to_owned).collect();
     take_below(&way, value, &mut taken)?;

@@ -9,7 +9,7 @@ use crate::home::Home;
 /// The state that a check found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     /// The part is as it should be.
     Ok,
     /// Something to know. flock works.
@@ -23,7 +23,7 @@ pub enum State {
 pub struct Check {
     /// The part that was checked, such as `engine`.
     pub name: &'static str,
-    pub state: State,
+    pub state: CheckState,
     /// A description of what was found.
     pub message: String,
     /// The command that repairs it, or the shortest correct advice.
@@ -36,7 +36,7 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(name: &'static str, state: State, message: String, mend: Option<String>) -> Self {
+    fn new(name: &'static str, state: CheckState, message: String, mend: Option<String>) -> Self {
         Self { name, state, message, mend, fixed: None, fix: None }
     }
 
@@ -49,11 +49,11 @@ impl Check {
     /// Makes the repair if there is one and the check found a fault.
     pub fn mend_now(&mut self, home: &Home, context: &Context) {
         // `take` makes a second call do nothing, so no repair is made twice.
-        let Some(fix) = self.fix.take().filter(|_| self.state != State::Ok) else { return };
+        let Some(fix) = self.fix.take().filter(|_| self.state != CheckState::Ok) else { return };
         match fix.apply(home, context) {
             Ok(done) => {
                 // The state is what remains after the repair, because the exit code depends on it.
-                self.state = State::Ok;
+                self.state = CheckState::Ok;
                 self.mend = None;
                 self.fixed = Some(done);
             }
@@ -67,21 +67,21 @@ impl Check {
 
     /// Creates a result without a fault.
     pub fn ok(name: &'static str, message: impl Into<String>) -> Self {
-        Self::new(name, State::Ok, message.into(), None)
+        Self::new(name, CheckState::Ok, message.into(), None)
     }
 
     /// Creates a result that is worth knowing.
     pub fn warn(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self::new(name, State::Warn, message.into(), Some(mend.into()))
+        Self::new(name, CheckState::Warn, message.into(), Some(mend.into()))
     }
 
     /// Creates a result for something broken.
     pub fn bad(name: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self::new(name, State::Bad, message.into(), Some(mend.into()))
+        Self::new(name, CheckState::Bad, message.into(), Some(mend.into()))
     }
 
     /// Creates a result for something broken, with the text and hint of an error.
     pub fn failed(name: &'static str, failure: Failure) -> Self {
-        Self::new(name, State::Bad, failure.text(), failure.hint)
+        Self::new(name, CheckState::Bad, failure.text(), failure.hint)
     }
 }

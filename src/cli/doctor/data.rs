@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::check::Check;
 use super::fix::Fix;
-use crate::agent::transcript::survey::{self, Flaw};
+use crate::agent::transcript::inspect::{self, TranscriptFault};
 use crate::clock::unix_ms;
 use crate::error::KERNEL_LOG;
 use crate::home::{Home, HomeError};
-use crate::store::damage::{self, Depth};
+use crate::store::integrity::{self, CheckDepth};
 use crate::store::{AuditFilter, Reader, backups};
 use crate::ui::time;
 
@@ -44,8 +44,8 @@ fn database(home: &Home, deep: bool) -> Check {
         }
         return Check::ok(NAME, "there is no database yet");
     }
-    let depth = if deep { Depth::Deep } else { Depth::Quick(QUICK) };
-    match damage::check(&path, depth) {
+    let depth = if deep { CheckDepth::Deep } else { CheckDepth::Quick(QUICK) };
+    match integrity::check(&path, depth) {
         Ok(checked) if !checked.is_whole() => {
             let text = format!("{} is damaged: {}; {}", path.display(), checked.summary(), newest(home));
             Check::bad(NAME, text, MEND).fixed_by(Fix::Database)
@@ -107,10 +107,10 @@ fn writes(home: &Home) -> Option<Check> {
 
 fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
     const NAME: &str = "sessions";
-    let paths = survey::all(home);
+    let paths = inspect::all(home);
     // A glance reads only the beginning and the end of each transcript.
-    let look = if deep { survey::read_whole } else { survey::glance };
-    let flaws: Vec<Flaw> = paths.iter().filter_map(|path| look(path)).collect();
+    let look = if deep { inspect::read_whole } else { inspect::glance };
+    let flaws: Vec<TranscriptFault> = paths.iter().filter_map(|path| look(path)).collect();
     if flaws.is_empty() {
         let how = if deep { "each line is a record" } else { "beginning and end are intact" };
         return vec![Check::ok(NAME, format!("{} transcripts: {how}", paths.len()))];
@@ -127,7 +127,7 @@ fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
     checks
 }
 
-fn flawed(name: &'static str, flaw: &Flaw) -> Check {
+fn flawed(name: &'static str, flaw: &TranscriptFault) -> Check {
     let path = flaw.path.display();
     let mend = if flaw.is_of_disk { KERNEL_LOG.to_owned() } else { format!("ls -l {path}") };
     Check::bad(name, format!("{path}: {}", flaw.what), mend)

@@ -1,7 +1,7 @@
 //! Check for hosts that agents were granted without a person's decision.
 
 use super::check::Check;
-use crate::config::{Config, EgressAsk};
+use crate::config::{Config, EgressApprover};
 use crate::error::chain;
 use crate::home::Home;
 use crate::store::Reader;
@@ -12,7 +12,7 @@ const NAME: &str = "egress";
 /// Lists such hosts if the owner wants a person to decide about each one. They come from an older flock or from an
 /// earlier setting.
 pub fn all(home: &Home, config: &Config) -> Option<Check> {
-    if config.egress_ask != EgressAsk::Person {
+    if config.egress_ask != EgressApprover::Person {
         return None;
     }
     let granted = match Reader::open(home) {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::team;
-use super::check::{Check, State};
+use super::check::{Check, CheckState};
 use crate::config::{Config, SandboxMode};
 use crate::home::Home;
 use crate::nix::{self, Flake, NixError, Pin};
-use crate::sandbox::advisory::{self, Advisory, Part};
+use crate::sandbox::advisory::{self, Advisory, Component};
 use crate::sandbox::engine::{Engine, Versions};
 use crate::sandbox::image::{self, Recipe};
 
@@ -34,7 +34,7 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
                 checks.extend(runtimes(&engine, config).await);
                 let running = store(engine.clone(), home, config).await;
                 // A build needs a running store.
-                if running.state == State::Ok {
+                if running.state == CheckState::Ok {
                     checks.push(builds(engine, home, config).await);
                 }
                 checks.push(running);
@@ -47,7 +47,7 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
 
 /// Warns of known container escapes that these versions may still have.
 fn advisories(versions: &Versions) -> Vec<Check> {
-    let parts = [(Part::Engine, Some(&versions.engine)), (Part::Runc, versions.runc.as_ref())];
+    let parts = [(Component::Engine, Some(&versions.engine)), (Component::Runc, versions.runc.as_ref())];
     let open = parts.into_iter().filter_map(|(part, version)| Some((part, version?)));
     open.flat_map(|(part, version)| {
         advisory::open(part, version).map(move |known| warn(part, version, known))
@@ -55,7 +55,7 @@ fn advisories(versions: &Versions) -> Vec<Check> {
     .collect()
 }
 
-fn warn(part: Part, version: &str, known: &Advisory) -> Check {
+fn warn(part: Component, version: &str, known: &Advisory) -> Check {
     let text = format!(
         "{part} {version} may be vulnerable to {} of {}: {}. A distribution may have corrected it in this version; \
          {} (looked up {})",
@@ -67,8 +67,8 @@ fn warn(part: Part, version: &str, known: &Advisory) -> Check {
     );
     // The names of Debian's packages, which are also those in `apt-get changelog`.
     let package = match part {
-        Part::Engine => "docker.io",
-        Part::Runc => "runc",
+        Component::Engine => "docker.io",
+        Component::Runc => "runc",
     };
     // One of several names is enough to find the entry in a changelog.
     let first = known.names.split(',').next().unwrap_or_default();
@@ -225,7 +225,7 @@ mod tests {
                  contains CVE-2025-31133",
             ],
         ]) {
-            assert_eq!((check.name, check.state), ("engine", State::Warn));
+            assert_eq!((check.name, check.state), ("engine", CheckState::Warn));
             assert!(check.message.starts_with(text), "{}", check.message);
             let looked_up = format!("{source} (looked up {})", advisory::LOOKED_UP);
             assert!(check.message.ends_with(&looked_up), "{}", check.message);
@@ -251,14 +251,14 @@ mod tests {
             (check.state, check.message, check.mend)
         };
         for runtime in ["runsc", "runc", "kata", "io.containerd.runsc.v1"] {
-            assert_eq!(judged(runtime), (State::Ok, format!("{runtime} runs coder, tester"), None));
+            assert_eq!(judged(runtime), (CheckState::Ok, format!("{runtime} runs coder, tester"), None));
         }
         let (state, text, mend) = judged("crun");
-        assert_eq!(state, State::Bad, "{text}");
+        assert_eq!(state, CheckState::Bad, "{text}");
         assert_eq!(text, format!("the program of crun, which runs coder, tester, is missing: {gone}"));
         assert_eq!(mend.as_deref(), Some("install crun"));
         let (state, text, mend) = judged("youki");
-        assert_eq!(state, State::Bad, "{text}");
+        assert_eq!(state, CheckState::Bad, "{text}");
         assert_eq!(
             text,
             "the engine has no runtime \"youki\", which is configured for coder, tester; it has crun, kata, runc, \

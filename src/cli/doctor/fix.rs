@@ -5,11 +5,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use super::super::{Context, Failure, restore, unfinished};
+use super::super::{Context, Failure, pending_operations, restore};
 use crate::home::lock::Lock;
-use crate::home::{Home, drafts, instance};
+use crate::home::{Home, instance, temp_files};
 use crate::id::AgentId;
-use crate::supervise::pid;
+use crate::supervise::pid_file;
 
 /// A repair that loses nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +54,10 @@ impl Fix {
                 Ok("gave the home a new identity".to_owned())
             }
             // Only drafts are removed whose writer is gone, so a file that is being written is safe.
-            Self::Drafts => Ok(format!("removed {} drafts", drafts::sweep(home))),
+            Self::Drafts => Ok(format!("removed {} drafts", temp_files::sweep(home))),
             Self::Pid(path) => {
                 // A process that has started since the check has written its own PID, so the file is read again.
-                if pid::read(path).is_none() && !Lock::is_held(&home.supervisor_lock())? {
+                if pid_file::read(path).is_none() && !Lock::is_held(&home.supervisor_lock())? {
                     fs_err::remove_file(path).map_err(|error| {
                         Failure::caused(format!("failed to remove {}", path.display()), &error)
                     })?;
@@ -65,7 +65,7 @@ impl Fix {
                 Ok(format!("removed {}", path.display()))
             }
             Self::Operation(agent) => {
-                context.block_on(unfinished::finish(home, agent, context))?;
+                context.block_on(pending_operations::finish(home, agent, context))?;
                 Ok("finished it".to_owned())
             }
             Self::Database => Ok(restore::bring_back(home, None, context)?.lines().join("; ")),

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use super::super::{handover, room, team};
+use super::super::{team, util_linux, write_check};
 use super::check::Check;
 use crate::config::Config;
 use crate::env;
@@ -53,7 +53,7 @@ pub fn path() -> Check {
 /// Reports the lock program of util-linux, which has the same name and which system scripts call.
 pub fn other_flock() -> Check {
     const NAME: &str = "other";
-    match handover::other_flock() {
+    match util_linux::other_flock() {
         None => Check::ok(NAME, "there is no other program named flock on PATH"),
         Some(other) if first_flock().as_deref() == Some(&other) => {
             Check::ok(NAME, format!("the lock program {} comes first on PATH", other.display()))
@@ -85,7 +85,7 @@ pub fn space(home: &Home) -> Check {
 
 /// Checks that the home can be written to.
 pub fn writable(home: &Home) -> Option<Check> {
-    room::unwritable(home).map(|error| Check::failed("disk", error.into()))
+    write_check::unwritable(home).map(|error| Check::failed("disk", error.into()))
 }
 
 /// Free space in MiB below which the next image or package is likely to fail.

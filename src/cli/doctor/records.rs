@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use super::check::Check;
 use super::fix::Fix;
 use crate::clock::{self, unix_ms};
-use crate::gateway::jump;
+use crate::gateway::clock_check;
 use crate::home::lock::Lock;
-use crate::home::{Home, drafts, pending};
-use crate::install::own::underway::Underway;
+use crate::home::{Home, pending, temp_files};
+use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::store::Reader;
 use crate::supervise::unit::NAMES;
-use crate::supervise::{SUPERVISOR, pid};
+use crate::supervise::{SUPERVISOR, pid_file};
 
 /// Reports an interrupted update of flock's own program.
 pub fn update(home: &Home) -> Option<Check> {
     // It is read from the record that an update writes before it replaces the program.
-    let change = Underway::interrupted(home)?;
+    let change = PendingProgramChange::interrupted(home)?;
     let text =
         format!("an update from flock {} to {} was interrupted", change.from.version, change.to.version);
     Some(Check::warn("update", text, "flock update --self"))
@@ -29,7 +29,7 @@ pub fn unfinished(home: &Home) -> Vec<Check> {
     match pending::all(home) {
         Ok(all) => {
             // A rename or removal is named by its own title, with the command that completes it.
-            let check = |pending: pending::Pending| {
+            let check = |pending: pending::PendingOperation| {
                 let text = format!("{} was interrupted and is not finished", pending.title());
                 Check::warn(NAME, text, pending.command()).fixed_by(Fix::Operation(pending.agent))
             };
@@ -42,8 +42,8 @@ pub fn unfinished(home: &Home) -> Vec<Check> {
 /// Reports a clock that has jumped ahead. Nothing is deleted by age while it is not confirmed.
 pub fn clock(home: &Home) -> Option<Check> {
     const NAME: &str = "clock";
-    let jump = jump::read(home).ok()?.jump?;
-    let days = (jump.found_at - jump.from) / jump::DAY;
+    let jump = clock_check::read(home).ok()?.jump?;
+    let days = (jump.found_at - jump.from) / clock_check::DAY;
     let text =
         format!("the clock is {days} days ahead of the newest record, so nothing is deleted for its age");
     Some(Check::warn(NAME, text, "date; if it is right: flock doctor --confirm-clock"))
@@ -51,7 +51,7 @@ pub fn clock(home: &Home) -> Option<Check> {
 
 /// Reports drafts of files that killed processes left. The next start removes them too.
 pub fn drafts(home: &Home) -> Option<Check> {
-    let count = drafts::abandoned(home).len();
+    let count = temp_files::abandoned(home).len();
     let text = format!("{count} drafts of files were left by processes that were killed");
     (count > 0).then(|| Check::warn("drafts", text, "flock doctor --fix").fixed_by(Fix::Drafts))
 }
@@ -63,7 +63,7 @@ pub fn processes(home: &Home) -> Vec<Check> {
         return Vec::new();
     }
     let names = NAMES.into_iter().chain([SUPERVISOR]).map(|name| home.pid_file(name));
-    let stale = names.filter(|path| path.exists() && pid::read(path).is_none());
+    let stale = names.filter(|path| path.exists() && pid_file::read(path).is_none());
     let check = |path: PathBuf| {
         let text = format!("{} names a process that is gone", path.display());
         Check::warn("processes", text, format!("rm {}", path.display())).fixed_by(Fix::Pid(path))

@@ -83,14 +83,14 @@ pub fn config(home: &Home, config: &Config) -> Check {
 pub fn unused(home: &Home) -> Vec<Check> {
     let Ok((_, document)) = config::file::read_document(home) else { return Vec::new() };
     let warn = |path: String| {
-        Check::warn("config", config::unused::warning(&path), format!("flock config unset {path}"))
+        Check::warn("config", config::ineffective::warning(&path), format!("flock config unset {path}"))
     };
-    config::unused::settings(&document).into_iter().map(warn).collect()
+    config::ineffective::settings(&document).into_iter().map(warn).collect()
 }
 
 /// Warns of settings that flock does not follow.
 pub fn unread(home: &Home) -> Vec<Check> {
-    let warn = |unread: config::unread::Unread| {
+    let warn = |unread: config::ignored::IgnoredSetting| {
         Check::warn("config", unread.text(), format!("flock config unset {}", unread.at))
     };
     settings::unread(home).into_iter().map(warn).collect()
@@ -106,7 +106,7 @@ pub fn refused(home: &Home, config: &Config) -> Vec<Check> {
 pub fn identity(config: &Config) -> Vec<Check> {
     // OpenClaw writes its own texts there.
     let agents = config.agents.iter().filter(|agent| agent.runtime != crate::openclaw::RUNTIME);
-    let warn = |file: identity::Unread| {
+    let warn = |file: identity::UnreadFile| {
         let (found, read) = (file.found.display(), file.read.display());
         let text = format!(
             "{found} is not read; flock reads {read} instead. Check the file before you copy it: the agent may have \
@@ -142,7 +142,8 @@ pub async fn programs(config: Option<&Config>) -> Vec<Check> {
             if breaks { Check::bad(NAME, text, mend) } else { Check::warn(NAME, text, mend) }
         }));
     }
-    let installed: Vec<String> = programs::installed().await.iter().map(programs::Installed::label).collect();
+    let installed: Vec<String> =
+        programs::installed().await.iter().map(programs::InstalledProgram::label).collect();
     if !installed.is_empty() {
         checks.push(Check::ok(NAME, format!("found {}", installed.join(", "))));
     }

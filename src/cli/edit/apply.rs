@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::super::{Context, Failure, openclaw, person, team};
-use super::{Plan, wanted};
+use super::{Plan, values};
 use crate::agent::identity;
 use crate::clock::unix_ms;
-use crate::config::setting::{Change, Setting};
+use crate::config::setting::{Setting, SettingChange};
 use crate::config::{self, Agent, Config, SandboxMode};
 use crate::home::Home;
 use crate::openclaw::{RUNTIME, port};
@@ -53,9 +53,9 @@ async fn record(home: &Home, plan: &Plan) -> Result<(), Failure> {
     if !home.database().exists() {
         return Ok(());
     }
-    let shown = |change: &Change| {
+    let shown = |change: &SettingChange| {
         let (before, after) = (&change.before, &change.after);
-        let [before, after] = [before, after].map(|value| wanted::text(change.setting, value));
+        let [before, after] = [before, after].map(|value| values::text(change.setting, value));
         format!("{}: {before} -> {after}", change.setting.name())
     };
     let changes: Vec<String> = plan.changes.iter().map(shown).collect();
@@ -72,7 +72,7 @@ fn follow(home: &Home, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
         return Ok(Vec::new());
     }
     let archetypes = home.archetypes();
-    let [before, now] = [&plan.old, &plan.now].map(|agent| identity::Who {
+    let [before, now] = [&plan.old, &plan.now].map(|agent| identity::AgentIdentity {
         id: &agent.id,
         role: agent.role,
         archetype: agent.archetype.as_deref(),

@@ -2,27 +2,27 @@
 //! of the person at the terminal.
 
 use super::super::{Context, Failure};
-use super::found::{self, Found, Key};
+use super::model_detection::{self, DetectedKey, DetectedModel};
 use super::openclaw;
 use crate::home::Home;
 use crate::id::ModelRef;
-use crate::ui::ask::{self, Item};
+use crate::ui::ask::{self, SelectItem};
 
 /// The choices for a new home.
 #[derive(Debug, Default)]
-pub struct Choice {
+pub struct InitChoice {
     /// The default model. `None` keeps the present one.
     pub model: Option<ModelRef>,
     /// The base URL of its provider, if flock does not know it.
     pub base_url: Option<String>,
     /// A key to store in the home.
-    pub key: Option<Key>,
+    pub key: Option<DetectedKey>,
     /// `true` if the person wants OpenClaw as well.
     pub openclaw: bool,
 }
 
-impl From<Found> for Choice {
-    fn from(found: Found) -> Self {
+impl From<DetectedModel> for InitChoice {
+    fn from(found: DetectedModel) -> Self {
         Self { model: Some(found.model), base_url: found.base_url, key: found.key, ..Self::default() }
     }
 }
@@ -38,23 +38,25 @@ pub fn choose(
     fresh: bool,
     asks_gateway: bool,
     context: &Context,
-) -> Result<Choice, Failure> {
+) -> Result<InitChoice, Failure> {
     // An existing home keeps its model unless another one is given, so that `init` can safely be repeated.
     if given.is_some() || !fresh {
-        return Ok(Choice { model: given.cloned(), ..Choice::default() });
+        return Ok(InitChoice { model: given.cloned(), ..InitChoice::default() });
     }
-    let found = context.block_on(async { Ok(found::models().await) })?;
+    let found = context.block_on(async { Ok(model_detection::models().await) })?;
     if context.may_ask() {
         return ask_person(home, found, asks_gateway);
     }
     let mut choice = match found.into_iter().next() {
         Some(found) => {
             context.printer.say(format!("agents use {}: {}", found.model, found.source));
-            Choice::from(found)
+            InitChoice::from(found)
         }
         None => {
-            context.printer.say(format!("agents use {}; --model chooses another one", found::USUAL));
-            Choice { model: Some(found::USUAL.parse()?), ..Choice::default() }
+            context
+                .printer
+                .say(format!("agents use {}; --model chooses another one", model_detection::USUAL));
+            InitChoice { model: Some(model_detection::USUAL.parse()?), ..InitChoice::default() }
         }
     };
     // A key is written to disk only if a person has agreed to it.
@@ -67,27 +69,27 @@ pub fn choose(
     Ok(choice)
 }
 
-fn ask_person(home: &Home, found: Vec<Found>, asks_gateway: bool) -> Result<Choice, Failure> {
+fn ask_person(home: &Home, found: Vec<DetectedModel>, asks_gateway: bool) -> Result<InitChoice, Failure> {
     ask::begin(&format!("Setting up flock in {}", home.root().display()));
-    let mut items: Vec<Item> = found
+    let mut items: Vec<SelectItem> = found
         .iter()
-        .map(|found| Item { label: found.model.to_string(), note: found.source.clone() })
+        .map(|found| SelectItem { label: found.model.to_string(), note: found.source.clone() })
         .collect();
     let demo = items.len();
-    items.push(Item {
+    items.push(SelectItem {
         label: DEMO.to_owned(),
         note: "a written conversation, to try flock without an account".to_owned(),
     });
-    items.push(Item { label: "another model".to_owned(), note: "provider/model".to_owned() });
+    items.push(SelectItem { label: "another model".to_owned(), note: "provider/model".to_owned() });
     let place = ask::choose("Which model shall the agents use?", &items)?;
     let mut choice = match found.into_iter().nth(place) {
         Some(found) => keep_key(found.into())?,
-        None if place == demo => Choice { model: Some(DEMO.parse()?), ..Choice::default() },
+        None if place == demo => InitChoice { model: Some(DEMO.parse()?), ..InitChoice::default() },
         // The last entry of the list is a model that the person types.
         None => {
             let check = |text: &str| text.parse::<ModelRef>().map(drop).map_err(|error| error.to_string());
-            let text = ask::text("Name of the model, as provider/model", found::USUAL, check)?;
-            Choice { model: Some(text.parse()?), ..Choice::default() }
+            let text = ask::text("Name of the model, as provider/model", model_detection::USUAL, check)?;
+            InitChoice { model: Some(text.parse()?), ..InitChoice::default() }
         }
     };
     if asks_gateway {
@@ -97,7 +99,7 @@ fn ask_person(home: &Home, found: Vec<Found>, asks_gateway: bool) -> Result<Choi
     Ok(choice)
 }
 
-fn keep_key(mut choice: Choice) -> Result<Choice, Failure> {
+fn keep_key(mut choice: InitChoice) -> Result<InitChoice, Failure> {
     if let Some(key) = &choice.key {
         let question =
             format!("Keep the key of {} in the home, so that flock has it at every start?", key.variable);

@@ -29,7 +29,7 @@ pub struct Wanted {
 
 /// The result of completing a home.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct InitResult {
     /// Messages for the person.
     pub notes: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub struct Made {
 /// # Errors
 ///
 /// Returns the error of the step that failed.
-pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
+pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
     home.make_folders()?;
     instance::settle(home)?;
     let shared = home.vaults().join("shared");
@@ -50,7 +50,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
         }
         _ => {}
     }
-    let mut made = Made::default();
+    let mut made = InitResult::default();
     if !home.config().exists() {
         // Without a given port the choice is made once and written down, so that later starts use the same one.
         let port = match wanted.port {
@@ -69,7 +69,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<Made, Failure> {
     // This also completes a configuration that a person wrote or took over from OpenClaw.
     config::complete(home, |document| fill(document, home, wanted))?;
     for agent in config::read(home)?.agents {
-        let who = identity::Who {
+        let who = identity::AgentIdentity {
             id: &agent.id,
             role: agent.role,
             archetype: agent.archetype.as_deref(),

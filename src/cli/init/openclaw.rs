@@ -1,14 +1,14 @@
 //! The part of `flock init` that installs OpenClaw.
 
-use super::super::installing::{Shown, named};
+use super::super::install_progress::{InstallProgress, named};
 use super::super::{Context, Failure, update};
-use super::{Args, Gateway};
+use super::{Args, GatewayChoice};
 use crate::config;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::install::{self, Installer, Version, Wanted, swap, versions};
+use crate::install::{self, InstallLock, InstalledVersion, Wanted, swap, versions};
 use crate::openclaw::{OpenClawError, port};
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// The question to the person, with what OpenClaw needs.
 pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and built on this machine. This needs a \
@@ -21,7 +21,7 @@ pub const QUESTION: &str = "Add the OpenClaw gateway as well? It is cloned and b
 ///
 /// Returns an error if a repository or a reference is given without `--gateway openclaw`.
 pub fn check(args: &Args) -> Result<(), Failure> {
-    if args.gateway != Some(Gateway::Openclaw) && (args.repo.is_some() || args.reference.is_some()) {
+    if args.gateway != Some(GatewayChoice::Openclaw) && (args.repo.is_some() || args.reference.is_some()) {
         let text = "--repo and --ref are for the OpenClaw gateway";
         return Err(
             Failure::new(Kind::Usage, text).hint("flock init --gateway openclaw --repo URL --ref REF")
@@ -35,12 +35,17 @@ pub fn check(args: &Args) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Returns the error of the step that failed. The home is complete without OpenClaw, and the next call continues.
-pub fn install(args: &Args, asked: bool, home: &Home, context: &Context) -> Result<Option<Version>, Failure> {
-    if args.gateway != Some(Gateway::Openclaw) && !asked {
+pub fn install(
+    args: &Args,
+    asked: bool,
+    home: &Home,
+    context: &Context,
+) -> Result<Option<InstalledVersion>, Failure> {
+    if args.gateway != Some(GatewayChoice::Openclaw) && !asked {
         return Ok(versions::current(home));
     }
     // The installer holds a lock, so that two installs can't work in the same folders.
-    let installer = Installer::begin(home)?;
+    let installer = InstallLock::begin(home)?;
     let named = (args.repo.as_deref(), args.reference.as_deref());
     if versions::current(home).is_some() {
         // The installed version may be serving agents, so its replacement goes through an update, which tries it first.
@@ -51,7 +56,7 @@ pub fn install(args: &Args, asked: bool, home: &Home, context: &Context) -> Resu
     }
     let settings = config::read(home)?.openclaw;
     let wanted = Wanted::choose(named.0, named.1, &settings, versions::current(home).as_ref());
-    let shown = Shown::new(context);
+    let shown = InstallProgress::new(context);
     let version = install::prepare(&installer, home, &wanted, &|event| shown.event(&event))?;
     shown.end();
     // The port is configured before the version is in use, because its first start already needs the port.
@@ -77,6 +82,6 @@ fn give_port(home: &Home) -> Result<(), Failure> {
 }
 
 /// Prints the version that is in use.
-pub fn report(version: &Version, context: &Context) {
-    context.printer.line(Line::new().plain("  openclaw ").with(Tone::Accent, named(version)));
+pub fn report(version: &InstalledVersion, context: &Context) {
+    context.printer.line(StyledLine::new().plain("  openclaw ").with(TextStyle::Accent, named(version)));
 }

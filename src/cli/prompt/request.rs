@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::show::find;
 use crate::agent::TurnError;
-use crate::agent::preview::{Preview, Previewed};
-use crate::agent::transcript::hygiene::{Applied, Rule};
+use crate::agent::preview::{PreviewedRequest, RequestPreviewer};
+use crate::agent::transcript::hygiene::{AppliedRule, Rule};
 use crate::cli::{Context, Exit, Failure};
 use crate::config::{ConfigError, Live};
 use crate::gateway::tools;
@@ -40,7 +40,7 @@ pub(super) fn run(
     let own = || agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()));
     let model = model.map_or_else(own, Ok)?;
     let tools = tools::specs(&live)?;
-    let preview = Preview { home, config: &config, tools: &tools, zone: TimeZone::system() };
+    let preview = RequestPreviewer { home, config: &config, tools: &tools, zone: TimeZone::system() };
     // A program writes its own request to the model. Only what flock gives to the program can be shown.
     if let Some(program) = cli::named(&agent.runtime) {
         let reader = Reader::open(home)?;
@@ -80,7 +80,7 @@ pub(super) fn run(
 }
 
 /// Prints for people what was done to the conversation.
-fn tell(made: &Previewed, context: &Context) {
+fn tell(made: &PreviewedRequest, context: &Context) {
     let say = |text: String| context.printer.say(text);
     let (model, api) = (&made.route.model, json!(made.route.api));
     let (api, messages) = (api.as_str().unwrap_or_default(), counted(made.messages, "message"));
@@ -107,7 +107,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 /// Returns the rules that were applied, in their fixed order, each with the number of records it changed.
-fn rules(applied: &[Applied]) -> Vec<(Rule, usize)> {
+fn rules(applied: &[AppliedRule]) -> Vec<(Rule, usize)> {
     let records = |rule: Rule| {
         let of_rule = applied.iter().filter(|one| one.rule == rule);
         // One rule may change several parts of the same record, which counts once.
@@ -116,7 +116,11 @@ fn rules(applied: &[Applied]) -> Vec<(Rule, usize)> {
     Rule::ALL.into_iter().map(|rule| (rule, records(rule))).filter(|(_, records)| *records > 0).collect()
 }
 
-fn for_programs(agent: &AgentId, session: Option<&SessionKey>, made: &Previewed) -> Result<Value, Failure> {
+fn for_programs(
+    agent: &AgentId,
+    session: Option<&SessionKey>,
+    made: &PreviewedRequest,
+) -> Result<Value, Failure> {
     let body: Value = serde_json::from_slice(&made.body).map_err(|error| {
         Failure::caused(format!("the request to {} is no JSON", made.route.model), &error)
     })?;

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::request;
 use crate::agent::estimate::{text_cost, tools_cost};
-use crate::agent::prompt::{Calls, Knowledge, Part, PromptContext, SystemPromptBuilder, locale};
+use crate::agent::prompt::{
+    Knowledge, PromptContext, SectionText, SystemPromptBuilder, ToolCallStyle, locale,
+};
 use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::config::{ConfigError, Live};
@@ -16,11 +18,11 @@ use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
-use crate::provider::catalog::{label, listing};
+use crate::provider::catalog::{known_models, label};
 use crate::runtime::{NATIVE, cli};
 use crate::sandbox::policy;
 use crate::store::{Reader, Session};
-use crate::ui::{Line, Table, Tone};
+use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Show the system prompt that an agent's model would be sent
 ///
@@ -49,7 +51,7 @@ pub struct Args {
 
 /// A prompt, and the tools that are sent to the provider beside it.
 struct Shown {
-    parts: Vec<Part>,
+    parts: Vec<SectionText>,
     tools: Vec<ToolSpec>,
     model: Option<String>,
     inputs: String,
@@ -80,10 +82,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     context.printer.table(&table(&shown));
     for part in &shown.parts {
-        context.printer.line(Line::new());
-        context.printer.line(Line::new().with(Tone::Dim, format!("--- {} ---", part.name)));
+        context.printer.line(StyledLine::new());
+        context.printer.line(StyledLine::new().with(TextStyle::Dim, format!("--- {} ---", part.name)));
         context.printer.stream(&part.text);
-        context.printer.line(Line::new());
+        context.printer.line(StyledLine::new());
     }
     Ok(Exit::Done)
 }
@@ -107,7 +109,8 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         tools.retain(|tool| policy::is_flocks_own(&tool.name));
     }
     // A model that can't call tools gets their descriptions in the prompt instead.
-    let native = !is_native || agent.model.as_ref().is_none_or(|model| listing::calls_tools(&config, model));
+    let native =
+        !is_native || agent.model.as_ref().is_none_or(|model| known_models::calls_tools(&config, model));
     let name = |model: &ModelRef| if is_native { label(model) } else { model.to_string() };
     let model = agent.model.as_ref().map(name);
     let knowledge = Knowledge::read(home, agent);
@@ -115,7 +118,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
         agent,
         model: model.as_deref().unwrap_or("none"),
         tools: &tools,
-        calls: if native { Calls::Native } else { Calls::Text },
+        calls: if native { ToolCallStyle::Native } else { ToolCallStyle::Text },
         knowledge: &knowledge,
         began,
         zone: &TimeZone::system(),
@@ -160,17 +163,17 @@ fn table(shown: &Shown) -> Table {
     let mut add = |tone, name: &str, tokens: u64, bytes: String| {
         table.toned_row(vec![
             (tone, name.to_owned()),
-            (Tone::Plain, tokens.to_string()),
-            (Tone::Plain, bytes),
+            (TextStyle::Plain, tokens.to_string()),
+            (TextStyle::Plain, bytes),
         ]);
     };
     for part in &shown.parts {
         // The estimate is the one that decides about compaction, so the numbers can be compared.
-        add(Tone::Accent, &part.name, text_cost(&part.text), part.text.len().to_string());
+        add(TextStyle::Accent, &part.name, text_cost(&part.text), part.text.len().to_string());
     }
-    add(Tone::Strong, "system prompt", prompt_cost(shown), prompt_bytes(shown).to_string());
+    add(TextStyle::Strong, "system prompt", prompt_cost(shown), prompt_bytes(shown).to_string());
     let calls = format!("{} tools, beside the prompt", shown.tools.len());
-    add(Tone::Dim, &calls, tools_cost(&shown.tools), String::new());
+    add(TextStyle::Dim, &calls, tools_cost(&shown.tools), String::new());
     table
 }
 

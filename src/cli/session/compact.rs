@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Which, desk, show};
+use super::{SessionArg, backend, show};
 use crate::cli::{Context, Exit, Failure};
 
 /// Compact a session now
@@ -12,7 +12,7 @@ use crate::cli::{Context, Exit, Failure};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    which: SessionArg,
 }
 
 /// Compacts the conversation.
@@ -22,8 +22,9 @@ pub struct Args {
 /// Returns an error if there is no such session, or if it can't be changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    let key = desk::key(&args.which.session, &home)?;
-    let compacted = context.block_on(async { desk::Desk::open(home, context).await?.compact(&key).await })?;
+    let key = backend::key(&args.which.session, &home)?;
+    let compacted = context
+        .block_on(async { backend::SessionBackend::open(home, context).await?.compact(&key).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"key": key, "compacted": compacted}));
     } else if compacted.is_null() {

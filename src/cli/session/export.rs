@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Which, desk};
-use crate::agent::transcript::portable;
+use super::{SessionArg, backend};
+use crate::agent::transcript::import_export;
 use crate::cli::{Context, Exit, Failure};
 
 /// Export a session's transcript as one JSON document
@@ -16,7 +16,7 @@ use crate::cli::{Context, Exit, Failure};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    which: SessionArg,
     /// File to write, or "-" for stdout
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -29,14 +29,14 @@ pub struct Args {
 /// Returns an error if there is no such session, or if the transcript can't be read or the file can't be written.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let key = desk::key(&args.which.session, &home)?;
-    let session = desk::find(&home, &key)?;
+    let key = backend::key(&args.which.session, &home)?;
+    let session = backend::find(&home, &key)?;
     let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
     let transcript = crate::home::regular::open(&path)
         .map_err(|error| Failure::caused(format!("failed to open {}", path.display()), &error))?;
     // The whole document is made before anything is written, so that an unreadable transcript leaves no half file.
     let mut document = Vec::new();
-    let records = portable::export(&transcript, &key, session.created_at, &mut document)
+    let records = import_export::export(&transcript, &key, session.created_at, &mut document)
         .map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
     if args.file == Path::new("-") {
         context.printer.raw(&document);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::desk::{self, Desk};
-use crate::agent::transcript::importing;
-use crate::agent::transcript::portable::{self, Imported};
+use super::backend::{self, SessionBackend};
+use crate::agent::transcript::import_export::{self, ImportedSession};
+use crate::agent::transcript::import_note;
 use crate::cli::{Context, Exit, Failure, person};
 use crate::clock;
 use crate::config::ConfigError;
@@ -45,7 +45,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
     let document = read(&args.file)?;
-    let imported = portable::import(&document)?;
+    let imported = import_export::import(&document)?;
     // The document can be large, and its text is no longer needed.
     drop(document);
     let key = match &args.session {
@@ -60,19 +60,19 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         }
     };
     context.block_on(async {
-        let desk = Desk::open(home.clone(), context).await?;
+        let desk = SessionBackend::open(home.clone(), context).await?;
         if desk.live().current().agent(key.agent()).is_none() {
             return Err(ConfigError::Unknown(key.agent().clone()).into());
         }
         if Reader::open(&home)?.map(|reader| reader.session(&key)).transpose()?.flatten().is_some() {
-            return Err(desk::exists(&key));
+            return Err(backend::exists(&key));
         }
         let name = uuid::Uuid::now_v7().to_string();
         let failed =
             |error: io::Error| Failure::caused(format!("failed to write the transcript of {key}"), &error);
         let folder = made(&home, &key).map_err(failed)?;
         // The note names the transcript before it exists, so that the next start can remove one that no session uses.
-        let note = importing::begin(&folder, &name).map_err(failed)?;
+        let note = import_note::begin(&folder, &name).map_err(failed)?;
         let adopted = match put(&folder, &key, &name, &imported) {
             Ok(()) => desk.adopt(&key, &name).await,
             Err(error) => Err(failed(error)),
@@ -90,7 +90,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 _ => {}
             }
         }
-        importing::done(&note);
+        import_note::done(&note);
         adopted
     })?;
     if context.printer.json_wanted() {
@@ -105,7 +105,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let all = |source: &mut dyn io::Read| {
         let mut bytes = Vec::new();
         // One byte more than allowed tells a document of exactly the limit from a larger one.
-        source.take(portable::MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
+        source.take(import_export::MOST_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
     };
     let read = if path == Path::new("-") {
         all(&mut io::stdin())
@@ -128,7 +128,7 @@ fn made(home: &Home, key: &SessionKey) -> io::Result<PathBuf> {
 }
 
 /// Writes the transcript into its folder. No session refers to it yet.
-fn put(folder: &Path, key: &SessionKey, name: &str, imported: &Imported) -> io::Result<()> {
+fn put(folder: &Path, key: &SessionKey, name: &str, imported: &ImportedSession) -> io::Result<()> {
     let path = folder.join(format!("{name}.jsonl"));
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, file);

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::cli::{Context, Exit, Failure};
-use crate::gateway::records;
+use crate::gateway::status_source;
 use crate::id::AgentId;
 use crate::store::Reader;
 use crate::tool::sessions::SessionInfo;
-use crate::ui::{Table, Tone, time};
+use crate::ui::{Table, TextStyle, time};
 
 /// List the sessions, last used first
 #[derive(Debug, clap::Args)]
@@ -35,7 +35,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     let found: Vec<SessionInfo> = found.into_iter().map(SessionInfo::from).collect();
     if context.printer.json_wanted() {
-        let sessions: Vec<Value> = found.iter().map(records::session).collect();
+        let sessions: Vec<Value> = found.iter().map(status_source::session).collect();
         context.printer.json(&json!({"sessions": sessions}));
         return Ok(Exit::Done);
     }
@@ -47,10 +47,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // The order is that of the database: the session that was used last comes first.
     for session in &found {
         table.toned_row(vec![
-            (Tone::Accent, session.key.to_string()),
-            (Tone::Plain, session.turns.to_string()),
-            (Tone::Plain, time::local(session.updated_at)),
-            (Tone::Dim, session.model.clone().unwrap_or_default()),
+            (TextStyle::Accent, session.key.to_string()),
+            (TextStyle::Plain, session.turns.to_string()),
+            (TextStyle::Plain, time::local(session.updated_at)),
+            (TextStyle::Dim, session.model.clone().unwrap_or_default()),
         ]);
     }
     context.printer.table(&table);

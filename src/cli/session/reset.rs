@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Which, desk};
+use super::{SessionArg, backend};
 use crate::cli::{Context, Exit, Failure};
 
 /// Start a session anew
@@ -11,7 +11,7 @@ use crate::cli::{Context, Exit, Failure};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    which: SessionArg,
 }
 
 /// Resets the session.
@@ -21,8 +21,8 @@ pub struct Args {
 /// Returns an error if there is no such session, or if it can't be changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home_to_change()?;
-    let key = desk::key(&args.which.session, &home)?;
-    context.block_on(async { desk::Desk::open(home, context).await?.reset(&key).await })?;
+    let key = backend::key(&args.which.session, &home)?;
+    context.block_on(async { backend::SessionBackend::open(home, context).await?.reset(&key).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&json!({"key": key, "reset": true}));
     } else {

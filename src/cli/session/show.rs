@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Which, desk};
+use super::{SessionArg, backend};
 use crate::cli::{Context, Exit, Failure};
-use crate::ui::{Table, Tone, time};
+use crate::ui::{Table, TextStyle, time};
 
 /// Show how full a session is, and its last compaction
 ///
@@ -16,7 +16,7 @@ Examples:
   flock session show agent:coder:flock:main:ann")]
 pub struct Args {
     #[command(flatten)]
-    which: Which,
+    which: SessionArg,
 }
 
 /// Prints the sizes and the last compaction.
@@ -26,8 +26,9 @@ pub struct Args {
 /// Returns an error if there is no such session, or if it can't be read.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
-    let key = desk::key(&args.which.session, &home)?;
-    let report = context.block_on(async { desk::Desk::open(home, context).await?.report(&key).await })?;
+    let key = backend::key(&args.which.session, &home)?;
+    let report =
+        context.block_on(async { backend::SessionBackend::open(home, context).await?.report(&key).await })?;
     if context.printer.json_wanted() {
         context.printer.json(&report);
         return Ok(Exit::Done);
@@ -42,7 +43,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         ("room for the conversation", "room"),
         ("the conversation", "conversation"),
     ] {
-        table.toned_row(vec![(Tone::Plain, name.to_owned()), (Tone::Plain, report[key].to_string())]);
+        table.toned_row(vec![
+            (TextStyle::Plain, name.to_owned()),
+            (TextStyle::Plain, report[key].to_string()),
+        ]);
     }
     context.printer.line(format!("{key}, {}", report["model"].as_str().unwrap_or_default()));
     context.printer.table(&table);

@@ -4,30 +4,30 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::bundle;
-use super::report::{Agent, Docker, Gateway, Report, Supervisor};
-use super::unit::Unit;
+use super::openclaw;
+use super::report::{AgentReport, DockerReport, GatewayReport, StatusReport, SupervisorReport};
+use super::unit::UnitReport;
 use crate::agent::identity;
-use crate::cli::{programs, room, settings, team};
+use crate::cli::{programs, settings, team, write_check};
 use crate::clock;
 use crate::config::{self, Config, SandboxMode};
 use crate::error::{Explain as _, chain};
 use crate::home::{FORMAT, Home, instance, version};
-use crate::install::own::underway::Underway;
+use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{names, owned};
-use crate::store::{Frozen, Reader, RequestState};
-use crate::supervise::control::{Connection, Request, Status, UnitStatus};
-use crate::supervise::figures;
-use crate::supervise::health::{self, Health, HealthError, Identity};
-use crate::supervise::loopback::{Call, Client};
+use crate::sandbox::{containers, names};
+use crate::store::{FreezeState, Reader, RequestState};
+use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus, UnitStatus};
+use crate::supervise::gateway_client::{Call, Client};
+use crate::supervise::health::{self, Health, HealthError, HomeIdentity};
+use crate::supervise::resource_usage;
 use crate::supervise::unit::{GATEWAY, OPENCLAW};
 
 /// Returns the present state of the home. Each source has a short timeout, so that a hanging one does not delay the
 /// rest.
-pub async fn collect(home: &Home, probe: bool) -> Report {
+pub async fn collect(home: &Home, probe: bool) -> StatusReport {
     let mut warnings = Vec::new();
     // Each unreadable part becomes a warning. A status has to work best when something is broken.
     let format = version::read(home).unwrap_or_else(|error| {
@@ -55,7 +55,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     };
     let gateway = gateway(home, unit, found, port, &said);
     let beside = supervisor.as_ref().and_then(|status| status.unit(OPENCLAW));
-    let openclaw = bundle::collect(home, config.as_ref(), beside).await;
+    let openclaw = openclaw::collect(home, config.as_ref(), beside).await;
     // A running gateway has just asked the engine itself, so it is not asked twice.
     let engines = match said.get("containers") {
         Some(_) => docker_as_said(&said),
@@ -65,7 +65,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.unit.pid)];
     let pids: Vec<i32> = gateway.unit.pid.into_iter().chain(others.into_iter().flatten()).collect();
     // One scan of the process table serves all of them.
-    let used = figures::of(&pids);
+    let used = resource_usage::of(&pids);
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
     for agent in &agents {
@@ -91,7 +91,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         }
     }
     warnings.extend(refused.iter().map(|error| format!("{error}: the agent can run no command")));
-    let unwritable = room::unwritable(home);
+    let unwritable = write_check::unwritable(home);
     if let Some(error) = &unwritable {
         warnings.push(chain(error));
     }
@@ -104,10 +104,10 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
     {
         warnings.push(team::port_note(port, config.port));
     }
-    if Underway::interrupted(home).is_some() {
+    if PendingProgramChange::interrupted(home).is_some() {
         warnings.push("an update of flock itself was interrupted; flock update --self ends it".to_owned());
     }
-    let mut report = Report {
+    let mut report = StatusReport {
         home: home.root().to_owned(),
         format,
         newer_home: format.is_some_and(|format| format > FORMAT),
@@ -117,7 +117,7 @@ pub async fn collect(home: &Home, probe: bool) -> Report {
         running: gateway.proven,
         url: port.filter(|_| gateway.proven).map(|port| crate::cli::start::url(Some(port))),
         measured_at: clock::unix_ms(),
-        supervisor: supervisor.map(|status| Supervisor {
+        supervisor: supervisor.map(|status| SupervisorReport {
             figures: used.get(&status.pid).copied(),
             pid: status.pid,
             version: status.version,
@@ -155,20 +155,20 @@ fn approvals_waiting(home: &Home) -> Option<usize> {
 }
 
 /// Returns the CPU time over the whole life of the process, in percent of one core, rounded down to a tenth.
-fn cpu_percent(gateway: &Gateway) -> Option<f64> {
+fn cpu_percent(gateway: &GatewayReport) -> Option<f64> {
     let (used, life) = (gateway.unit.figures?.cpu_ms, gateway.uptime_ms.filter(|life| *life > 0)?);
     let tenths = used.saturating_mul(1000) / u64::try_from(life).ok()?;
     Some(f64::from(u32::try_from(tenths).ok()?) / 10.0)
 }
 
-async fn ask_supervisor(home: &Home) -> Option<Status> {
-    let mut connection = Connection::open(home).await.ok()?;
-    connection.ask(Request::Status, SHORT).await.ok()?.status
+async fn ask_supervisor(home: &Home) -> Option<SupervisorStatus> {
+    let mut connection = ControlConnection::open(home).await.ok()?;
+    connection.ask(ControlRequest::Status, SHORT).await.ok()?.status
 }
 
 async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, HealthError> {
     let identity =
-        Identity { instance: instance::read(home).unwrap_or_default(), token: config.token.clone() };
+        HomeIdentity { instance: instance::read(home).unwrap_or_default(), token: config.token.clone() };
     health::ask(port, &identity, SHORT).await
 }
 
@@ -203,8 +203,9 @@ fn gateway(
     found: Option<Result<Health, HealthError>>,
     port: Option<u16>,
     said: &Value,
-) -> Gateway {
-    let mut gateway = Gateway { unit: Unit::of(home, GATEWAY, unit, port), ..Gateway::default() };
+) -> GatewayReport {
+    let mut gateway =
+        GatewayReport { unit: UnitReport::of(home, GATEWAY, unit, port), ..GatewayReport::default() };
     match found {
         Some(Ok(health)) => {
             gateway.proven = true;
@@ -233,7 +234,7 @@ fn gateway(
     gateway
 }
 
-fn agents(home: &Home, config: &Config, frozen: &Frozen, said: &Value) -> Vec<Agent> {
+fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> Vec<AgentReport> {
     let asleep = team::asleep(home);
     let catalog = Catalog::new(home.clone());
     let mut describe = |agent: &config::Agent| {
@@ -243,7 +244,7 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen, said: &Value) -> Vec<Ag
             false => agent.models().find_map(|model| catalog.describe(model, config).err()),
         };
         let none = agent.model.is_none();
-        Agent {
+        AgentReport {
             id: agent.id.to_string(),
             role: agent.role.as_str(),
             runtime: agent.runtime.clone(),
@@ -276,7 +277,7 @@ fn agents(home: &Home, config: &Config, frozen: &Frozen, said: &Value) -> Vec<Ag
 fn docker_as_said(said: &Value) -> Engines {
     let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
     Engines {
-        docker: Docker {
+        docker: DockerReport {
             reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
             problem: said["docker"]["problem"].as_str().map(str::to_owned),
             hint: said["docker"]["hint"].as_str().map(str::to_owned),
@@ -290,14 +291,15 @@ fn docker_as_said(said: &Value) -> Engines {
 /// Asks the engine itself if no gateway runs.
 async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let engine = Engine::from_env();
-    let listed = match tokio::time::timeout(SHORT, owned::list(&engine, home)).await {
+    let listed = match tokio::time::timeout(SHORT, containers::list(&engine, home)).await {
         Ok(listed) => listed,
         Err(_) => Err(engine.silent("list containers", SHORT)),
     };
     let found = match listed {
         Ok(found) => found,
         Err(error) => {
-            let docker = Docker { reachable: Some(false), problem: Some(chain(&error)), hint: error.hint() };
+            let docker =
+                DockerReport { reachable: Some(false), problem: Some(chain(&error)), hint: error.hint() };
             return Engines { docker, ..Engines::default() };
         }
     };
@@ -311,7 +313,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let store = names::store(home);
     let state = found.iter().find(|one| one.name == store).map_or("absent", |one| one.state.as_str());
     let store = json!({"container": store, "state": state, "volume": names::store_volume(home), "builds": crate::nix::confinement()});
-    let describe = |one: &owned::Container| {
+    let describe = |one: &containers::Container| {
         json!({
             "name": one.name,
             "agent": one.agent,
@@ -324,7 +326,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
         })
     };
     Engines {
-        docker: Docker { reachable: Some(true), ..Docker::default() },
+        docker: DockerReport { reachable: Some(true), ..DockerReport::default() },
         containers: Some(found.iter().map(describe).collect::<Vec<_>>().into()),
         images: Some(images.into()),
         store: Some(store),
@@ -334,7 +336,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
 /// The state of the engine and of what this home has in it.
 #[derive(Default)]
 struct Engines {
-    docker: Docker,
+    docker: DockerReport,
     containers: Option<Value>,
     images: Option<Value>,
     store: Option<Value>,

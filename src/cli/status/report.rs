@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bundle::Bundle;
-use super::unit::Unit;
-use crate::cli::team::Asleep;
+use super::openclaw::OpenClawReport;
+use super::unit::UnitReport;
+use crate::cli::team::SleepState;
 use crate::store::Freeze;
-use crate::supervise::figures::Figures;
+use crate::supervise::resource_usage::ResourceUsage;
 
 /// The state of a home.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct StatusReport {
     pub home: PathBuf,
     /// The home's format, or `None` if it can't be read.
     pub format: Option<u32>,
@@ -31,16 +31,16 @@ pub struct Report {
     pub url: Option<String>,
     /// Unix milliseconds.
     pub measured_at: i64,
-    pub supervisor: Option<Supervisor>,
-    pub gateway: Gateway,
+    pub supervisor: Option<SupervisorReport>,
+    pub gateway: GatewayReport,
     /// `None` if OpenClaw is neither installed nor needed.
-    pub openclaw: Option<Bundle>,
+    pub openclaw: Option<OpenClawReport>,
     /// The time and the person of a freeze of the whole home, which also covers agents added later.
     pub frozen: Option<Freeze>,
-    pub agents: Vec<Agent>,
+    pub agents: Vec<AgentReport>,
     /// The gateway's report about channels and unread messages. `None` if it does not run.
     pub team: Option<Value>,
-    pub docker: Docker,
+    pub docker: DockerReport,
     /// The containers of this home, or `None` if neither the gateway nor the engine answered.
     pub containers: Option<Value>,
     pub images: Option<Value>,
@@ -53,7 +53,7 @@ pub struct Report {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Supervisor {
+pub struct SupervisorReport {
     pub pid: i32,
     pub version: String,
     /// Start time in Unix seconds.
@@ -61,15 +61,15 @@ pub struct Supervisor {
     /// `true` if a service manager runs it.
     pub foreground: bool,
     #[serde(flatten)]
-    pub figures: Option<Figures>,
+    pub figures: Option<ResourceUsage>,
 }
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Gateway {
+pub struct GatewayReport {
     /// The process. Its state is `unsupervised` if the gateway answers and no supervisor runs.
     #[serde(flatten)]
-    pub unit: Unit,
+    pub unit: UnitReport,
     /// `true` if the process that answers has proved to be this home's gateway.
     pub proven: bool,
     /// `true` if it can work: it answers and has no trouble with its database.
@@ -90,7 +90,7 @@ pub struct Gateway {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Agent {
+pub struct AgentReport {
     pub id: String,
     pub role: &'static str,
     pub runtime: String,
@@ -102,7 +102,7 @@ pub struct Agent {
     /// The time and the person of its freeze.
     pub frozen: Option<Freeze>,
     /// The time at which it went to sleep, and its own reason.
-    pub asleep: Option<Asleep>,
+    pub asleep: Option<SleepState>,
     /// The gateway's report about a used-up budget: since when, until when, and which one.
     pub paused: Option<Value>,
     /// The reason for which its model can't be asked.
@@ -112,7 +112,7 @@ pub struct Agent {
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Docker {
+pub struct DockerReport {
     /// `true` if the engine answered, `None` if it was not asked.
     pub reachable: Option<bool>,
     pub problem: Option<String>,

@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::bundle::{Build, Bundle};
-use super::report::Report;
-use super::unit::Unit;
+use super::openclaw::{Build, OpenClawReport};
+use super::report::StatusReport;
+use super::unit::UnitReport;
 use crate::cli::{Context, team};
 use crate::clock;
 use crate::error::Kind;
-use crate::supervise::figures::Figures;
+use crate::supervise::resource_usage::ResourceUsage;
 use crate::ui::progress::span;
-use crate::ui::{Failure, Line, Table, Tone};
+use crate::ui::{Failure, StyledLine, Table, TextStyle};
 
-pub fn show(report: &Report, context: &Context) {
+pub fn show(report: &StatusReport, context: &Context) {
     let printer = &context.printer;
     printer.line(title("home").plain(report.home.display().to_string()));
     printer.line(gateway(report));
     let gateway = &report.gateway;
     for text in [&gateway.problem, &gateway.unit.reason].into_iter().flatten() {
-        printer.line(title("").with(Tone::Warn, text.clone()));
+        printer.line(title("").with(TextStyle::Warn, text.clone()));
     }
     // OpenClaw is shown only if it is installed or needed.
     if let Some(bundle) = &report.openclaw {
@@ -41,7 +41,7 @@ pub fn show(report: &Report, context: &Context) {
     if let Some(team) = &report.team {
         printer.line(title("team").plain(channels(team)));
         for breaker in team["breakers"].as_array().into_iter().flatten() {
-            printer.line(title("provider").with(Tone::Warn, down(breaker)));
+            printer.line(title("provider").with(TextStyle::Warn, down(breaker)));
         }
     }
     printer.line(docker(report));
@@ -59,7 +59,7 @@ pub fn show(report: &Report, context: &Context) {
     if let Some(count @ 1..) = report.approvals_waiting {
         let text =
             if count == 1 { "1 request waits: ".to_owned() } else { format!("{count} requests wait: ") };
-        printer.line(title("approvals").with(Tone::Warn, text).accent("flock approvals list"));
+        printer.line(title("approvals").with(TextStyle::Warn, text).accent("flock approvals list"));
     }
     if !report.agents.is_empty() {
         printer.line("");
@@ -83,19 +83,19 @@ pub fn show(report: &Report, context: &Context) {
     }
     // The hint goes to stderr with the other messages, so that the output itself stays data.
     if !report.running {
-        printer.say(Line::new().plain("start it with ").accent("flock start"));
+        printer.say(StyledLine::new().plain("start it with ").accent("flock start"));
     }
 }
 
-fn title(name: &str) -> Line {
-    Line::new().with(Tone::Strong, format!("{name:<12}"))
+fn title(name: &str) -> StyledLine {
+    StyledLine::new().with(TextStyle::Strong, format!("{name:<12}"))
 }
 
-fn gateway(report: &Report) -> Line {
+fn gateway(report: &StatusReport) -> StyledLine {
     let gateway = &report.gateway;
     let line = title("gateway");
     if !report.running {
-        return line.with(Tone::Bad, state(&gateway.unit)).plain(crashes(&gateway.unit));
+        return line.with(TextStyle::Bad, state(&gateway.unit)).plain(crashes(&gateway.unit));
     }
     let mut text = format!(" at {}", report.url.as_deref().unwrap_or_default());
     // Values that are unknown are left out, not shown as unknown.
@@ -113,11 +113,11 @@ fn gateway(report: &Report) -> Line {
     if let Some(percent) = gateway.cpu_percent {
         let _ = write!(text, " ({percent} %)");
     }
-    line.with(Tone::Good, state(&gateway.unit)).plain(text + &crashes(&gateway.unit))
+    line.with(TextStyle::Good, state(&gateway.unit)).plain(text + &crashes(&gateway.unit))
 }
 
 /// Returns lines about the running OpenClaw, and about the installed version if that is another one.
-fn openclaw(bundle: &Bundle) -> Vec<Line> {
+fn openclaw(bundle: &OpenClawReport) -> Vec<StyledLine> {
     let build = |build: &Build| {
         let day = jiff::Timestamp::from_second(build.committed_at)
             .unwrap_or_default()
@@ -145,11 +145,11 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
             // The supervisor's state is from its last look. The process was asked just now, so its silence is newer.
             let state =
                 if healthy || bundle.unit.state != "healthy" { state } else { "does not answer".to_owned() };
-            line.with(if healthy { Tone::Good } else { Tone::Warn }, state).plain(text)
+            line.with(if healthy { TextStyle::Good } else { TextStyle::Warn }, state).plain(text)
         }
         (None, _) if bundle.agents == 0 => line.plain(format!("{installed}; no agent runs on it")),
         (None, _) => {
-            let tone = if bundle.unit.state == "starting" { Tone::Warn } else { Tone::Bad };
+            let tone = if bundle.unit.state == "starting" { TextStyle::Warn } else { TextStyle::Bad };
             let text = format!(", installed {installed}{}", crashes(&bundle.unit));
             line.with(tone, state(&bundle.unit)).plain(text)
         }
@@ -157,25 +157,27 @@ fn openclaw(bundle: &Bundle) -> Vec<Line> {
     // An update that is installed but not yet started needs a restart.
     if bundle.serving.is_some() && bundle.serving != bundle.installed {
         let text = format!("{installed} is installed; it serves after the next ");
-        lines.push(title("").with(Tone::Warn, text).accent("flock restart"));
+        lines.push(title("").with(TextStyle::Warn, text).accent("flock restart"));
     }
     if bundle.installed.is_none() && bundle.agents > 0 {
         lines.push(title("").plain("install it with ").accent("flock init --gateway openclaw"));
     }
     if let Some(stale) = &bundle.stale {
-        lines.push(title("").with(Tone::Bad, format!("still runs with its earlier configuration: {stale}")));
+        lines.push(
+            title("").with(TextStyle::Bad, format!("still runs with its earlier configuration: {stale}")),
+        );
     }
     let told = [&bundle.problem, &bundle.unit.reason];
-    lines.extend(told.into_iter().flatten().map(|text| title("").with(Tone::Warn, text.clone())));
+    lines.extend(told.into_iter().flatten().map(|text| title("").with(TextStyle::Warn, text.clone())));
     lines
 }
 
-fn state(unit: &Unit) -> String {
+fn state(unit: &UnitReport) -> String {
     // The state is a word with hyphens for programs and with spaces for people.
     unit.state.replace('-', " ")
 }
 
-fn crashes(unit: &Unit) -> String {
+fn crashes(unit: &UnitReport) -> String {
     let mut text = String::new();
     if let Some(restarts) = unit.restarts.filter(|restarts| *restarts > 0) {
         let _ = write!(text, ", restarted {restarts} times");
@@ -219,10 +221,10 @@ fn down(breaker: &Value) -> String {
     format!("{} has not answered for {}; {next}", brief(&breaker["provider"]), ago(now - time("since")))
 }
 
-fn docker(report: &Report) -> Line {
+fn docker(report: &StatusReport) -> StyledLine {
     let line = title("docker");
     match (&report.docker.problem, &report.containers) {
-        (Some(problem), _) => line.with(Tone::Warn, problem.clone()),
+        (Some(problem), _) => line.with(TextStyle::Warn, problem.clone()),
         (None, Some(Value::Array(all))) => {
             let count = |state: &str| all.iter().filter(|one| one["state"] == state).count();
             let line = line.plain(format!("reachable, {} containers running", count("running")));
@@ -235,7 +237,7 @@ fn docker(report: &Report) -> Line {
     }
 }
 
-fn agents(report: &Report) -> Table {
+fn agents(report: &StatusReport) -> Table {
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &report.agents {
         let model = match (&agent.model, agent.scripted) {
@@ -244,11 +246,11 @@ fn agents(report: &Report) -> Table {
             // An agent without a model also has a warning below the table.
             (None, _) => "none".to_owned(),
         };
-        let tone = if agent.warning.is_some() { Tone::Warn } else { Tone::Plain };
+        let tone = if agent.warning.is_some() { TextStyle::Warn } else { TextStyle::Plain };
         table.toned_row(vec![
-            (Tone::Accent, agent.id.clone()),
-            (Tone::Plain, agent.role.to_owned()),
-            (Tone::Plain, agent.runtime.clone()),
+            (TextStyle::Accent, agent.id.clone()),
+            (TextStyle::Plain, agent.role.to_owned()),
+            (TextStyle::Plain, agent.runtime.clone()),
             (tone, model),
             team::held_text(agent.frozen.as_ref(), agent.paused.as_ref(), agent.asleep.as_ref())
                 .unwrap_or_else(|| sandbox(report, &agent.id, agent.sandbox)),
@@ -258,30 +260,30 @@ fn agents(report: &Report) -> Table {
 }
 
 /// Returns the state of an agent's container, with the age of its last probe.
-fn sandbox(report: &Report, id: &str, configured: &str) -> (Tone, String) {
+fn sandbox(report: &StatusReport, id: &str, configured: &str) -> (TextStyle, String) {
     match configured {
-        "off" => return (Tone::Warn, "off".to_owned()),
-        "host" => return (Tone::Warn, "none: it runs on this machine itself".to_owned()),
+        "off" => return (TextStyle::Warn, "off".to_owned()),
+        "host" => return (TextStyle::Warn, "none: it runs on this machine itself".to_owned()),
         _ => {}
     }
     let all = report.containers.as_ref().and_then(Value::as_array);
     let Some(container) = all.and_then(|all| all.iter().find(|one| one["agent"] == id)) else {
         // A sandbox is made at the agent's first command, so a new agent has none.
-        return (Tone::Dim, "none yet".to_owned());
+        return (TextStyle::Dim, "none yet".to_owned());
     };
     let state = container["state"].as_str().unwrap_or("unknown");
     let probe = &container["probe"];
     let age = probe["ageMs"].as_i64().map(|age| format!(", probed {} ago", ago(age)));
     let age = age.unwrap_or_default();
     match probe["confined"].as_bool() {
-        Some(true) => (Tone::Good, format!("{state}, confined{age}")),
-        Some(false) => (Tone::Bad, format!("{state}, NOT CONFINED{age}: {}", brief(&probe["findings"]))),
+        Some(true) => (TextStyle::Good, format!("{state}, confined{age}")),
+        Some(false) => (TextStyle::Bad, format!("{state}, NOT CONFINED{age}: {}", brief(&probe["findings"]))),
         // Confinement is claimed only with a probe of this gateway behind it.
-        None => (Tone::Plain, format!("{state}, not probed by this gateway")),
+        None => (TextStyle::Plain, format!("{state}, not probed by this gateway")),
     }
 }
 
-fn used(figures: Option<Figures>) -> String {
+fn used(figures: Option<ResourceUsage>) -> String {
     figures.map_or_else(String::new, |figures| {
         let mib = figures.memory_bytes.div_ceil(1 << 20);
         format!(", {mib} MiB, {} CPU", ago(i64::try_from(figures.cpu_ms).unwrap_or(i64::MAX)))

@@ -5,14 +5,14 @@ use serde::Serialize;
 
 use crate::home::Home;
 use crate::supervise::control::UnitStatus;
-use crate::supervise::figures::Figures;
-use crate::supervise::state::Standing;
-use crate::supervise::ward::{remembered, word};
+use crate::supervise::resource_usage::ResourceUsage;
+use crate::supervise::state::UnitState;
+use crate::supervise::supervised_process::{remembered, word};
 
 /// The gateway or OpenClaw as a supervised process.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unit {
+pub struct UnitReport {
     /// The supervisor's word. Without a supervisor it is `stopped`, or `breaker-open` if the last one gave up
     /// restarting.
     pub state: String,
@@ -28,10 +28,10 @@ pub struct Unit {
     /// Unix milliseconds.
     pub breaker_opened_at: Option<i64>,
     #[serde(flatten)]
-    pub figures: Option<Figures>,
+    pub figures: Option<ResourceUsage>,
 }
 
-impl Unit {
+impl UnitReport {
     /// Returns the unit of this name from the supervisor's report. `port` is used if the supervisor names none.
     pub fn of(home: &Home, name: &str, said: Option<&UnitStatus>, port: Option<u16>) -> Self {
         // The supervisor knows the present state, which is better than anything on disk.
@@ -62,7 +62,7 @@ impl Unit {
 }
 
 /// Returns the state's word for programs.
-fn state_word(standing: Standing) -> String {
+fn state_word(standing: UnitState) -> String {
     let word = || word(standing).to_owned();
     // serde's name of the state is used, so that this word and the JSON of the control socket are the same.
     serde_json::to_value(standing).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_else(word)

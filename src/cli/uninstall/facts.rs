@@ -9,36 +9,36 @@ use crate::config::{self, ConfigError};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, atomic, instance, version};
 use crate::install::versions;
-use crate::openclaw::{self, remains, sandboxes};
+use crate::openclaw::{self, sandboxes, uninstall};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::image;
-use crate::sandbox::{SandboxError, owned, volumes};
+use crate::sandbox::{SandboxError, containers, volumes};
 use crate::supervise::launch;
-use crate::supervise::pid;
+use crate::supervise::pid_file;
 use crate::supervise::unit::NAMES;
 
 /// The collected facts.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct HomeFacts {
     /// `true` if the home's folder exists.
     pub there: bool,
     /// `true` if its contents prove that flock made it.
     pub proven: bool,
     /// The entries of the folder.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<HomeEntry>,
     /// `true` if a process of the home runs.
     pub running: bool,
     /// The unit files of its services.
     pub services: Vec<PathBuf>,
     /// The home's objects in the container engine.
-    pub engine: InEngine,
+    pub engine: EngineFacts,
     /// OpenClaw's files below the home.
     pub openclaw: Vec<PathBuf>,
     /// OpenClaw's own state and copies of it, below the home.
     pub openclaw_state: Vec<PathBuf>,
     /// The folder of flock's own updates, below the home, if there is one.
     pub own_updates: Option<PathBuf>,
-    pub on_openclaw: OnOpenClaw,
+    pub on_openclaw: OpenClawAgents,
     /// Workspaces outside the home.
     pub workspaces: Vec<PathBuf>,
     /// flock's own program, and the command that removes it.
@@ -49,7 +49,7 @@ pub struct Facts {
 
 /// An entry of the home's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct HomeEntry {
     pub name: OsString,
     /// The target, if it is a symbolic link.
     pub link: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Entry {
     pub draft: bool,
 }
 
-impl Facts {
+impl HomeFacts {
     /// Returns `true` if the home has an entry of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
@@ -69,14 +69,14 @@ impl Facts {
 
 /// The agents that run on OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OnOpenClaw {
+pub enum OpenClawAgents {
     /// The ids of the agents.
     Agents(Vec<String>),
     /// The configuration can't be read, for this reason.
     Unknown(String),
 }
 
-impl Default for OnOpenClaw {
+impl Default for OpenClawAgents {
     fn default() -> Self {
         Self::Agents(Vec::new())
     }
@@ -84,9 +84,9 @@ impl Default for OnOpenClaw {
 
 /// The home's objects in the container engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InEngine {
+pub enum EngineFacts {
     /// The engine answered.
-    Found(Belongings),
+    Found(EngineObjects),
     /// The engine can't be asked.
     Silent {
         reason: String,
@@ -95,15 +95,15 @@ pub enum InEngine {
     },
 }
 
-impl Default for InEngine {
+impl Default for EngineFacts {
     fn default() -> Self {
-        Self::Found(Belongings::default())
+        Self::Found(EngineObjects::default())
     }
 }
 
 /// The names of the home's objects in the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Belongings {
+pub struct EngineObjects {
     /// Containers of agents and of the package store.
     pub containers: Vec<String>,
     /// Containers of OpenClaw's sandboxes.
@@ -118,7 +118,7 @@ pub struct Belongings {
 /// # Errors
 ///
 /// Returns an error if a newer flock made the home, or if its folder can't be read.
-pub async fn gather(home: &Home) -> Result<Facts, Failure> {
+pub async fn gather(home: &Home) -> Result<HomeFacts, Failure> {
     // An unreadable format number is no error here: an uninstall also has to handle damaged homes.
     if let Err(error @ HomeError::Newer { .. }) = version::check_writable(home) {
         return Err(error.into());
@@ -131,21 +131,21 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
             let on_openclaw = openclaw::agents(config).map(|agent| agent.id.to_string()).collect();
             let elsewhere = |path: &&PathBuf| !path.starts_with(home.root()) && path.exists();
             let workspaces = config.agents.iter().map(|agent| &agent.workspace).filter(elsewhere);
-            (OnOpenClaw::Agents(on_openclaw), workspaces.cloned().collect())
+            (OpenClawAgents::Agents(on_openclaw), workspaces.cloned().collect())
         }
         // Without a configuration there are no agents. That is different from a configuration that can't be read.
         Err(ConfigError::Home(HomeError::NotInitialised { .. })) => Default::default(),
-        Err(error) => (OnOpenClaw::Unknown(crate::error::chain(error)), Vec::new()),
+        Err(error) => (OpenClawAgents::Unknown(crate::error::chain(error)), Vec::new()),
     };
-    Ok(Facts {
+    Ok(HomeFacts {
         there,
         proven: there && is_proven(home),
         entries: entries.unwrap_or_default(),
         running: runs(home),
         services: service::installed(home)?.into_iter().map(|service| service.path).collect(),
         engine: in_engine(home).await,
-        openclaw: remains::found(home),
-        openclaw_state: remains::state(home),
+        openclaw: uninstall::found(home),
+        openclaw_state: uninstall::state(home),
         own_updates: own_updates(home),
         on_openclaw,
         workspaces,
@@ -155,7 +155,7 @@ pub async fn gather(home: &Home) -> Result<Facts, Failure> {
 }
 
 /// Returns the entries of the home's folder, or `None` if it does not exist.
-fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
+fn entries(root: &Path) -> Result<Option<Vec<HomeEntry>>, Failure> {
     let unreadable = |source| HomeError::Io { verb: "read", path: root.to_owned(), source };
     let listed = match std::fs::read_dir(root) {
         Ok(listed) => listed,
@@ -165,7 +165,7 @@ fn entries(root: &Path) -> Result<Option<Vec<Entry>>, Failure> {
     let mut entries = Vec::new();
     for entry in listed {
         let path = entry.map_err(unreadable)?.path();
-        entries.push(Entry {
+        entries.push(HomeEntry {
             name: path.file_name().unwrap_or_default().to_owned(),
             // A link is recorded with its target, so that the person learns where it led.
             link: std::fs::read_link(&path).ok(),
@@ -224,18 +224,18 @@ fn own_updates(home: &Home) -> Option<PathBuf> {
 fn runs(home: &Home) -> bool {
     // A gateway without a supervisor does not hold the supervisor's lock. One that was started by hand has no PID file.
     [home.supervisor_lock(), home.gateway_lock()].iter().any(|lock| Lock::is_held(lock).unwrap_or(false))
-        || NAMES.iter().any(|name| pid::read(&home.pid_file(name)).is_some())
+        || NAMES.iter().any(|name| pid_file::read(&home.pid_file(name)).is_some())
 }
 
-async fn in_engine(home: &Home) -> InEngine {
+async fn in_engine(home: &Home) -> EngineFacts {
     let engine = Engine::from_env();
     match belongings(&engine, home).await {
-        Ok(found) => InEngine::Found(found),
+        Ok(found) => EngineFacts::Found(found),
         Err(error) => {
             // The helper programs are for sandboxes only, so they show that an engine was used.
             let used = std::fs::read_dir(home.helpers()).is_ok_and(|mut helpers| helpers.next().is_some());
             let installed = engine.socket().is_none_or(Path::exists);
-            InEngine::Silent { reason: crate::error::chain(&error), suspect: used || installed }
+            EngineFacts::Silent { reason: crate::error::chain(&error), suspect: used || installed }
         }
     }
 }
@@ -245,9 +245,9 @@ async fn in_engine(home: &Home) -> InEngine {
 /// # Errors
 ///
 /// Returns an error if the engine does not answer or refuses.
-pub async fn belongings(engine: &Engine, home: &Home) -> Result<Belongings, SandboxError> {
-    let containers = owned::list(engine, home).await?;
-    Ok(Belongings {
+pub async fn belongings(engine: &Engine, home: &Home) -> Result<EngineObjects, SandboxError> {
+    let containers = containers::list(engine, home).await?;
+    Ok(EngineObjects {
         containers: containers.into_iter().map(|container| container.name).collect(),
         sandboxes: sandboxes::list(engine, home).await?,
         volumes: volumes::list(engine, home).await?,

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::facts::{Belongings, Entry, Facts, InEngine, OnOpenClaw};
+use super::facts::{EngineFacts, EngineObjects, HomeEntry, HomeFacts, OpenClawAgents};
 use crate::error::Kind;
 use crate::ui::Failure;
 
 /// The options of the uninstall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct UninstallRequest {
     /// Removes only OpenClaw.
     pub openclaw: bool,
     /// Also deletes what people and agents made.
@@ -19,7 +19,7 @@ pub struct Request {
 
 /// The steps, in the order in which they are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum UninstallStep {
     /// Stops a service and removes its file.
     Service(PathBuf),
     /// Stops everything that runs, and keeps anything from starting until the end.
@@ -32,7 +32,7 @@ pub enum Step {
     /// Removes the objects in the engine.
     Engine {
         /// The objects that were seen.
-        found: Belongings,
+        found: EngineObjects,
         /// `true` for all objects of the home, `false` for OpenClaw's sandboxes only.
         all: bool,
     },
@@ -46,7 +46,7 @@ pub enum Step {
     Home,
 }
 
-impl Step {
+impl UninstallStep {
     /// Returns `true` if the step must not be done while a process of the home runs, which would undo it or lose its
     /// data.
     #[must_use]
@@ -57,7 +57,7 @@ impl Step {
 
 /// Something related to flock that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftover {
     /// Its path, or a short name for it.
     pub what: String,
     /// The reason for which it stays.
@@ -68,22 +68,22 @@ pub struct Left {
 
 /// The steps, what is kept on purpose, and what is left to the person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct UninstallPlan {
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<UninstallStep>,
     /// Entries of the home that people and agents made, each with a description.
     pub kept: Vec<(PathBuf, &'static str)>,
     /// Things that flock does not remove.
-    pub left: Vec<Left>,
+    pub left: Vec<Leftover>,
     /// Things that may remain because they could not be seen. With any of these the uninstall counts as unfinished.
-    pub unseen: Vec<Left>,
+    pub unseen: Vec<Leftover>,
 }
 
-impl Plan {
+impl UninstallPlan {
     /// Returns `true` if there is nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step, Step::Stop { running: false }))
+        self.steps.iter().all(|step| matches!(step, UninstallStep::Stop { running: false }))
     }
 }
 
@@ -117,12 +117,12 @@ const OPENCLAWS: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-opencl
 /// # Errors
 ///
 /// Returns an error if agents need what is to be removed.
-pub fn plan(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure> {
+pub fn plan(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<UninstallPlan, Failure> {
     if request.openclaw { bundle(home, facts, request) } else { Ok(everything(home, facts, request)) }
 }
 
-fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure> {
-    let mut plan = Plan::default();
+fn bundle(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<UninstallPlan, Failure> {
+    let mut plan = UninstallPlan::default();
     if facts.there && !facts.proven {
         plan.left.push(stranger(home));
         return Ok(plan);
@@ -137,18 +137,18 @@ fn bundle(home: &Path, facts: &Facts, request: Request) -> Result<Plan, Failure>
         needless(facts)?;
     }
     // OpenClaw is stopped before its files and sandboxes go, or it would make new ones.
-    plan.steps.push(Step::StopOpenClaw);
-    let found = Belongings { sandboxes: sandboxes(facts), ..Belongings::default() };
-    in_engine(&mut plan, home, facts, Step::Engine { found, all: false });
+    plan.steps.push(UninstallStep::StopOpenClaw);
+    let found = EngineObjects { sandboxes: sandboxes(facts), ..EngineObjects::default() };
+    in_engine(&mut plan, home, facts, UninstallStep::Engine { found, all: false });
     openclaw_files(&mut plan, facts, request.purge);
     Ok(plan)
 }
 
 /// Returns an error if an agent needs OpenClaw.
-fn needless(facts: &Facts) -> Result<(), Failure> {
+fn needless(facts: &HomeFacts) -> Result<(), Failure> {
     // Only the first agent is named in the hint. The next call names the next one.
     match &facts.on_openclaw {
-        OnOpenClaw::Agents(agents) => {
+        OpenClawAgents::Agents(agents) => {
             let Some(first) = agents.first() else { return Ok(()) };
             let all = agents.join(", ");
             let (noun, verb) = if agents.len() == 1 { ("agent", "runs") } else { ("agents", "run") };
@@ -159,27 +159,27 @@ fn needless(facts: &Facts) -> Result<(), Failure> {
             Err(Failure::new(Kind::Failed, text).hint(hint))
         }
         // A running gateway uses the last valid configuration, by which agents may still need OpenClaw.
-        OnOpenClaw::Unknown(why) if facts.running => {
+        OpenClawAgents::Unknown(why) if facts.running => {
             let text =
                 format!("flock can't tell if agents run on OpenClaw: {why}; --force removes it all the same");
             Err(Failure::new(Kind::Failed, text).hint("flock config validate"))
         }
-        OnOpenClaw::Unknown(_) => Ok(()),
+        OpenClawAgents::Unknown(_) => Ok(()),
     }
 }
 
-fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
-    let mut plan = Plan::default();
+fn everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> UninstallPlan {
+    let mut plan = UninstallPlan::default();
     // The service goes first, because a service manager would restart what the next step stops.
-    plan.steps.extend(facts.services.iter().cloned().map(Step::Service));
+    plan.steps.extend(facts.services.iter().cloned().map(UninstallStep::Service));
     if facts.running || (facts.proven && facts.has("run")) {
-        plan.steps.push(Step::Stop { running: facts.running });
+        plan.steps.push(UninstallStep::Stop { running: facts.running });
     }
     let found = match &facts.engine {
-        InEngine::Found(found) => found.clone(),
-        InEngine::Silent { .. } => Belongings::default(),
+        EngineFacts::Found(found) => found.clone(),
+        EngineFacts::Silent { .. } => EngineObjects::default(),
     };
-    in_engine(&mut plan, home, facts, Step::Engine { found, all: true });
+    in_engine(&mut plan, home, facts, UninstallStep::Engine { found, all: true });
     if facts.proven {
         openclaw_files(&mut plan, facts, request.purge);
         home_files(&mut plan, facts, request.purge);
@@ -190,17 +190,17 @@ fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
         unproven(&mut plan, home, &facts.entries);
     }
     // A workspace outside the home was chosen by a person and may hold anything.
-    plan.left.extend(facts.workspaces.iter().map(|path| Left {
+    plan.left.extend(facts.workspaces.iter().map(|path| Leftover {
         what: path.display().to_string(),
         why: "the workspace of an agent, in a folder of yours".to_owned(),
         mend: None,
     }));
-    plan.left.extend(facts.completions.iter().map(|path| Left {
+    plan.left.extend(facts.completions.iter().map(|path| Leftover {
         what: path.display().to_string(),
         why: "a completion script, which you put there".to_owned(),
         mend: Some(format!("rm {}", path.display())),
     }));
-    plan.left.extend(facts.program.iter().map(|(path, mend)| Left {
+    plan.left.extend(facts.program.iter().map(|(path, mend)| Leftover {
         what: path.display().to_string(),
         why: "flock itself, which flock did not install".to_owned(),
         mend: Some(mend.clone()),
@@ -208,21 +208,21 @@ fn everything(home: &Path, facts: &Facts, request: Request) -> Plan {
     plan
 }
 
-fn sandboxes(facts: &Facts) -> Vec<String> {
+fn sandboxes(facts: &HomeFacts) -> Vec<String> {
     match &facts.engine {
-        InEngine::Found(found) => found.sandboxes.clone(),
-        InEngine::Silent { .. } => Vec::new(),
+        EngineFacts::Found(found) => found.sandboxes.clone(),
+        EngineFacts::Silent { .. } => Vec::new(),
     }
 }
 
-fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
-    let empty = matches!(&step, Step::Engine { found, .. } if *found == Belongings::default());
+fn in_engine(plan: &mut UninstallPlan, home: &Path, facts: &HomeFacts, step: UninstallStep) {
+    let empty = matches!(&step, UninstallStep::Engine { found, .. } if *found == EngineObjects::default());
     // A running gateway may make one more container before it is stopped.
-    if !empty || (facts.running && matches!(facts.engine, InEngine::Found(_))) {
+    if !empty || (facts.running && matches!(facts.engine, EngineFacts::Found(_))) {
         plan.steps.push(step);
     }
-    let InEngine::Silent { reason, suspect } = &facts.engine else { return };
-    let left = Left {
+    let EngineFacts::Silent { reason, suspect } = &facts.engine else { return };
+    let left = Leftover {
         what: "containers, volumes and images".to_owned(),
         why: if *suspect {
             format!("failed to find what this home has in Docker: {reason}")
@@ -239,7 +239,7 @@ fn in_engine(plan: &mut Plan, home: &Path, facts: &Facts, step: Step) {
     }
 }
 
-fn keep_state(plan: &mut Plan, facts: &Facts) {
+fn keep_state(plan: &mut UninstallPlan, facts: &HomeFacts) {
     let what = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
         Some("state") => "OpenClaw's own state, with its agents' conversations",
         Some(name) if name.starts_with("state-of-") => "OpenClaw's state as another version left it",
@@ -248,7 +248,7 @@ fn keep_state(plan: &mut Plan, facts: &Facts) {
     plan.kept.extend(facts.openclaw_state.iter().map(|path| (path.clone(), what(path))));
 }
 
-fn openclaw_files(plan: &mut Plan, facts: &Facts, purge: bool) {
+fn openclaw_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
     let mut files = facts.openclaw.clone();
     if purge {
         files.splice(0..0, facts.openclaw_state.iter().cloned());
@@ -256,12 +256,12 @@ fn openclaw_files(plan: &mut Plan, facts: &Facts, purge: bool) {
         keep_state(plan, facts);
     }
     if !files.is_empty() {
-        plan.steps.push(Step::OpenClaw(files));
+        plan.steps.push(UninstallStep::OpenClaw(files));
     }
 }
 
-fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
-    let silent = matches!(facts.engine, InEngine::Silent { suspect: true, .. });
+fn home_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
+    let silent = matches!(facts.engine, EngineFacts::Silent { suspect: true, .. });
     let drafts = facts.entries.iter().filter(|entry| entry.draft).map(|entry| PathBuf::from(&entry.name));
     let mut own: Vec<PathBuf> = drafts.collect();
     // Until the engine was asked, the entry `run` is the reminder that it still has to be.
@@ -270,19 +270,19 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
     // The database in it is an older copy of the one in `data`, so it goes although that one may stay.
     own.extend(facts.own_updates.clone());
     if !own.is_empty() {
-        plan.steps.push(Step::Files(own));
+        plan.steps.push(UninstallStep::Files(own));
     }
     if plan.kept.is_empty() && (facts.has("gateways") || facts.has("extensions")) {
         // These folders may only go if OpenClaw's state does not stay in them.
-        plan.steps.push(Step::Empty(OPENCLAW_FOLDERS.map(PathBuf::from).to_vec()));
+        plan.steps.push(UninstallStep::Empty(OPENCLAW_FOLDERS.map(PathBuf::from).to_vec()));
     }
     let there = DATA.iter().filter(|(name, _)| facts.has(name));
     if purge {
         let names: Vec<PathBuf> = there.map(|(name, _)| PathBuf::from(name)).collect();
         if !names.is_empty() {
-            plan.steps.push(Step::Files(names));
+            plan.steps.push(UninstallStep::Files(names));
         }
-        plan.steps.push(Step::Home);
+        plan.steps.push(UninstallStep::Home);
     } else {
         // Empty folders are not worth mentioning as kept.
         let is_empty = |name: &str| facts.entries.iter().any(|entry| entry.name == name && entry.empty);
@@ -296,11 +296,12 @@ fn home_files(plan: &mut Plan, facts: &Facts, purge: bool) {
 ///
 /// If the home's id is gone, these versions may be the only proof that the folder is flock's. An uninstall that is
 /// killed after removing them, but before the logs, could not be continued.
-fn versions_last(steps: &mut Vec<Step>) {
-    let Some(at) = steps.iter().position(|step| matches!(step, Step::OpenClaw(_))) else { return };
+fn versions_last(steps: &mut Vec<UninstallStep>) {
+    let Some(at) = steps.iter().position(|step| matches!(step, UninstallStep::OpenClaw(_))) else { return };
     let versions = steps.remove(at);
     // The versions go after the last step that removes files, or stay where they were.
-    let after = steps.iter().rposition(|step| matches!(step, Step::Files(_))).map_or(at, |files| files + 1);
+    let after =
+        steps.iter().rposition(|step| matches!(step, UninstallStep::Files(_))).map_or(at, |files| files + 1);
     steps.insert(after.max(at), versions);
 }
 
@@ -309,7 +310,7 @@ fn is_known(name: &str) -> bool {
 }
 
 /// Returns what a person is told about an entry that is not flock's, or that is a link to something that is not.
-fn told(entry: &Entry, purge: bool) -> Option<Left> {
+fn told(entry: &HomeEntry, purge: bool) -> Option<Leftover> {
     let name = entry.name.to_str().unwrap_or_default();
     let is_bundle_link = ["openclaw", ".new-openclaw"].contains(&name);
     if entry.draft || (is_bundle_link && entry.link.is_some()) {
@@ -317,35 +318,35 @@ fn told(entry: &Entry, purge: bool) -> Option<Left> {
     }
     if !is_known(name) || is_bundle_link {
         let why = "in the home, but not flock's".to_owned();
-        return Some(Left { what: entry.name.display().to_string(), why, mend: None });
+        return Some(Leftover { what: entry.name.display().to_string(), why, mend: None });
     }
     let goes = purge || OWN.contains(&name) || OPENCLAWS.contains(&name);
     let target = entry.link.as_ref().filter(|_| goes)?;
     let why = format!("the link {name} led there; its content is yours");
-    Some(Left { what: target.display().to_string(), why, mend: None })
+    Some(Leftover { what: target.display().to_string(), why, mend: None })
 }
 
 /// Plans for a folder that flock can't be proved to have made: only empty entries are removed.
 ///
 /// An `init` that was killed at its beginning leaves such a folder.
-fn unproven(plan: &mut Plan, home: &Path, entries: &[Entry]) {
+fn unproven(plan: &mut UninstallPlan, home: &Path, entries: &[HomeEntry]) {
     // A name that flock never uses belongs to somebody else, even if the folder is empty.
-    let goes = |entry: &&Entry| entry.empty && entry.name.to_str().is_some_and(is_known);
+    let goes = |entry: &&HomeEntry| entry.empty && entry.name.to_str().is_some_and(is_known);
     let empty: Vec<PathBuf> = entries.iter().filter(goes).map(|entry| PathBuf::from(&entry.name)).collect();
     let all = empty.len() == entries.len();
     if !empty.is_empty() {
-        plan.steps.push(Step::Empty(empty));
+        plan.steps.push(UninstallStep::Empty(empty));
     }
     if all {
-        plan.steps.push(Step::Home);
+        plan.steps.push(UninstallStep::Home);
     } else {
         plan.left.push(stranger(home));
     }
 }
 
-fn stranger(home: &Path) -> Left {
+fn stranger(home: &Path) -> Leftover {
     let why = "nothing in it proves that flock made it, so its content stays".to_owned();
-    Left { what: home.display().to_string(), why, mend: None }
+    Leftover { what: home.display().to_string(), why, mend: None }
 }
 
 /// Folders that are made for OpenClaw. Each stands before the folder that contains it.

@@ -4,60 +4,60 @@ use super::*;
 
 const HOME: &str = "/home/ann/.flock";
 
-fn entry(name: &str) -> Entry {
-    Entry { name: name.into(), link: None, empty: false, draft: false }
+fn entry(name: &str) -> HomeEntry {
+    HomeEntry { name: name.into(), link: None, empty: false, draft: false }
 }
 
 /// A home as `init` and some use leave it.
-fn whole() -> Facts {
+fn whole() -> HomeFacts {
     let names =
         ["agents", "config.json", "data", "gateways", "logs", "run", "secrets", "version", "workspaces"];
-    Facts {
+    HomeFacts {
         there: true,
         proven: true,
         entries: names.map(entry).to_vec(),
-        engine: InEngine::Found(Belongings {
+        engine: EngineFacts::Found(EngineObjects {
             containers: vec!["flock-nix-daemon".into()],
-            ..Belongings::default()
+            ..EngineObjects::default()
         }),
-        ..Facts::default()
+        ..HomeFacts::default()
     }
 }
 
-fn silent(suspect: bool) -> InEngine {
-    InEngine::Silent { reason: "no answer".to_owned(), suspect }
+fn silent(suspect: bool) -> EngineFacts {
+    EngineFacts::Silent { reason: "no answer".to_owned(), suspect }
 }
 
-const ALL: Request = Request { openclaw: false, purge: false, force: false };
-const PURGE: Request = Request { purge: true, ..ALL };
-const BUNDLE: Request = Request { openclaw: true, ..ALL };
+const ALL: UninstallRequest = UninstallRequest { openclaw: false, purge: false, force: false };
+const PURGE: UninstallRequest = UninstallRequest { purge: true, ..ALL };
+const BUNDLE: UninstallRequest = UninstallRequest { openclaw: true, ..ALL };
 
-fn planned(facts: &Facts, request: Request) -> Plan {
+fn planned(facts: &HomeFacts, request: UninstallRequest) -> UninstallPlan {
     plan(Path::new(HOME), facts, request).unwrap()
 }
 
 /// Returns each step as one word, with the names of its files.
-fn words(plan: &Plan) -> Vec<String> {
+fn words(plan: &UninstallPlan) -> Vec<String> {
     let names =
         |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
-    let word = |step: &Step| match step {
-        Step::Service(path) => format!("service {}", path.display()),
-        Step::Stop { .. } => "stop".to_owned(),
-        Step::StopOpenClaw => "stop openclaw".to_owned(),
-        Step::Engine { all, .. } => if *all { "engine" } else { "engine: openclaw" }.to_owned(),
-        Step::OpenClaw(paths) => format!("openclaw {}", names(paths)),
-        Step::Files(paths) => format!("files {}", names(paths)),
-        Step::Empty(_) => "empty".to_owned(),
-        Step::Home => "home".to_owned(),
+    let word = |step: &UninstallStep| match step {
+        UninstallStep::Service(path) => format!("service {}", path.display()),
+        UninstallStep::Stop { .. } => "stop".to_owned(),
+        UninstallStep::StopOpenClaw => "stop openclaw".to_owned(),
+        UninstallStep::Engine { all, .. } => if *all { "engine" } else { "engine: openclaw" }.to_owned(),
+        UninstallStep::OpenClaw(paths) => format!("openclaw {}", names(paths)),
+        UninstallStep::Files(paths) => format!("files {}", names(paths)),
+        UninstallStep::Empty(_) => "empty".to_owned(),
+        UninstallStep::Home => "home".to_owned(),
     };
     plan.steps.iter().map(word).collect()
 }
 
-fn kept(plan: &Plan) -> Vec<String> {
+fn kept(plan: &UninstallPlan) -> Vec<String> {
     plan.kept.iter().map(|(path, _)| path.display().to_string()).collect()
 }
 
-fn left(plan: &Plan) -> Vec<&str> {
+fn left(plan: &UninstallPlan) -> Vec<&str> {
     plan.left.iter().map(|left| left.what.as_str()).collect()
 }
 
@@ -78,26 +78,27 @@ fn what_people_and_agents_made_stays_unless_it_is_told_to_go() {
 
 #[test]
 fn every_half_state_has_a_plan() {
-    let made = |names: &[&str], proven| Facts {
+    let made = |names: &[&str], proven| HomeFacts {
         there: true,
         proven,
         entries: names.iter().map(|name| entry(name)).collect(),
-        ..Facts::default()
+        ..HomeFacts::default()
     };
     let mut killed_init = made(&["agents", "data", "run"], false);
     killed_init.entries.iter_mut().for_each(|entry| entry.empty = true);
     let mut draft = made(&["data", "run"], true);
-    draft.entries.push(Entry { draft: true, ..entry(".new-a1b2c3") });
+    draft.entries.push(HomeEntry { draft: true, ..entry(".new-a1b2c3") });
     let mut bundle = made(&["gateways", "openclaw"], true);
     bundle.openclaw = vec!["openclaw".into(), "gateways/openclaw/2026.2.9-0123456789ab".into()];
-    let logged = Facts { entries: ["gateways", "logs", "openclaw"].map(entry).to_vec(), ..bundle.clone() };
-    let staging = Facts { openclaw: vec!["gateways/openclaw/.staging".into()], ..whole() };
+    let logged =
+        HomeFacts { entries: ["gateways", "logs", "openclaw"].map(entry).to_vec(), ..bundle.clone() };
+    let staging = HomeFacts { openclaw: vec!["gateways/openclaw/.staging".into()], ..whole() };
     let with_bundle = "openclaw openclaw gateways/openclaw/2026.2.9-0123456789ab";
     for (state, facts, expected) in [
-        ("no home", Facts::default(), vec![]),
+        ("no home", HomeFacts::default(), vec![]),
         (
             "no home, and containers of it",
-            Facts { engine: whole().engine, ..Facts::default() },
+            HomeFacts { engine: whole().engine, ..HomeFacts::default() },
             vec!["engine"],
         ),
         ("an init killed right after it made the folder", made(&[], false), vec!["home"]),
@@ -129,19 +130,21 @@ fn every_half_state_has_a_plan() {
     ] {
         assert_eq!(words(&planned(&facts, PURGE)), expected, "{state}");
     }
-    assert!(planned(&Facts::default(), ALL).is_idle() && planned(&Facts::default(), BUNDLE).is_idle());
+    assert!(
+        planned(&HomeFacts::default(), ALL).is_idle() && planned(&HomeFacts::default(), BUNDLE).is_idle()
+    );
 }
 
 #[test]
 fn a_folder_that_nothing_proves_to_be_flocks_is_left_alone() {
-    let mut facts = Facts { proven: false, ..whole() };
-    facts.engine = InEngine::default();
+    let mut facts = HomeFacts { proven: false, ..whole() };
+    facts.engine = EngineFacts::default();
     facts.entries[4].empty = true;
     facts.openclaw = vec!["gateways/openclaw/x".into()];
     for request in [ALL, PURGE] {
         let plan = planned(&facts, request);
         assert_eq!(words(&plan), ["empty"]);
-        assert_eq!(plan.steps[0], Step::Empty(vec!["logs".into()]));
+        assert_eq!(plan.steps[0], UninstallStep::Empty(vec!["logs".into()]));
         assert_eq!(left(&plan), [HOME]);
     }
     assert!(planned(&facts, BUNDLE).is_idle());
@@ -149,7 +152,7 @@ fn a_folder_that_nothing_proves_to_be_flocks_is_left_alone() {
 
 #[test]
 fn without_an_engine_the_rest_goes_and_what_may_be_left_is_told() {
-    let facts = Facts { engine: silent(true), ..whole() };
+    let facts = HomeFacts { engine: silent(true), ..whole() };
     let plan = planned(&facts, PURGE);
     let data = "files workspaces agents secrets config.json version data";
     assert_eq!(
@@ -160,7 +163,7 @@ fn without_an_engine_the_rest_goes_and_what_may_be_left_is_told() {
     assert_eq!(plan.unseen.len(), 1);
     assert_eq!(plan.unseen[0].mend.as_deref(), Some("flock --home /home/ann/.flock uninstall"));
     // Without a sign that an engine was ever used, nothing counts as unfinished.
-    let facts = Facts { engine: silent(false), ..whole() };
+    let facts = HomeFacts { engine: silent(false), ..whole() };
     let plan = planned(&facts, PURGE);
     assert!(plan.unseen.is_empty() && words(&plan).contains(&"files logs run".to_owned()));
     assert_eq!(left(&plan), ["containers, volumes and images"]);
@@ -171,7 +174,7 @@ fn what_is_not_flocks_is_left_and_told() {
     let mut facts = whole();
     facts.entries.push(entry("notes.txt"));
     facts.entries.push(entry("openclaw"));
-    facts.entries.push(Entry { link: Some("/srv/logs".into()), ..entry("vaults") });
+    facts.entries.push(HomeEntry { link: Some("/srv/logs".into()), ..entry("vaults") });
     facts.workspaces = vec!["/home/ann/project".into()];
     facts.program = Some(("/home/ann/.local/bin/flock".into(), "rm /home/ann/.local/bin/flock".to_owned()));
     let program = "/home/ann/.local/bin/flock";
@@ -194,20 +197,20 @@ fn openclaw_goes_alone_and_not_while_agents_need_it() {
     let plan_now = planned(&facts, BUNDLE);
     assert_eq!(words(&plan_now), steps);
     assert_eq!(kept(&plan_now), ["gateways/openclaw/state", "gateways/openclaw/state-of-2026.9.6-aa"]);
-    let purged = planned(&facts, Request { purge: true, ..BUNDLE });
+    let purged = planned(&facts, UninstallRequest { purge: true, ..BUNDLE });
     assert_eq!(
         words(&purged)[2],
         "openclaw gateways/openclaw/state gateways/openclaw/state-of-2026.9.6-aa openclaw"
     );
-    facts.on_openclaw = OnOpenClaw::Agents(vec!["coder".into(), "tester".into()]);
+    facts.on_openclaw = OpenClawAgents::Agents(vec!["coder".into(), "tester".into()]);
     let refused = plan(Path::new(HOME), &facts, BUNDLE).unwrap_err();
     assert!(refused.message.contains("coder, tester") && refused.message.contains("--force"), "{refused:?}");
     let hint = "flock config set 'plugins.entries.flock.config.gatewayAgents[coder].runtime' native";
     assert_eq!(refused.hint.as_deref(), Some(hint));
-    assert_eq!(words(&planned(&facts, Request { force: true, ..BUNDLE })), steps);
+    assert_eq!(words(&planned(&facts, UninstallRequest { force: true, ..BUNDLE })), steps);
     // Removing all of flock does not depend on the agents that use OpenClaw.
     assert!(words(&planned(&facts, ALL)).contains(&"openclaw openclaw".to_owned()));
-    facts.on_openclaw = OnOpenClaw::Unknown("line 3".into());
+    facts.on_openclaw = OpenClawAgents::Unknown("line 3".into());
     assert!(plan(Path::new(HOME), &facts, BUNDLE).unwrap_err().message.contains("line 3"));
     facts.running = false;
     assert_eq!(words(&planned(&facts, BUNDLE))[0], "stop openclaw", "then nothing needs it now");
@@ -215,7 +218,7 @@ fn openclaw_goes_alone_and_not_while_agents_need_it() {
 
 #[test]
 fn what_an_update_of_flock_left_goes_with_it() {
-    let facts = Facts { own_updates: Some("gateways/flock".into()), ..whole() };
+    let facts = HomeFacts { own_updates: Some("gateways/flock".into()), ..whole() };
     for request in [ALL, PURGE] {
         let steps = words(&planned(&facts, request));
         let at = |wanted: &str| steps.iter().position(|step| step.contains(wanted)).unwrap();

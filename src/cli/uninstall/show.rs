@@ -5,22 +5,22 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::super::{Context, Exit};
-use super::Trouble;
-use super::plan::{Left, Plan, Request, Step};
+use super::FailedStep;
+use super::plan::{Leftover, UninstallPlan, UninstallRequest, UninstallStep};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::ui::{Line, Tone};
+use crate::ui::{StyledLine, TextStyle};
 
 /// An uninstall to report.
-pub struct Report<'a> {
+pub struct UninstallReport<'a> {
     pub home: &'a Home,
-    pub request: Request,
-    pub plan: &'a Plan,
+    pub request: UninstallRequest,
+    pub plan: &'a UninstallPlan,
     /// `true` if the plan is only shown and not carried out.
     pub dry_run: bool,
 }
 
-impl Report<'_> {
+impl UninstallReport<'_> {
     /// Prints what would be done.
     pub fn planned(&self, context: &Context) {
         if context.printer.json_wanted() {
@@ -37,7 +37,7 @@ impl Report<'_> {
     }
 
     /// Prints the result and returns the exit code.
-    pub fn done(&self, troubles: &[Trouble], context: &Context) -> Exit {
+    pub fn done(&self, troubles: &[FailedStep], context: &Context) -> Exit {
         let unseen = self.plan.unseen.first().map(|_| Kind::DockerUnavailable);
         // An engine that could not be asked also makes the uninstall incomplete.
         let kind = troubles.first().map(|trouble| trouble.failure.kind).or(unseen);
@@ -67,7 +67,9 @@ impl Report<'_> {
             context.printer.line(text.as_str());
         } else {
             let what = if self.request.openclaw { "OpenClaw" } else { "flock" };
-            context.printer.line(Line::new().with(Tone::Good, "removed").plain(format!(" {what}")));
+            context
+                .printer
+                .line(StyledLine::new().with(TextStyle::Good, "removed").plain(format!(" {what}")));
         }
         self.stays().into_iter().for_each(|line| context.printer.say(line));
         exit
@@ -87,12 +89,12 @@ impl Report<'_> {
         line
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<StyledLine> {
         let mut lines = Vec::new();
         if self.plan.is_idle() {
-            lines.push(Line::new().plain("there is nothing to be removed"));
+            lines.push(StyledLine::new().plain("there is nothing to be removed"));
         } else {
-            lines.push(Line::new().with(Tone::Warn, "removes"));
+            lines.push(StyledLine::new().with(TextStyle::Warn, "removes"));
             for (what, names) in self.plan.steps.iter().flat_map(rows) {
                 lines.push(row(what, &names.join(", ")));
             }
@@ -103,28 +105,32 @@ impl Report<'_> {
     }
 
     /// Returns lines about everything that stays, with the reasons.
-    fn stays(&self) -> Vec<Line> {
+    fn stays(&self) -> Vec<StyledLine> {
         let mut lines = Vec::new();
         if !self.plan.kept.is_empty() {
             lines.push(
-                Line::new().with(Tone::Good, "keeps").plain(format!(" in {}", self.home.root().display())),
+                StyledLine::new()
+                    .with(TextStyle::Good, "keeps")
+                    .plain(format!(" in {}", self.home.root().display())),
             );
             for (path, what) in &self.plan.kept {
                 lines.push(row(&path.display().to_string(), what));
             }
             // The suggested command keeps the other options of this call.
-            let purge = Request { purge: true, ..self.request };
-            let line = Report { request: purge, ..*self }.command();
-            lines.push(Line::new().plain("  to delete that as well: ").accent(line));
+            let purge = UninstallRequest { purge: true, ..self.request };
+            let line = UninstallReport { request: purge, ..*self }.command();
+            lines.push(StyledLine::new().plain("  to delete that as well: ").accent(line));
         }
         if !self.plan.left.is_empty() {
-            lines.push(Line::new().with(Tone::Accent, "leaves to you"));
-            lines.extend(self.plan.left.iter().map(|left| Line::new().plain(format!("  {}", told(left)))));
+            lines.push(StyledLine::new().with(TextStyle::Accent, "leaves to you"));
+            lines.extend(
+                self.plan.left.iter().map(|left| StyledLine::new().plain(format!("  {}", told(left)))),
+            );
         }
         lines
     }
 
-    fn json(&self, troubles: &[Trouble]) -> Value {
+    fn json(&self, troubles: &[FailedStep]) -> Value {
         let removes: Vec<Value> = self
             .plan
             .steps
@@ -138,7 +144,7 @@ impl Report<'_> {
             .kept
             .iter()
             .map(|(path, what)| json!({"path": self.home.root().join(path), "what": what}));
-        let left = |left: &Left| json!({"what": left.what, "why": left.why, "mend": left.mend});
+        let left = |left: &Leftover| json!({"what": left.what, "why": left.why, "mend": left.mend});
         let failed = troubles.iter().map(|trouble| {
             let failure = &trouble.failure;
             json!({"what": trouble.what, "code": failure.kind.code(), "message": failure.text(), "hint": failure.hint})
@@ -155,11 +161,11 @@ impl Report<'_> {
     }
 }
 
-fn row(what: &str, text: &str) -> Line {
-    Line::new().plain(format!("  {what:<12} ")).plain(text.to_owned())
+fn row(what: &str, text: &str) -> StyledLine {
+    StyledLine::new().plain(format!("  {what:<12} ")).plain(text.to_owned())
 }
 
-fn told(left: &Left) -> String {
+fn told(left: &Leftover) -> String {
     let mend = left.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
     format!("{}: {}{mend}", left.what, left.why)
 }
@@ -169,13 +175,17 @@ fn shown(path: &Path) -> String {
 }
 
 /// Returns the names that a step removes, by kind.
-fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
+fn rows(step: &UninstallStep) -> Vec<(&'static str, Vec<String>)> {
     let paths = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect();
     match step {
-        Step::Service(path) => vec![("service", vec![shown(path)])],
-        Step::Stop { running: true } => vec![("process", vec!["the supervisor and what it runs".to_owned()])],
-        Step::Stop { running: false } | Step::StopOpenClaw | Step::Empty(_) => Vec::new(),
-        Step::Engine { found, .. } => [
+        UninstallStep::Service(path) => vec![("service", vec![shown(path)])],
+        UninstallStep::Stop { running: true } => {
+            vec![("process", vec!["the supervisor and what it runs".to_owned()])]
+        }
+        UninstallStep::Stop { running: false } | UninstallStep::StopOpenClaw | UninstallStep::Empty(_) => {
+            Vec::new()
+        }
+        UninstallStep::Engine { found, .. } => [
             ("container", [found.containers.clone(), found.sandboxes.clone()].concat()),
             ("volume", found.volumes.clone()),
             ("network", found.networks.clone()),
@@ -184,37 +194,37 @@ fn rows(step: &Step) -> Vec<(&'static str, Vec<String>)> {
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
         .collect(),
-        Step::OpenClaw(found) => vec![("openclaw", paths(found))],
-        Step::Files(found) => vec![("file", paths(found))],
-        Step::Home => vec![("home", vec!["the folder itself, if nothing is left in it".to_owned()])],
+        UninstallStep::OpenClaw(found) => vec![("openclaw", paths(found))],
+        UninstallStep::Files(found) => vec![("file", paths(found))],
+        UninstallStep::Home => vec![("home", vec!["the folder itself, if nothing is left in it".to_owned()])],
     }
 }
 
 /// Returns `true` if the end of a step is worth a line.
-pub fn is_shown(step: &Step) -> bool {
+pub fn is_shown(step: &UninstallStep) -> bool {
     // The home's folder may stay because of files that are not flock's, so its removal is not announced.
-    *step != Step::Home && (*step == Step::StopOpenClaw || !rows(step).is_empty())
+    *step != UninstallStep::Home && (*step == UninstallStep::StopOpenClaw || !rows(step).is_empty())
 }
 
 /// Returns the text for a step while it runs.
-pub fn named(step: &Step) -> String {
+pub fn named(step: &UninstallStep) -> String {
     match step {
-        Step::Service(path) => format!("removing the service {}", path.display()),
-        Step::Stop { .. } => "stopping flock".to_owned(),
-        Step::StopOpenClaw => "stopping OpenClaw".to_owned(),
-        Step::Engine { .. } => "removing what is in Docker".to_owned(),
-        Step::OpenClaw(_) => "removing OpenClaw".to_owned(),
-        Step::Files(paths) => {
+        UninstallStep::Service(path) => format!("removing the service {}", path.display()),
+        UninstallStep::Stop { .. } => "stopping flock".to_owned(),
+        UninstallStep::StopOpenClaw => "stopping OpenClaw".to_owned(),
+        UninstallStep::Engine { .. } => "removing what is in Docker".to_owned(),
+        UninstallStep::OpenClaw(_) => "removing OpenClaw".to_owned(),
+        UninstallStep::Files(paths) => {
             let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
             format!("removing {}", names.join(", "))
         }
-        Step::Empty(_) => "removing empty folders".to_owned(),
-        Step::Home => "removing the home's folder".to_owned(),
+        UninstallStep::Empty(_) => "removing empty folders".to_owned(),
+        UninstallStep::Home => "removing the home's folder".to_owned(),
     }
 }
 
 /// Returns the text for a completed step.
-pub fn past(step: &Step) -> String {
+pub fn past(step: &UninstallStep) -> String {
     // It is made from the other text, so that the two can't differ in their names.
     let text = named(step);
     match text.split_once(' ') {

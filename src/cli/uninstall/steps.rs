@@ -7,32 +7,32 @@ use std::time::Duration;
 
 use super::super::{Failure, service, stop};
 use super::facts;
-use super::plan::{OPENCLAW_FOLDERS, Step};
+use super::plan::{OPENCLAW_FOLDERS, UninstallStep};
 use crate::error::Kind;
 use crate::home::Home;
-use crate::home::clear::clear;
 use crate::home::lock::Lock;
-use crate::install::{Installer, versions};
+use crate::home::remove_tree::clear;
+use crate::install::{InstallLock, versions};
 use crate::openclaw::sandboxes;
 use crate::sandbox::engine::Engine;
-use crate::sandbox::{image, owned, volumes};
+use crate::sandbox::{containers, image, volumes};
 use crate::supervise::control;
-use crate::supervise::halt::Halted;
-use crate::supervise::leftover;
-use crate::supervise::mark::Mark;
-use crate::supervise::settled;
+use crate::supervise::env_marker::EnvMarker;
+use crate::supervise::halt::HaltResult;
+use crate::supervise::openclaw_wait;
+use crate::supervise::orphans;
 use crate::supervise::unit::OPENCLAW;
 
 /// Locks that keep the home still until the uninstall is complete.
 #[derive(Debug, Default)]
-pub struct Held {
-    halted: Option<Halted>,
-    installer: Option<Installer>,
+pub struct UninstallLocks {
+    halted: Option<HaltResult>,
+    installer: Option<InstallLock>,
     /// Set if an earlier step left something. The next call must then still find out whose home it is.
     pub unfinished: bool,
 }
 
-impl Held {
+impl UninstallLocks {
     /// Stops everything that runs and keeps anything from starting.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Held {
     /// Returns an error if another process holds it.
     pub fn installing(&mut self, home: &Home) -> Result<(), Failure> {
         if self.installer.is_none() && home.run().is_dir() {
-            self.installer = Some(Installer::begin(home)?);
+            self.installer = Some(InstallLock::begin(home)?);
         }
         Ok(())
     }
@@ -78,30 +78,30 @@ impl Held {
 /// # Errors
 ///
 /// Returns an error that names what is left and the command that repairs it.
-pub async fn carry_out(step: &Step, home: &Home, held: &mut Held) -> Result<(), Failure> {
+pub async fn carry_out(step: &UninstallStep, home: &Home, held: &mut UninstallLocks) -> Result<(), Failure> {
     match step {
-        Step::Service(path) => {
+        UninstallStep::Service(path) => {
             // The service may be gone since the plan was made, which is as good as removed.
             let found = service::installed(home)?.into_iter().find(|service| service.path == *path);
             found.map_or(Ok(()), |service| service.remove())
         }
-        Step::Stop { .. } => held.still(home).await,
-        Step::StopOpenClaw => {
+        UninstallStep::Stop { .. } => held.still(home).await,
+        UninstallStep::StopOpenClaw => {
             held.installing(home)?;
             stop_openclaw(home).await
         }
-        Step::Engine { all, .. } => engine(home, *all).await,
-        Step::OpenClaw(paths) => {
+        UninstallStep::Engine { all, .. } => engine(home, *all).await,
+        UninstallStep::OpenClaw(paths) => {
             held.installing(home)?;
             remove(home, paths, held.unfinished)?;
             // Each folder stands before its parent in this list, so that the parents become empty too.
             OPENCLAW_FOLDERS.iter().try_for_each(|folder| remove_empty(&home.root().join(folder)))
         }
-        Step::Files(paths) => remove(home, paths, held.unfinished),
-        Step::Empty(paths) => {
+        UninstallStep::Files(paths) => remove(home, paths, held.unfinished),
+        UninstallStep::Empty(paths) => {
             paths.iter().try_for_each(|path| remove_hollow(&home.root().join(path), facts::LEVELS))
         }
-        Step::Home => remove_empty(home.root()),
+        UninstallStep::Home => remove_empty(home.root()),
     }
 }
 
@@ -113,21 +113,21 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
     if link.is_symlink() {
         remove_file(&link)?;
     }
-    let mark = Mark::new(home, OPENCLAW);
+    let mark = EnvMarker::new(home, OPENCLAW);
     let supervised = Lock::is_held(&home.supervisor_lock()).unwrap_or(false);
     let grace = if supervised { STOP } else { Duration::ZERO };
     // An OpenClaw that is still being prepared has no process yet. Afterwards it would start, or write what is removed
     // here.
-    if supervised && !settled::is_down(home, STOP).await {
+    if supervised && !openclaw_wait::is_down(home, STOP).await {
         let text = "the supervisor did not stop OpenClaw in time".to_owned();
         return Err(Failure::new(Kind::Failed, text).hint("flock stop"));
     }
     // The mark is in the environment of OpenClaw's processes, so children that left its process group are found too.
     let bearers = mark.bearers();
-    let mut left = leftover::gone(&bearers, grace).await;
+    let mut left = orphans::gone(&bearers, grace).await;
     if !supervised {
         let mut journal = crate::supervise::journal::Journal::new(home, None);
-        left = leftover::sweep(&mark, &mut journal).await;
+        left = orphans::sweep(&mark, &mut journal).await;
     }
     match left.first() {
         None => Ok(()),
@@ -147,7 +147,7 @@ async fn engine(home: &Home, everything: bool) -> Result<(), Failure> {
         |result: Result<(), crate::sandbox::SandboxError>| failures.extend(result.err().map(Failure::from));
     note(sandboxes::remove_all(&engine, home).await.map(drop));
     if everything {
-        note(owned::remove_all(&engine, home).await);
+        note(containers::remove_all(&engine, home).await);
         // Containers go first: a volume or a network that a container uses can't be removed.
         let found = facts::belongings(&engine, home).await?;
         for volume in &found.volumes {

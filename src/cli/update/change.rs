@@ -3,29 +3,29 @@
 use std::time::Duration;
 
 use super::super::{Context, Failure, openclaw};
-use super::serving::{self, Patience, Unproved};
+use super::openclaw_restart::{self, RestartError, RestartLimits};
 use super::{remember, report};
 use crate::error::Explain as _;
 use crate::home::Home;
-use crate::install::underway::{Underway, Way};
-use crate::install::{InstallError, Installer, Version, swap, swap_back, versions};
-use crate::openclaw::check::Program;
+use crate::install::pending_change::{ChangeDirection, PendingVersionChange};
+use crate::install::{InstallError, InstallLock, InstalledVersion, swap, swap_back, versions};
+use crate::openclaw::check::OpenClawProgram;
 use crate::openclaw::trial::{self, Trial};
-use crate::openclaw::{Blame, OpenClawError, derive::Derived, place, process, state};
-use crate::supervise::restart::Limits;
-use crate::supervise::state::Standing;
+use crate::openclaw::{FailureCause, OpenClawError, derive::DerivedConfig, place, process, state};
+use crate::supervise::restart::SupervisionLimits;
+use crate::supervise::state::UnitState;
 use crate::{config, env, error};
 
 /// A change of the version in use.
-pub struct Change<'a> {
-    pub installer: &'a Installer,
+pub struct VersionChange<'a> {
+    pub installer: &'a InstallLock,
     pub home: &'a Home,
     pub context: &'a Context,
-    pub way: Way,
+    pub way: ChangeDirection,
     /// The version in use before the change.
-    pub from: &'a Version,
+    pub from: &'a InstalledVersion,
     /// The version to put in use.
-    pub to: &'a Version,
+    pub to: &'a InstalledVersion,
 }
 
 /// The result of a change.
@@ -37,7 +37,7 @@ pub struct Done {
     pub put_back: bool,
 }
 
-impl Change<'_> {
+impl VersionChange<'_> {
     /// Carries out the whole change.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Change<'_> {
     pub fn prove(&self) -> Result<Done, Failure> {
         match self.context.block_on(async { Ok(self.restart(self.to).await) })? {
             Ok(serves) => self.conclude(serves),
-            Err(Unproved::Fault(reason)) => self.take_back(&reason),
+            Err(RestartError::Fault(reason)) => self.take_back(&reason),
             // Nothing is known about the version itself. The record of the change stays, and the next update completes
             // it.
             Err(unproved) => Err(report::unproved(self, &unproved)),
@@ -92,7 +92,7 @@ impl Change<'_> {
         // It has served since the swap, and conversations continued in it. So it stays in use whatever it does now.
         match self.context.block_on(async { Ok(self.restart(self.to).await) })? {
             Ok(serves) => self.conclude(serves),
-            Err(fault @ Unproved::Fault(_)) => {
+            Err(fault @ RestartError::Fault(_)) => {
                 self.conclude(false)?;
                 Err(report::no_longer(self, &fault))
             }
@@ -101,16 +101,16 @@ impl Change<'_> {
     }
 
     /// Returns `true` if this version runs and is healthy.
-    fn is_served(&self, version: &Version) -> Result<bool, Failure> {
-        let found = self.context.block_on(async { Ok(serving::look(self.home).await) })?;
+    fn is_served(&self, version: &InstalledVersion) -> Result<bool, Failure> {
+        let found = self.context.block_on(async { Ok(openclaw_restart::look(self.home).await) })?;
         let found = found.map_err(|unproved| report::unproved(self, &unproved))?;
         Ok(found.is_some_and(|unit| {
-            unit.state == Standing::Healthy && unit.build.as_deref() == Some(&version.name())
+            unit.state == UnitState::Healthy && unit.build.as_deref() == Some(&version.name())
         }))
     }
 
-    fn underway(&self, back: bool) -> Underway {
-        Underway { way: self.way, from: self.from.name(), to: self.to.name(), back }
+    fn underway(&self, back: bool) -> PendingVersionChange {
+        PendingVersionChange { way: self.way, from: self.from.name(), to: self.to.name(), back }
     }
 
     /// Completes a change that was interrupted while it was taken back: the earlier version runs again, if OpenClaw
@@ -121,25 +121,25 @@ impl Change<'_> {
     /// Returns an error if the earlier version does not become healthy.
     pub fn go_back(&self) -> Result<(), Failure> {
         if self.is_served(self.from)? {
-            return Ok(Underway::end(self.installer, self.home)?);
+            return Ok(PendingVersionChange::end(self.installer, self.home)?);
         }
         let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
         // The state is unknown, so the record stays for the next update.
-        if let Err(unproved @ (Unproved::Stopped | Unproved::Unasked(_))) = &serves {
+        if let Err(unproved @ (RestartError::Stopped | RestartError::Unasked(_))) = &serves {
             return Err(report::unproved(self, unproved));
         }
         // Whatever the result, there is nothing more to go back to, so the record ends here.
-        Underway::end(self.installer, self.home)?;
+        PendingVersionChange::end(self.installer, self.home)?;
         serves.map_err(|reason| report::unproved(self, &reason))?;
         Ok(())
     }
 
     fn conclude(&self, serves: bool) -> Result<Done, Failure> {
         // A version that a person rolled back must not come back with the next update.
-        if self.way == Way::Rollback {
+        if self.way == ChangeDirection::Rollback {
             remember(self.home, self.from, "it was rolled back".to_owned(), false);
         }
-        Underway::end(self.installer, self.home)?;
+        PendingVersionChange::end(self.installer, self.home)?;
         Ok(Done { serves, put_back: false })
     }
 
@@ -156,7 +156,7 @@ impl Change<'_> {
         };
         let printer = &self.context.printer;
         let asking = printer.progress("checking the configuration with this version");
-        place::try_on(self.home, &derived, &Program::from(self.to))
+        place::try_on(self.home, &derived, &OpenClawProgram::from(self.to))
             .await
             .map_err(|error| self.not_tried(error))?;
         asking.done("it accepts the configuration");
@@ -176,27 +176,27 @@ impl Change<'_> {
         Ok(put_back)
     }
 
-    async fn tried(&self, derived: &Derived, state: &std::path::Path) -> Result<(), OpenClawError> {
+    async fn tried(&self, derived: &DerivedConfig, state: &std::path::Path) -> Result<(), OpenClawError> {
         let gateway = config::read(self.home)?.port;
         let trial = Trial { version: self.to, derived, state: Some(state), gateway, limit: start_limit() };
         trial::run(self.home, &trial).await
     }
 
     /// Restarts a running OpenClaw with this version. Returns `true` if it runs.
-    async fn restart(&self, version: &Version) -> Result<bool, Unproved> {
-        let Some(before) = serving::look(self.home).await? else { return Ok(false) };
+    async fn restart(&self, version: &InstalledVersion) -> Result<bool, RestartError> {
+        let Some(before) = openclaw_restart::look(self.home).await? else { return Ok(false) };
         let progress = self.context.printer.progress(&format!("restarting with {}", report::name(version)));
         // It may finish its turns first. Then the files for its start are prepared, which may be tried more than once.
-        let grace = Duration::from_millis(u64::try_from(Limits::default().grace).unwrap_or(0));
-        let patience = Patience { turn: grace + process::READY, start: start_limit() };
-        serving::restart(self.home, version, &before, patience).await?;
+        let grace = Duration::from_millis(u64::try_from(SupervisionLimits::default().grace).unwrap_or(0));
+        let patience = RestartLimits { turn: grace + process::READY, start: start_limit() };
+        openclaw_restart::restart(self.home, version, &before, patience).await?;
         progress.done(&format!("{} is healthy", report::name(version)));
         Ok(true)
     }
 
     /// Puts the earlier version in use again.
     fn take_back(&self, reason: &str) -> Result<Done, Failure> {
-        if self.way == Way::Update {
+        if self.way == ChangeDirection::Update {
             remember(self.home, self.to, format!("it did not get healthy: {reason}"), false);
         }
         if state::left_by(self.home, self.from).is_some() {
@@ -219,8 +219,8 @@ impl Change<'_> {
         }
         let serves = self.context.block_on(async { Ok(self.restart(self.from).await) })?;
         // If the supervisor can't be asked, the record stays and the next update looks again.
-        if !matches!(serves, Err(Unproved::Unasked(_))) {
-            Underway::end(self.installer, self.home)?;
+        if !matches!(serves, Err(RestartError::Unasked(_))) {
+            PendingVersionChange::end(self.installer, self.home)?;
         }
         super::tidy(self.installer, self.home, self.context, None);
         Err(report::taken_back(self, reason, &serves))
@@ -229,13 +229,13 @@ impl Change<'_> {
     fn not_tried(&self, error: OpenClawError) -> Failure {
         let blame = match &error {
             OpenClawError::Untried { blame, .. } => *blame,
-            OpenClawError::Invalid { .. } => Blame::Version,
-            _ => Blame::Machine,
+            OpenClawError::Invalid { .. } => FailureCause::Version,
+            _ => FailureCause::Machine,
         };
-        let doubtful = blame == Blame::Either;
+        let doubtful = blame == FailureCause::Either;
         // A fault of the machine says nothing about the commit, so only other faults are remembered.
-        let remembered = blame != Blame::Machine
-            && self.way == Way::Update
+        let remembered = blame != FailureCause::Machine
+            && self.way == ChangeDirection::Update
             && remember(self.home, self.to, error::chain(&error), doubtful);
         report::not_tried(self, error, remembered)
     }

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::super::installing::{described, named};
+use super::super::install_progress::{described, named};
 use super::super::{Context, Failure};
-use super::change::{Change, Done};
-use super::look::Look;
-use super::serving::Unproved;
+use super::change::{Done, VersionChange};
+use super::openclaw_restart::RestartError;
+use super::search::VersionSearch;
 use crate::error::Kind;
 use crate::home::Home;
-use crate::install::tags::Moved;
-use crate::install::underway::{self, Reached, Way};
+use crate::install::pending_change::{self, ChangeDirection, VersionChangeState};
+use crate::install::tags::MovedTag;
 use crate::install::update::Decision;
 use crate::install::versions::{Failed, short};
-use crate::install::{InstallError, Version, versions};
+use crate::install::{InstallError, InstalledVersion, versions};
 use crate::openclaw::OpenClawError;
-use crate::ui::{Line, Tone, time};
+use crate::ui::{StyledLine, TextStyle, time};
 
 /// Formats a version, such as `OpenClaw 2026.9.6 (0123456789ab, main)`.
-pub fn name(version: &Version) -> String {
+pub fn name(version: &InstalledVersion) -> String {
     format!("OpenClaw {}", named(version))
 }
 
@@ -33,20 +33,20 @@ pub fn nothing_installed(context: &Context) {
 }
 
 /// Prints the result of `--check`.
-pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
+pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&value(home, current, look));
         return;
     }
     let printer = &context.printer;
     printer.line(
-        Line::new()
+        StyledLine::new()
             .plain("installed  ")
             .accent(named(current))
             .plain(format!(", committed {}", date(current))),
     );
     printer.line(
-        Line::new()
+        StyledLine::new()
             .plain("followed   ")
             .plain(format!("{} of {}", look.wanted.reference, look.wanted.repository)),
     );
@@ -54,19 +54,22 @@ pub fn found(home: &Home, current: &Version, look: &Look, context: &Context) {
         Decision::New(commit) => {
             // The full commit is unknown if a shortened one was named. Then the reference is shown.
             let commit = commit.as_deref().map_or(look.wanted.reference.as_str(), short);
-            (Tone::Good, format!("new        {commit}; flock update takes it"))
+            (TextStyle::Good, format!("new        {commit}; flock update takes it"))
         }
-        other => (Tone::Plain, format!("new        nothing: {}", why(other, look))),
+        other => (TextStyle::Plain, format!("new        nothing: {}", why(other, look))),
     };
-    printer.line(Line::new().with(tone, text));
+    printer.line(StyledLine::new().with(tone, text));
     // A change before its swap needs no mention: the version in use never changed.
-    if matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })) {
+    if matches!(
+        pending_change::interrupted(home),
+        Some(VersionChangeState::Swapped { .. } | VersionChangeState::Back { .. })
+    ) {
         printer.warn("an earlier change of versions was interrupted; flock update ends it");
     }
 }
 
 /// Prints that there was nothing to do.
-pub fn nothing_done(home: &Home, current: &Version, look: &Look, context: &Context) {
+pub fn nothing_done(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
     if context.printer.json_wanted() {
         context.printer.json(&value(home, current, look));
         return;
@@ -76,10 +79,10 @@ pub fn nothing_done(home: &Home, current: &Version, look: &Look, context: &Conte
 }
 
 /// Prints that another version is in use.
-pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) {
+pub fn changed(home: &Home, change: &VersionChange<'_>, done: Done, context: &Context) {
     let state = match change.way {
-        Way::Update => "updated",
-        Way::Rollback => "rolled-back",
+        ChangeDirection::Update => "updated",
+        ChangeDirection::Rollback => "rolled-back",
     };
     if context.printer.json_wanted() {
         context.printer.json(&json!({
@@ -96,20 +99,20 @@ pub fn changed(home: &Home, change: &Change<'_>, done: Done, context: &Context) 
 }
 
 /// Prints for people that another version is in use.
-pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
+pub fn in_use(change: &VersionChange<'_>, done: Done, context: &Context) {
     let text = match change.way {
-        Way::Update => format!(
+        ChangeDirection::Update => format!(
             "{} is in use; flock update --rollback goes back to {}",
             name(change.to),
             named(change.from)
         ),
-        Way::Rollback => format!(
+        ChangeDirection::Rollback => format!(
             "{} is in use again; updates pass over {} until flock update --retry",
             name(change.to),
             short(&change.from.commit)
         ),
     };
-    context.printer.say(Line::new().with(Tone::Good, text));
+    context.printer.say(StyledLine::new().with(TextStyle::Good, text));
     // The conversations since the newer version's start are invisible to the older one, which a person must know.
     if done.put_back {
         context.printer.warn(
@@ -123,7 +126,7 @@ pub fn in_use(change: &Change<'_>, done: Done, context: &Context) {
 }
 
 /// Warns that the wanted version stays out of use, because it did not work here.
-pub fn passed_over(look: &Look, context: &Context) {
+pub fn passed_over(look: &VersionSearch, context: &Context) {
     if matches!(look.decision, Decision::Failed(..)) {
         context.printer.warn(&why(&look.decision, look));
     }
@@ -131,7 +134,7 @@ pub fn passed_over(look: &Look, context: &Context) {
 
 /// Returns the error for a commit that could not be built.
 pub fn not_made(
-    current: &Version,
+    current: &InstalledVersion,
     error: InstallError,
     remembered: bool,
     words: fn(InstallError) -> Failure,
@@ -172,7 +175,7 @@ const AGAIN: &str = "the machine may be the cause, so the next flock update trie
 const RETRY: &str = "updates pass over this commit; to try it again: flock update --retry";
 
 /// Returns the error for a version that was not put in use.
-pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) -> Failure {
+pub fn not_tried(change: &VersionChange<'_>, error: OpenClawError, remembered: bool) -> Failure {
     let is_tried = matches!(error, OpenClawError::Untried { .. });
     let mut failure = Failure::from(error);
     failure.message = format!(
@@ -182,7 +185,7 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
         name(change.from)
     );
     // A version that is not remembered is tried again by the next update, which the hint has to say.
-    if remembered || (is_tried && change.way == Way::Update) {
+    if remembered || (is_tried && change.way == ChangeDirection::Update) {
         // A log that the error names is more useful than any other hint, so it stays in front.
         let look = failure.hint.filter(|hint| hint.starts_with("less ")).map(|hint| format!("{hint}; "));
         let more = if remembered { RETRY } else { AGAIN };
@@ -192,53 +195,53 @@ pub fn not_tried(change: &Change<'_>, error: OpenClawError, remembered: bool) ->
 }
 
 /// Returns the error for a version that was put in use and taken back.
-pub fn taken_back(change: &Change<'_>, reason: &str, serves: &Result<bool, Unproved>) -> Failure {
+pub fn taken_back(change: &VersionChange<'_>, reason: &str, serves: &Result<bool, RestartError>) -> Failure {
     let now = match serves {
         Ok(true) => format!("{} serves again", name(change.from)),
-        Ok(false) | Err(Unproved::Stopped) => format!("{} is in use again", name(change.from)),
-        Err(Unproved::Unasked(why)) => {
+        Ok(false) | Err(RestartError::Stopped) => format!("{} is in use again", name(change.from)),
+        Err(RestartError::Unasked(why)) => {
             format!(
                 "{} is in use again, but the supervisor does not report its health: {why}",
                 name(change.from)
             )
         }
-        Err(Unproved::Fault(reason)) => {
+        Err(RestartError::Fault(reason)) => {
             format!("{} is in use again, and does not get healthy either: {reason}", name(change.from))
         }
     };
     let text = format!("{} did not get healthy: {reason}; {now}", name(change.to));
     let hint = match change.way {
-        Way::Update => format!("see `flock logs openclaw`; {RETRY}"),
-        Way::Rollback => "flock logs openclaw".to_owned(),
+        ChangeDirection::Update => format!("see `flock logs openclaw`; {RETRY}"),
+        ChangeDirection::Rollback => "flock logs openclaw".to_owned(),
     };
     Failure::new(Kind::Failed, text).hint(hint)
 }
 
 /// Returns the error for a version in use of which nobody knows if it becomes healthy.
-pub fn unproved(change: &Change<'_>, why: &Unproved) -> Failure {
+pub fn unproved(change: &VersionChange<'_>, why: &RestartError) -> Failure {
     let text = match why {
-        Unproved::Stopped | Unproved::Fault(_) => why.to_string(),
-        Unproved::Unasked(why) => format!("failed to ask the supervisor for OpenClaw's health: {why}"),
+        RestartError::Stopped | RestartError::Fault(_) => why.to_string(),
+        RestartError::Unasked(why) => format!("failed to ask the supervisor for OpenClaw's health: {why}"),
     };
     let text = format!("{text}; {} is in use, but it is not known to be healthy", name(change.to));
     Failure::new(Kind::Failed, text).hint("flock update")
 }
 
 /// Returns the error for a version that served after an interrupted change and is no longer healthy.
-pub fn no_longer(change: &Change<'_>, why: &Unproved) -> Failure {
+pub fn no_longer(change: &VersionChange<'_>, why: &RestartError) -> Failure {
     // Taking it back would lose the conversations since then.
     let text = format!(
         "{} does not get healthy: {why}; it has served since it was put in use, so it is not taken back",
         name(change.to)
     );
     Failure::new(Kind::Failed, text).hint(match change.way {
-        Way::Update => "flock update --rollback",
-        Way::Rollback => "flock logs openclaw",
+        ChangeDirection::Update => "flock update --rollback",
+        ChangeDirection::Rollback => "flock logs openclaw",
     })
 }
 
 /// Returns the error that there is no version to roll back to.
-pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Failure {
+pub fn no_way_back(current: &InstalledVersion, left: Option<(&InstalledVersion, &Failed)>) -> Failure {
     let Some((version, failed)) = left else {
         let text = format!("there is no version before {}", name(current));
         return Failure::new(Kind::Failed, text).hint("flock update --ref REF");
@@ -253,12 +256,12 @@ pub fn no_way_back(current: &Version, left: Option<(&Version, &Failed)>) -> Fail
 }
 
 /// Returns the error for an earlier version whose files have changed since its build.
-pub fn altered(before: &Version, error: InstallError) -> Failure {
+pub fn altered(before: &InstalledVersion, error: InstallError) -> Failure {
     Failure::from(error).hint(format!("to build it anew: flock update --ref {}", before.commit))
 }
 
 /// Returns the reason for which there is nothing to do.
-fn why(decision: &Decision, look: &Look) -> String {
+fn why(decision: &Decision, look: &VersionSearch) -> String {
     let reference = &look.wanted.reference;
     match decision {
         Decision::Fixed => {
@@ -279,7 +282,7 @@ fn why(decision: &Decision, look: &Look) -> String {
 }
 
 /// Returns a text about a tag that was moved in the repository. `command` takes the commit that it points to now.
-pub(super) fn is_moved(moved: &Moved, command: &str) -> String {
+pub(super) fn is_moved(moved: &MovedTag, command: &str) -> String {
     format!(
         // The hint names the full commit, which can't be moved.
         "{} was at {} when it was first seen here and is at {} now; to take the new commit: {command} --ref {}",
@@ -290,7 +293,7 @@ pub(super) fn is_moved(moved: &Moved, command: &str) -> String {
     )
 }
 
-fn value(home: &Home, current: &Version, look: &Look) -> Value {
+fn value(home: &Home, current: &InstalledVersion, look: &VersionSearch) -> Value {
     let decision = &look.decision;
     json!({
         "state": decision.state(),
@@ -304,10 +307,10 @@ fn value(home: &Home, current: &Version, look: &Look) -> Value {
             "was": decision.was(),
         },
         "failed": decision.failed().map(|failed| json!({"version": failed.version, "reason": failed.reason, "at": failed.at})),
-        "interrupted": matches!(underway::interrupted(home), Some(Reached::Swapped { .. } | Reached::Back { .. })),
+        "interrupted": matches!(pending_change::interrupted(home), Some(VersionChangeState::Swapped { .. } | VersionChangeState::Back { .. })),
     })
 }
 
-fn date(version: &Version) -> String {
+fn date(version: &InstalledVersion) -> String {
     time::local(version.committed_at * 1000)
 }

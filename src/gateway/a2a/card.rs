@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::swarm::card::{Card, Skill};
+use crate::swarm::card::{Card, CardSkill};
 
 /// Returns the card of an agent that clients reach through the gateway at this port.
 #[must_use]
@@ -53,7 +53,7 @@ pub fn directory(cards: &[Card], port: u16) -> Value {
     json!({"agents": cards.iter().map(entry).collect::<Vec<_>>()})
 }
 
-fn skill(skill: &Skill) -> Value {
+fn skill(skill: &CardSkill) -> Value {
     let description = if skill.description.is_empty() { &skill.name } else { &skill.description };
     json!({
         "id": skill.id,

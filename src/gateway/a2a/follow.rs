@@ -7,14 +7,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::view;
-use crate::gateway::events::Next;
+use crate::gateway::events::EventRead;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
 use crate::store::{StoreError, Task, TaskMessage};
 
 /// One observation of a follower.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum TaskObservation {
     /// The task has changed since the last look.
     Changed,
     /// The task's turn calls this tool.
@@ -35,7 +35,7 @@ pub fn held(gateway: &Gateway, task: &Task) -> Option<String> {
 }
 
 /// A watcher of one task.
-pub struct Follower {
+pub struct TaskFollower {
     gateway: Arc<Gateway>,
     changes: watch::Receiver<u64>,
     position: u64,
@@ -45,7 +45,7 @@ pub struct Follower {
 /// Number of events that are read at a time.
 const BATCH: usize = 256;
 
-impl Follower {
+impl TaskFollower {
     /// Starts to follow the task with this id. Returns `None` if there is no such task.
     pub fn new(gateway: &Arc<Gateway>, id: &str) -> Result<Option<Self>, StoreError> {
         // The position among the events is taken before the task is read. A change in between is then seen twice rather
@@ -73,31 +73,31 @@ impl Follower {
     }
 
     /// Waits for the next observation.
-    pub async fn next(&mut self) -> Result<Seen, StoreError> {
+    pub async fn next(&mut self) -> Result<TaskObservation, StoreError> {
         loop {
             match self.gateway.events.after(self.position, BATCH) {
                 // Some events fell out of the ring. The task itself tells if one of them was about it.
-                Next::Lost => {
+                EventRead::Lost => {
                     self.position = self.gateway.events.now();
                     if self.look()? {
-                        return Ok(Seen::Changed);
+                        return Ok(TaskObservation::Changed);
                     }
                 }
-                Next::Events(events) if events.is_empty() => {
+                EventRead::Events(events) if events.is_empty() => {
                     let is_over = tokio::select! {
                         // A closed channel means that the gateway is gone.
                         changed = self.changes.changed() => changed.is_err(),
                         () = self.gateway.stop.cancelled() => true,
                         // The look finds a change whose event was missed.
                         () = tokio::time::sleep(SILENCE) => {
-                            return Ok(if self.look()? { Seen::Changed } else { Seen::Nothing });
+                            return Ok(if self.look()? { TaskObservation::Changed } else { TaskObservation::Nothing });
                         }
                     };
                     if is_over {
-                        return Ok(Seen::Stopping);
+                        return Ok(TaskObservation::Stopping);
                     }
                 }
-                Next::Events(events) => {
+                EventRead::Events(events) => {
                     for event in events {
                         self.position = event.position();
                         if let Some(seen) = self.read(&event.text)? {
@@ -110,18 +110,18 @@ impl Follower {
     }
 
     /// Returns what an event means for this task, if it means anything.
-    fn read(&mut self, text: &str) -> Result<Option<Seen>, StoreError> {
+    fn read(&mut self, text: &str) -> Result<Option<TaskObservation>, StoreError> {
         let mut lines = text.lines();
         let mut field = |name: &str| lines.find_map(|line| line.strip_prefix(name));
         let (name, data) = (field("event: ").unwrap_or_default(), field("data: ").unwrap_or_default());
         // Most events are about other things and are not worth parsing.
         if name == "task.changed" && data.contains(&self.task.id) {
-            return Ok(self.look()?.then_some(Seen::Changed));
+            return Ok(self.look()?.then_some(TaskObservation::Changed));
         }
         // The task itself does not change when its agent is frozen or thawed, but the sentence about it does.
         if matches!(name, "agent.frozen" | "agent.thawed") && !view::settles(self.task.state) {
             let data: Value = serde_json::from_str(data).unwrap_or_default();
-            return Ok((data["agent"] == self.task.assignee().as_str()).then_some(Seen::Changed));
+            return Ok((data["agent"] == self.task.assignee().as_str()).then_some(TaskObservation::Changed));
         }
         let Some(turn) = self.task.turn.filter(|_| name == "tool.started").map(|turn| turn.to_string())
         else {
@@ -132,7 +132,7 @@ impl Follower {
             return Ok(None);
         }
         // The name of a tool comes from the model's request, so it is cleaned and cut.
-        Ok(data["tool"].as_str().map(|tool| Seen::Tool(crate::clean::summary(tool, 64))))
+        Ok(data["tool"].as_str().map(|tool| TaskObservation::Tool(crate::clean::summary(tool, 64))))
     }
 
     /// Reads the task again. Returns `true` if it has changed since the last read.

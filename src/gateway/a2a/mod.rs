@@ -5,16 +5,16 @@
 //! the result into the form of its version. [`follow`] watches a task, and [`stream`] reports on it.
 
 pub mod card;
+pub mod dispatch;
 pub mod follow;
 pub mod request;
 pub mod rpc;
-pub mod serve;
 pub mod stream;
 pub mod view;
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum ProtocolVersion {
     /// Version 0.3: parts and results have a `kind`, and methods look like paths.
     V03,
     /// Version 1.0: the messages are protocol buffers in their JSON form.

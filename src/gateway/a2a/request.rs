@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::Version;
-use super::rpc::Fault;
+use super::ProtocolVersion;
+use super::rpc::RpcFault;
 use crate::store::TaskState;
 
 /// Most bytes of an id that a client chooses.
@@ -15,7 +15,7 @@ const MAX_PARTS: usize = 64;
 
 /// A message for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
+pub struct IncomingMessage {
     /// The id that the client gave the message.
     pub name: String,
     /// The text parts of the message, and its data parts as JSON.
@@ -38,40 +38,42 @@ type Object = Map<String, Value>;
 ///
 /// Returns a [`Fault`] if the message, its parts or its settings are missing, of the wrong type or too long, or if they
 /// ask for push notifications or for content that is not supported.
-pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
-    let message = object(params, "message")?.ok_or_else(|| Fault::params("`message` is missing"))?;
+pub fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMessage, RpcFault> {
+    let message = object(params, "message")?.ok_or_else(|| RpcFault::params("`message` is missing"))?;
     let name = text(message, "messageId")?.filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| Fault::params("`message.messageId` is missing"))?;
+    let name = name.ok_or_else(|| RpcFault::params("`message.messageId` is missing"))?;
     if name.len() > MAX_NAME {
-        return Err(Fault::params(format!("`message.messageId` must have at most {MAX_NAME} bytes")));
+        return Err(RpcFault::params(format!("`message.messageId` must have at most {MAX_NAME} bytes")));
     }
     let role = match version {
-        Version::V03 => "user",
-        Version::V1 => "ROLE_USER",
+        ProtocolVersion::V03 => "user",
+        ProtocolVersion::V1 => "ROLE_USER",
     };
     // A client can send only its own side of the conversation.
     if text(message, "role")? != Some(role) {
-        return Err(Fault::params(format!("`message.role` must be {role:?}")));
+        return Err(RpcFault::params(format!("`message.role` must be {role:?}")));
     }
     let Some(parts) = message.get("parts").and_then(Value::as_array).filter(|parts| !parts.is_empty()) else {
-        return Err(Fault::params("`message.parts` must be a list that is not empty"));
+        return Err(RpcFault::params("`message.parts` must be a list that is not empty"));
     };
     if parts.len() > MAX_PARTS {
-        return Err(Fault::params(format!("a message has at most {MAX_PARTS} parts")));
+        return Err(RpcFault::params(format!("a message has at most {MAX_PARTS} parts")));
     }
     let texts = parts.iter().map(part).collect::<Result<Vec<_>, _>>()?;
     let empty = Object::new();
     let settings = object(params, "configuration")?.unwrap_or(&empty);
     if ["pushNotificationConfig", "taskPushNotificationConfig"].iter().any(|key| is_there(settings, key)) {
-        return Err(Fault::push());
+        return Err(RpcFault::push());
     }
     accepts_text(settings)?;
     // Both versions wait by default, but they name the option by its opposite.
     let waits = match version {
-        Version::V03 => field(settings, "blocking").and_then(Value::as_bool).unwrap_or(true),
-        Version::V1 => !field(settings, "returnImmediately").and_then(Value::as_bool).unwrap_or(false),
+        ProtocolVersion::V03 => field(settings, "blocking").and_then(Value::as_bool).unwrap_or(true),
+        ProtocolVersion::V1 => {
+            !field(settings, "returnImmediately").and_then(Value::as_bool).unwrap_or(false)
+        }
     };
-    Ok(Incoming {
+    Ok(IncomingMessage {
         name: name.to_owned(),
         text: texts.join("\n"),
         context: chosen_id(message, "contextId")?,
@@ -81,34 +83,34 @@ pub fn incoming(version: Version, params: &Object) -> Result<Incoming, Fault> {
     })
 }
 
-fn part(part: &Value) -> Result<String, Fault> {
-    let Some(part) = part.as_object() else { return Err(Fault::params("a part must be an object")) };
+fn part(part: &Value) -> Result<String, RpcFault> {
+    let Some(part) = part.as_object() else { return Err(RpcFault::params("a part must be an object")) };
     // A part that names a file is refused, even if it has a text as well.
     if ["file", "raw", "url", "filename"].iter().any(|key| is_there(part, key))
         || part.get("kind").and_then(Value::as_str) == Some("file")
     {
-        return Err(Fault::content("files are not taken: send text, or data as JSON"));
+        return Err(RpcFault::content("files are not taken: send text, or data as JSON"));
     }
     let kind = part.get("kind").and_then(Value::as_str);
     if let Some(kind) = kind.filter(|kind| !matches!(*kind, "text" | "data")) {
         let kind = crate::clean::summary(kind, 64);
-        return Err(Fault::content(format!(
+        return Err(RpcFault::content(format!(
             "parts of kind {kind:?} are not taken: send text, or data as JSON"
         )));
     }
     // The `kind` of 0.3 must match the content.
     if kind.is_some_and(|kind| !part.contains_key(kind)) {
-        return Err(Fault::params("a part must hold what its `kind` says"));
+        return Err(RpcFault::params("a part must hold what its `kind` says"));
     }
     match (part.get("text"), part.get("data")) {
         (Some(Value::String(text)), None) => Ok(text.clone()),
         (None, Some(data)) => Ok(format!("Attached data: {data}")),
-        _ => Err(Fault::params("a part must have either `text`, a string, or `data`")),
+        _ => Err(RpcFault::params("a part must have either `text`, a string, or `data`")),
     }
 }
 
 /// Checks that the client accepts text, because all answers are text.
-fn accepts_text(settings: &Object) -> Result<(), Fault> {
+fn accepts_text(settings: &Object) -> Result<(), RpcFault> {
     let Some(modes) = field(settings, "acceptedOutputModes").and_then(Value::as_array) else { return Ok(()) };
     let is_text = |mode: &Value| {
         mode.as_str().is_some_and(|mode| matches!(mode, "text" | "*/*" | "*") || mode.starts_with("text/"))
@@ -117,7 +119,7 @@ fn accepts_text(settings: &Object) -> Result<(), Fault> {
     if modes.is_empty() || modes.iter().any(is_text) {
         return Ok(());
     }
-    Err(Fault::content("answers are text/plain"))
+    Err(RpcFault::content("answers are text/plain"))
 }
 
 /// Returns the id of a task, and the number of messages that the client wants with it.
@@ -125,15 +127,15 @@ fn accepts_text(settings: &Object) -> Result<(), Fault> {
 /// # Errors
 ///
 /// Returns a [`Fault`] if a parameter is missing or has the wrong type.
-pub fn task(params: &Object) -> Result<(String, Option<usize>), Fault> {
+pub fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
     let id = text(params, "id")?.filter(|id| !id.is_empty());
-    let id = id.ok_or_else(|| Fault::params("`id` is missing"))?;
+    let id = id.ok_or_else(|| RpcFault::params("`id` is missing"))?;
     Ok((id.to_owned(), history(params)?))
 }
 
 /// The parameters of a call that lists tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
+pub struct TaskListParams {
     /// Only tasks of this conversation.
     pub context: Option<String>,
     /// Only tasks in this state.
@@ -155,7 +157,7 @@ pub struct Listing {
 /// # Errors
 ///
 /// Returns a [`Fault`] if a parameter has the wrong type or a value that does not exist.
-pub fn listing(params: &Object) -> Result<Listing, Fault> {
+pub fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
     let state = match text(params, "status")? {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
         Some(word) => {
@@ -164,12 +166,12 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
             let plain = plain.to_ascii_lowercase().replace('_', "-");
             Some(
                 TaskState::named(&plain)
-                    .ok_or_else(|| Fault::params("`status` is no state of a task here"))?,
+                    .ok_or_else(|| RpcFault::params("`status` is no state of a task here"))?,
             )
         }
     };
     let since = text(params, "statusTimestampAfter")?.map(|time| {
-        time.parse::<jiff::Timestamp>().map_err(|_| Fault::params("`statusTimestampAfter` is no time"))
+        time.parse::<jiff::Timestamp>().map_err(|_| RpcFault::params("`statusTimestampAfter` is no time"))
     });
     let limit = match field(params, "pageSize") {
         None | Some(Value::Null) => 50,
@@ -177,10 +179,10 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
         Some(size) => match size.as_u64() {
             Some(0) => 50,
             Some(size @ 1..=100) => u32::try_from(size).unwrap_or(50),
-            _ => return Err(Fault::params("`pageSize` must be a number from 1 to 100")),
+            _ => return Err(RpcFault::params("`pageSize` must be a number from 1 to 100")),
         },
     };
-    Ok(Listing {
+    Ok(TaskListParams {
         context: text(params, "contextId")?.filter(|id| !id.is_empty()).map(str::to_owned),
         state,
         since: since.transpose()?.map(jiff::Timestamp::as_millisecond),
@@ -191,12 +193,12 @@ pub fn listing(params: &Object) -> Result<Listing, Fault> {
     })
 }
 
-fn history(object: &Object) -> Result<Option<usize>, Fault> {
+fn history(object: &Object) -> Result<Option<usize>, RpcFault> {
     match field(object, "historyLength") {
         None | Some(Value::Null) => Ok(None),
         Some(length) => match length.as_u64() {
             Some(length) => Ok(Some(usize::try_from(length).unwrap_or(usize::MAX))),
-            None => Err(Fault::params("`historyLength` must be a number, 0 or more")),
+            None => Err(RpcFault::params("`historyLength` must be a number, 0 or more")),
         },
     }
 }
@@ -222,29 +224,29 @@ fn is_there(object: &Object, key: &str) -> bool {
     field(object, key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
-fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, Fault> {
+fn object<'a>(of: &'a Object, key: &str) -> Result<Option<&'a Object>, RpcFault> {
     match field(of, key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(object)) => Ok(Some(object)),
-        Some(_) => Err(Fault::params(format!("`{key}` must be an object"))),
+        Some(_) => Err(RpcFault::params(format!("`{key}` must be an object"))),
     }
 }
 
-fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, Fault> {
+fn text<'a>(of: &'a Object, key: &str) -> Result<Option<&'a str>, RpcFault> {
     match field(of, key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Fault::params(format!("`{key}` must be a string"))),
+        Some(_) => Err(RpcFault::params(format!("`{key}` must be a string"))),
     }
 }
 
 /// Returns an id that becomes part of a session's key. Two different ids must never become the same, so only a few
 /// characters are allowed.
-fn chosen_id(message: &Object, key: &str) -> Result<Option<String>, Fault> {
+fn chosen_id(message: &Object, key: &str) -> Result<Option<String>, RpcFault> {
     let Some(id) = text(message, key)?.filter(|id| !id.is_empty()) else { return Ok(None) };
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if id.len() > MAX_ID || !id.chars().all(fits) {
-        return Err(Fault::params(format!(
+        return Err(RpcFault::params(format!(
             "`message.{key}` must be 1 to {MAX_ID} letters, digits, '.', '_' and '-'"
         )));
     }
@@ -257,12 +259,12 @@ mod tests {
 
     use super::*;
 
-    fn read(version: Version, params: Value) -> Result<Incoming, i32> {
+    fn read(version: ProtocolVersion, params: Value) -> Result<IncomingMessage, i32> {
         incoming(version, params.as_object().unwrap()).map_err(|fault| fault.code)
     }
 
-    fn message(version: Version, parts: Value) -> Value {
-        let role = if version == Version::V1 { "ROLE_USER" } else { "user" };
+    fn message(version: ProtocolVersion, parts: Value) -> Value {
+        let role = if version == ProtocolVersion::V1 { "ROLE_USER" } else { "user" };
         json!({"message": {"messageId": "m", "role": role, "parts": parts}})
     }
 
@@ -270,7 +272,7 @@ mod tests {
     fn texts_and_data_are_taken_in_both_versions() {
         let old = json!([{"kind": "text", "text": "a"}, {"kind": "data", "data": {"x": 1}}]);
         let new = json!([{"text": "a"}, {"data": {"x": 1}, "mediaType": "application/json"}]);
-        for (version, parts) in [(Version::V03, old), (Version::V1, new)] {
+        for (version, parts) in [(ProtocolVersion::V03, old), (ProtocolVersion::V1, new)] {
             let read = read(version, message(version, parts)).unwrap();
             assert_eq!(read.text, "a\nAttached data: {\"x\":1}");
             assert!(read.waits && read.context.is_none() && read.task.is_none() && read.history.is_none());
@@ -286,7 +288,7 @@ mod tests {
             json!({"raw": "eA==", "filename": "x"}),
             json!({"text": "x", "url": "http://evil.example"}),
         ] {
-            for version in [Version::V03, Version::V1] {
+            for version in [ProtocolVersion::V03, ProtocolVersion::V1] {
                 assert_eq!(read(version, message(version, json!([part]))), Err(-32005), "{part}");
             }
         }
@@ -294,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_part_of_an_unknown_kind_is_refused() {
-        for version in [Version::V03, Version::V1] {
+        for version in [ProtocolVersion::V03, ProtocolVersion::V1] {
             for (part, code) in [
                 (json!({"kind": "video", "text": "x"}), -32005),
                 (json!({"kind": "", "text": "x"}), -32005),
@@ -310,7 +312,7 @@ mod tests {
     fn names_of_the_protocols_buffers_are_taken_too() {
         let params = json!({"message": {"message_id": "m", "role": "ROLE_USER", "context_id": "c",
             "parts": [{"text": "x"}]}, "configuration": {"history_length": 3, "return_immediately": true}});
-        let read = read(Version::V1, params).unwrap();
+        let read = read(ProtocolVersion::V1, params).unwrap();
         assert_eq!((read.history, read.waits, read.context.as_deref()), (Some(3), false, Some("c")));
         assert_eq!(task(json!({"id": "t", "history_length": 1}).as_object().unwrap()).unwrap().1, Some(1));
         let asked = listing(json!({"page_size": 2, "context_id": "c"}).as_object().unwrap()).unwrap();
@@ -319,7 +321,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        for version in [Version::V03, Version::V1] {
+        for version in [ProtocolVersion::V03, ProtocolVersion::V1] {
             let good = message(version, json!([{"text": "x"}]));
             assert!(read(version, good.clone()).is_ok());
             for (pointer, value, code) in [
@@ -358,13 +360,13 @@ mod tests {
 
     #[test]
     fn each_version_has_its_own_way_not_to_wait() {
-        let mut old = message(Version::V03, json!([{"text": "x"}]));
+        let mut old = message(ProtocolVersion::V03, json!([{"text": "x"}]));
         old["configuration"] = json!({"blocking": false, "historyLength": 0});
-        let read_old = read(Version::V03, old).unwrap();
+        let read_old = read(ProtocolVersion::V03, old).unwrap();
         assert!(!read_old.waits && read_old.history == Some(0));
-        let mut new = message(Version::V1, json!([{"text": "x"}]));
+        let mut new = message(ProtocolVersion::V1, json!([{"text": "x"}]));
         new["configuration"] = json!({"returnImmediately": true, "acceptedOutputModes": ["text/plain"]});
-        assert!(!read(Version::V1, new).unwrap().waits);
+        assert!(!read(ProtocolVersion::V1, new).unwrap().waits);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Version;
+use super::ProtocolVersion;
 
 /// The operation that a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum RpcMethod {
     /// Send a message and wait for the outcome.
     Send,
     /// Send a message and stream the outcome.
@@ -27,28 +27,28 @@ pub enum Method {
 }
 
 // No name occurs in both versions, so the name determines the version.
-const METHODS: &[(&str, Version, Method)] = &[
-    ("message/send", Version::V03, Method::Send),
-    ("message/stream", Version::V03, Method::Stream),
-    ("tasks/get", Version::V03, Method::Get),
-    ("tasks/cancel", Version::V03, Method::Cancel),
-    ("tasks/resubscribe", Version::V03, Method::Subscribe),
-    ("tasks/pushNotificationConfig/set", Version::V03, Method::Push),
-    ("tasks/pushNotificationConfig/get", Version::V03, Method::Push),
-    ("tasks/pushNotificationConfig/list", Version::V03, Method::Push),
-    ("tasks/pushNotificationConfig/delete", Version::V03, Method::Push),
-    ("agent/getAuthenticatedExtendedCard", Version::V03, Method::ExtendedCard),
-    ("SendMessage", Version::V1, Method::Send),
-    ("SendStreamingMessage", Version::V1, Method::Stream),
-    ("GetTask", Version::V1, Method::Get),
-    ("CancelTask", Version::V1, Method::Cancel),
-    ("SubscribeToTask", Version::V1, Method::Subscribe),
-    ("ListTasks", Version::V1, Method::List),
-    ("CreateTaskPushNotificationConfig", Version::V1, Method::Push),
-    ("GetTaskPushNotificationConfig", Version::V1, Method::Push),
-    ("ListTaskPushNotificationConfigs", Version::V1, Method::Push),
-    ("DeleteTaskPushNotificationConfig", Version::V1, Method::Push),
-    ("GetExtendedAgentCard", Version::V1, Method::ExtendedCard),
+const METHODS: &[(&str, ProtocolVersion, RpcMethod)] = &[
+    ("message/send", ProtocolVersion::V03, RpcMethod::Send),
+    ("message/stream", ProtocolVersion::V03, RpcMethod::Stream),
+    ("tasks/get", ProtocolVersion::V03, RpcMethod::Get),
+    ("tasks/cancel", ProtocolVersion::V03, RpcMethod::Cancel),
+    ("tasks/resubscribe", ProtocolVersion::V03, RpcMethod::Subscribe),
+    ("tasks/pushNotificationConfig/set", ProtocolVersion::V03, RpcMethod::Push),
+    ("tasks/pushNotificationConfig/get", ProtocolVersion::V03, RpcMethod::Push),
+    ("tasks/pushNotificationConfig/list", ProtocolVersion::V03, RpcMethod::Push),
+    ("tasks/pushNotificationConfig/delete", ProtocolVersion::V03, RpcMethod::Push),
+    ("agent/getAuthenticatedExtendedCard", ProtocolVersion::V03, RpcMethod::ExtendedCard),
+    ("SendMessage", ProtocolVersion::V1, RpcMethod::Send),
+    ("SendStreamingMessage", ProtocolVersion::V1, RpcMethod::Stream),
+    ("GetTask", ProtocolVersion::V1, RpcMethod::Get),
+    ("CancelTask", ProtocolVersion::V1, RpcMethod::Cancel),
+    ("SubscribeToTask", ProtocolVersion::V1, RpcMethod::Subscribe),
+    ("ListTasks", ProtocolVersion::V1, RpcMethod::List),
+    ("CreateTaskPushNotificationConfig", ProtocolVersion::V1, RpcMethod::Push),
+    ("GetTaskPushNotificationConfig", ProtocolVersion::V1, RpcMethod::Push),
+    ("ListTaskPushNotificationConfigs", ProtocolVersion::V1, RpcMethod::Push),
+    ("DeleteTaskPushNotificationConfig", ProtocolVersion::V1, RpcMethod::Push),
+    ("GetExtendedAgentCard", ProtocolVersion::V1, RpcMethod::ExtendedCard),
 ];
 
 /// A call that was parsed.
@@ -56,21 +56,21 @@ const METHODS: &[(&str, Version, Method)] = &[
 pub struct Call {
     /// The id that the response repeats.
     pub id: Value,
-    pub version: Version,
-    pub method: Method,
+    pub version: ProtocolVersion,
+    pub method: RpcMethod,
     pub params: Map<String, Value>,
 }
 
 /// An error of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct RpcFault {
     /// The JSON-RPC error code.
     pub code: i32,
     reason: &'static str,
     pub message: String,
 }
 
-impl Fault {
+impl RpcFault {
     fn new(code: i32, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into() }
     }
@@ -155,42 +155,42 @@ impl Fault {
 /// # Errors
 ///
 /// Returns the fault with the id of the call, or with `null` if the call has none.
-pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, Fault)> {
+pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, RpcFault)> {
     let body: Value = serde_json::from_slice(body)
-        .map_err(|error| (Value::Null, Fault::parse(format!("the body is not JSON: {error}"))))?;
+        .map_err(|error| (Value::Null, RpcFault::parse(format!("the body is not JSON: {error}"))))?;
     let Value::Object(mut body) = body else {
         return Err((
             Value::Null,
-            Fault::request("the body must be one JSON-RPC call; batches are not taken"),
+            RpcFault::request("the body must be one JSON-RPC call; batches are not taken"),
         ));
     };
     // The id is read first, so that every later fault can carry it.
     let id = match body.remove("id") {
         Some(id @ (Value::String(_) | Value::Number(_))) => id,
         None | Some(Value::Null) => Value::Null,
-        Some(_) => return Err((Value::Null, Fault::request("`id` must be a string or a number"))),
+        Some(_) => return Err((Value::Null, RpcFault::request("`id` must be a string or a number"))),
     };
     understand(&id, &mut body, version).map_err(|fault| (id, fault))
 }
 
-fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, Fault> {
+fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, RpcFault> {
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(Fault::request("`jsonrpc` must be \"2.0\""));
+        return Err(RpcFault::request("`jsonrpc` must be \"2.0\""));
     }
     // The header is optional, and only its version is checked. The method's name decides which version is spoken.
     if header.is_some_and(|header| !is_spoken(header)) {
-        return Err(Fault::version());
+        return Err(RpcFault::version());
     }
     let Some(name) = body.get("method").and_then(Value::as_str) else {
-        return Err(Fault::request("`method` must be a string"));
+        return Err(RpcFault::request("`method` must be a string"));
     };
     let Some((_, version, method)) = METHODS.iter().find(|(known, _, _)| *known == name) else {
-        return Err(Fault::method("there is no such method"));
+        return Err(RpcFault::method("there is no such method"));
     };
     let params = match body.remove("params") {
         Some(Value::Object(params)) => params,
         None | Some(Value::Null) => Map::new(),
-        Some(_) => return Err(Fault::params("`params` must be an object")),
+        Some(_) => return Err(RpcFault::params("`params` must be an object")),
     };
     Ok(Call { id: id.clone(), version: *version, method: *method, params })
 }
@@ -207,7 +207,7 @@ fn is_spoken(header: &str) -> bool {
 
 /// Returns the response to a call.
 #[must_use]
-pub fn answer(id: &Value, result: Result<Value, Fault>) -> Value {
+pub fn answer(id: &Value, result: Result<Value, RpcFault>) -> Value {
     match result {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(fault) => json!({"jsonrpc": "2.0", "id": id, "error": {
@@ -237,9 +237,12 @@ mod tests {
             call(body.to_string().as_bytes(), None).unwrap()
         };
         let old = made("message/send");
-        assert_eq!((old.version, old.method, &old.id), (Version::V03, Method::Send, &json!("x")));
+        assert_eq!((old.version, old.method, &old.id), (ProtocolVersion::V03, RpcMethod::Send, &json!("x")));
         let new = made("SendMessage");
-        assert_eq!((new.version, new.method, new.params["a"].as_i64()), (Version::V1, Method::Send, Some(1)));
+        assert_eq!(
+            (new.version, new.method, new.params["a"].as_i64()),
+            (ProtocolVersion::V1, RpcMethod::Send, Some(1))
+        );
         let names: std::collections::HashSet<_> = METHODS.iter().map(|(name, _, _)| name).collect();
         assert_eq!(names.len(), METHODS.len());
     }

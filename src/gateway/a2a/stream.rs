@@ -9,25 +9,25 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde_json::Value;
 
-use super::Version;
-use super::follow::{Follower, Seen};
-use super::rpc::{Fault, answer};
+use super::ProtocolVersion;
+use super::follow::{TaskFollower, TaskObservation};
+use super::rpc::{RpcFault, answer};
 use super::view;
 use crate::error::chain;
 use crate::store::TaskState;
 
-struct Teller {
-    follower: Follower,
-    version: Version,
+struct TaskStream {
+    follower: TaskFollower,
+    version: ProtocolVersion,
     id: Value,
-    telling: Telling,
+    telling: TaskStreamOptions,
     begun: bool,
     over: bool,
 }
 
 /// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum StreamEnd {
     /// The stream ends when the task no longer changes by itself. A client that sent a message has to reply if it is
     /// asked something.
     Settled,
@@ -37,17 +37,22 @@ pub enum Until {
 
 /// The options of a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Telling {
+pub struct TaskStreamOptions {
     /// Number of messages of the conversation that the first event carries. `None` stands for all.
     pub history: Option<usize>,
     /// The end of the stream.
-    pub until: Until,
+    pub until: StreamEnd,
 }
 
 /// Returns the response to the call with this id: a stream about the followed task.
 #[must_use]
-pub fn tell(follower: Follower, version: Version, id: Value, telling: Telling) -> Response<Body> {
-    let teller = Teller { follower, version, id, telling, begun: false, over: false };
+pub fn tell(
+    follower: TaskFollower,
+    version: ProtocolVersion,
+    id: Value,
+    telling: TaskStreamOptions,
+) -> Response<Body> {
+    let teller = TaskStream { follower, version, id, telling, begun: false, over: false };
     let body = stream::unfold(teller, async |mut teller| {
         let piece = teller.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), teller))
@@ -59,7 +64,7 @@ pub fn tell(follower: Follower, version: Version, id: Value, telling: Telling) -
     response
 }
 
-impl Teller {
+impl TaskStream {
     async fn next(&mut self) -> Option<String> {
         if self.over {
             return None;
@@ -69,18 +74,18 @@ impl Teller {
             return Some(self.begin());
         }
         match self.follower.next().await {
-            Ok(Seen::Changed) => Some(self.change()),
-            Ok(Seen::Tool(tool)) => {
+            Ok(TaskObservation::Changed) => Some(self.change()),
+            Ok(TaskObservation::Tool(tool)) => {
                 let note = format!("calls {tool}");
                 Some(self.data(view::status_update(self.version, self.follower.task(), Some(&note), false)))
             }
             // A comment keeps proxies from closing a silent connection.
-            Ok(Seen::Nothing) => Some(": still working\n\n".to_owned()),
-            Ok(Seen::Stopping) => None,
+            Ok(TaskObservation::Nothing) => Some(": still working\n\n".to_owned()),
+            Ok(TaskObservation::Stopping) => None,
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to follow a task");
                 self.over = true;
-                Some(format!("data: {}\n\n", answer(&self.id, Err(Fault::internal()))))
+                Some(format!("data: {}\n\n", answer(&self.id, Err(RpcFault::internal()))))
             }
         }
     }
@@ -108,8 +113,8 @@ impl Teller {
 
     const fn is_last(&self, state: TaskState) -> bool {
         match self.telling.until {
-            Until::Settled => view::settles(state),
-            Until::Final => state.is_final(),
+            StreamEnd::Settled => view::settles(state),
+            StreamEnd::Final => state.is_final(),
         }
     }
 

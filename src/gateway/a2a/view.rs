@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Version;
+use super::ProtocolVersion;
 use crate::store::{Task, TaskMessage, TaskState};
 
 /// Returns a task in its current state. `said` holds its messages, and `history` is the number of them that are
 /// included, the newest ones. `None` includes all.
 #[must_use]
 pub fn task(
-    version: Version,
+    version: ProtocolVersion,
     task: &Task,
     said: &[TaskMessage],
     history: Option<usize>,
@@ -34,7 +34,7 @@ pub fn task(
 
 /// Adds a note about what a task waits for to its JSON form.
 #[must_use]
-pub fn noted(version: Version, task: &Task, note: Option<&str>, mut shown: Value) -> Value {
+pub fn noted(version: ProtocolVersion, task: &Task, note: Option<&str>, mut shown: Value) -> Value {
     if note.is_some() {
         shown["status"] = status(version, task, note);
     }
@@ -44,7 +44,7 @@ pub fn noted(version: Version, task: &Task, note: Option<&str>, mut shown: Value
 /// Returns the event for a change of a task. `note` says what is being done meanwhile, and `is_last` is `true` if the
 /// stream ends with this event.
 #[must_use]
-pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last: bool) -> Value {
+pub fn status_update(version: ProtocolVersion, task: &Task, note: Option<&str>, is_last: bool) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,
@@ -52,18 +52,18 @@ pub fn status_update(version: Version, task: &Task, note: Option<&str>, is_last:
     });
     match version {
         // Only 0.3 marks the last event. In 1.0 the end of the stream says it.
-        Version::V03 => {
+        ProtocolVersion::V03 => {
             let mut update = kind(version, "status-update", update);
             update["final"] = is_last.into();
             update
         }
-        Version::V1 => json!({"statusUpdate": update}),
+        ProtocolVersion::V1 => json!({"statusUpdate": update}),
     }
 }
 
 /// Returns the event with a task's answer.
 #[must_use]
-pub fn artifact_update(version: Version, task: &Task) -> Value {
+pub fn artifact_update(version: ProtocolVersion, task: &Task) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,
@@ -72,17 +72,17 @@ pub fn artifact_update(version: Version, task: &Task) -> Value {
         "lastChunk": true,
     });
     match version {
-        Version::V03 => kind(version, "artifact-update", update),
-        Version::V1 => json!({"artifactUpdate": update}),
+        ProtocolVersion::V03 => kind(version, "artifact-update", update),
+        ProtocolVersion::V1 => json!({"artifactUpdate": update}),
     }
 }
 
 /// Wraps a task as the response to a message, or as the first event of a stream.
 #[must_use]
-pub fn given(version: Version, shown: Value) -> Value {
+pub fn given(version: ProtocolVersion, shown: Value) -> Value {
     match version {
-        Version::V03 => shown,
-        Version::V1 => json!({"task": shown}),
+        ProtocolVersion::V03 => shown,
+        ProtocolVersion::V1 => json!({"task": shown}),
     }
 }
 
@@ -92,10 +92,10 @@ pub const fn settles(state: TaskState) -> bool {
     state.is_final() || matches!(state, TaskState::InputRequired)
 }
 
-fn status(version: Version, task: &Task, note: Option<&str>) -> Value {
+fn status(version: ProtocolVersion, task: &Task, note: Option<&str>) -> Value {
     let state = match version {
-        Version::V03 => task.state.as_str().to_owned(),
-        Version::V1 => {
+        ProtocolVersion::V03 => task.state.as_str().to_owned(),
+        ProtocolVersion::V1 => {
             // 1.0 uses the names of the enum in its protocol buffers.
             format!("TASK_STATE_{}", task.state.as_str().to_ascii_uppercase().replace('-', "_"))
         }
@@ -114,7 +114,7 @@ fn status(version: Version, task: &Task, note: Option<&str>) -> Value {
     status
 }
 
-fn conversation(version: Version, task: &Task, said: &[TaskMessage]) -> Vec<Value> {
+fn conversation(version: ProtocolVersion, task: &Task, said: &[TaskMessage]) -> Vec<Value> {
     if said.is_empty() {
         return last_words(version, task);
     }
@@ -130,7 +130,7 @@ fn conversation(version: Version, task: &Task, said: &[TaskMessage]) -> Vec<Valu
 }
 
 /// Returns what is known of the conversation of a task that began before flock stored all messages.
-fn last_words(version: Version, task: &Task) -> Vec<Value> {
+fn last_words(version: ProtocolVersion, task: &Task) -> Vec<Value> {
     let mut messages = vec![message(version, task, "request", true, &task.request)];
     if let Some(question) = &task.question {
         messages.push(message(version, task, "question", false, question));
@@ -141,12 +141,12 @@ fn last_words(version: Version, task: &Task) -> Vec<Value> {
     messages
 }
 
-fn message(version: Version, task: &Task, name: &str, is_user: bool, text: &str) -> Value {
+fn message(version: ProtocolVersion, task: &Task, name: &str, is_user: bool, text: &str) -> Value {
     let role = match (version, is_user) {
-        (Version::V03, true) => "user",
-        (Version::V03, false) => "agent",
-        (Version::V1, true) => "ROLE_USER",
-        (Version::V1, false) => "ROLE_AGENT",
+        (ProtocolVersion::V03, true) => "user",
+        (ProtocolVersion::V03, false) => "agent",
+        (ProtocolVersion::V1, true) => "ROLE_USER",
+        (ProtocolVersion::V1, false) => "ROLE_AGENT",
     };
     let message = json!({
         "messageId": format!("{}-{name}", task.id),
@@ -158,7 +158,7 @@ fn message(version: Version, task: &Task, name: &str, is_user: bool, text: &str)
     kind(version, "message", message)
 }
 
-fn artifact(version: Version, task: &Task) -> Value {
+fn artifact(version: ProtocolVersion, task: &Task) -> Value {
     json!({
         "artifactId": format!("{}-response", task.id),
         "name": "response",
@@ -166,14 +166,14 @@ fn artifact(version: Version, task: &Task) -> Value {
     })
 }
 
-fn part(version: Version, text: &str) -> Value {
+fn part(version: ProtocolVersion, text: &str) -> Value {
     kind(version, "text", json!({"text": text}))
 }
 
 /// Adds the `kind` that every object has in 0.3.
-fn kind(version: Version, kind: &str, shown: Value) -> Value {
+fn kind(version: ProtocolVersion, kind: &str, shown: Value) -> Value {
     match (version, shown) {
-        (Version::V03, Value::Object(shown)) => {
+        (ProtocolVersion::V03, Value::Object(shown)) => {
             let mut named = Map::from_iter([("kind".to_owned(), kind.into())]);
             named.extend(shown);
             named.into()
@@ -215,19 +215,19 @@ mod tests {
 
     #[test]
     fn a_completed_task_has_its_answer_as_an_artifact() {
-        let old = task(Version::V03, &sample(TaskState::Completed), &[], None, true);
+        let old = task(ProtocolVersion::V03, &sample(TaskState::Completed), &[], None, true);
         assert_eq!((&old["kind"], &old["status"]["state"]), (&json!("task"), &json!("completed")));
         assert_eq!(old["artifacts"][0]["parts"], json!([{"kind": "text", "text": "done"}]));
         assert_eq!(old["status"]["timestamp"], "1970-01-01T00:00:01.5Z");
         let roles: Vec<_> = old["history"].as_array().unwrap().iter().map(|m| m["role"].clone()).collect();
         assert_eq!(roles, ["user", "agent", "user"]);
-        let new = task(Version::V1, &sample(TaskState::Completed), &[], Some(1), true);
+        let new = task(ProtocolVersion::V1, &sample(TaskState::Completed), &[], Some(1), true);
         assert_eq!(new["status"]["state"], "TASK_STATE_COMPLETED");
         assert_eq!(new["artifacts"][0]["parts"], json!([{"text": "done"}]));
         assert_eq!(new["history"].as_array().unwrap().len(), 1);
         assert_eq!(new["history"][0]["role"], "ROLE_USER");
         assert!(!new.to_string().contains("\"kind\""), "{new}");
-        let none = task(Version::V1, &sample(TaskState::Completed), &[], Some(0), false);
+        let none = task(ProtocolVersion::V1, &sample(TaskState::Completed), &[], Some(0), false);
         assert!(none.get("history").is_none() && none.get("artifacts").is_none());
     }
 
@@ -244,7 +244,7 @@ mod tests {
             said(true, Some("m-2"), "that"),
             said(false, None, "sure?"),
         ];
-        let shown = task(Version::V1, &sample(TaskState::InputRequired), &said, None, true);
+        let shown = task(ProtocolVersion::V1, &sample(TaskState::InputRequired), &said, None, true);
         let of = |key: &str| -> Vec<Value> {
             shown["history"].as_array().unwrap().iter().map(|message| message[key].clone()).collect()
         };
@@ -254,17 +254,17 @@ mod tests {
 
     #[test]
     fn updates_say_what_is_asked_and_whether_more_comes() {
-        let old = status_update(Version::V03, &sample(TaskState::InputRequired), None, true);
+        let old = status_update(ProtocolVersion::V03, &sample(TaskState::InputRequired), None, true);
         assert_eq!((&old["kind"], &old["final"]), (&json!("status-update"), &json!(true)));
         assert_eq!(old["status"]["message"]["parts"][0]["text"], "which?");
-        let new = status_update(Version::V1, &sample(TaskState::Working), Some("calls exec"), false);
+        let new = status_update(ProtocolVersion::V1, &sample(TaskState::Working), Some("calls exec"), false);
         let new = &new["statusUpdate"];
         assert_eq!(new["status"]["state"], "TASK_STATE_WORKING");
         assert_eq!(new["status"]["message"]["parts"], json!([{"text": "calls exec"}]));
         assert!(new.get("final").is_none());
-        let failed = status_update(Version::V1, &sample(TaskState::Failed), None, true);
+        let failed = status_update(ProtocolVersion::V1, &sample(TaskState::Failed), None, true);
         assert_eq!(failed["statusUpdate"]["status"]["message"]["parts"][0]["text"], "done");
-        let answer = artifact_update(Version::V1, &sample(TaskState::Completed));
+        let answer = artifact_update(ProtocolVersion::V1, &sample(TaskState::Completed));
         assert_eq!(answer["artifactUpdate"]["lastChunk"], true);
         assert!(TaskState::ALL.iter().filter(|state| !settles(**state)).count() == 2);
     }

@@ -4,14 +4,14 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::bound::{Bound, Cutter};
-use super::{Head, Tokens, finish_reason};
+use super::answer_limits::{AnswerCutter, AnswerLimits};
+use super::{CompletionHead, CompletionUsage, finish_reason};
 use crate::agent::{TurnEvent, TurnOutcome};
 use crate::gateway::error::ApiError;
 
 /// The content that a client wants besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extras {
+pub struct StreamExtras {
     /// `true` for the usage at the end.
     pub usage: bool,
     /// `true` for the agent's activity, as named events that OpenAI's format does not have.
@@ -20,12 +20,12 @@ pub struct Extras {
 
 /// A writer for the events of one answer.
 #[derive(Debug)]
-pub struct Writer {
+pub struct ChunkWriter {
     /// The beginning of each chunk, up to its choices.
     before: String,
     /// The end of each chunk, after its choices.
     after: &'static str,
-    extras: Extras,
+    extras: StreamExtras,
     /// Tells if text was written. More text after a tool call then needs a gap.
     gap: Gap,
     /// `true` if text came since the last tool call.
@@ -33,7 +33,7 @@ pub struct Writer {
     /// `true` if the text since the last tool call is not part of the answer.
     replaced: bool,
     /// Cuts each text of the answer.
-    cutter: Cutter,
+    cutter: AnswerCutter,
     /// `true` if the text is held back until it is known to have the requested format.
     is_checked: bool,
 }
@@ -45,11 +45,11 @@ enum Gap {
     Needed,
 }
 
-impl Writer {
+impl ChunkWriter {
     /// Creates a writer for an answer with the limits of `bound`. If it `is_checked`, its text is written only at the
     /// end.
     #[must_use]
-    pub fn new(head: &Head, extras: Extras, bound: Bound, is_checked: bool) -> Self {
+    pub fn new(head: &CompletionHead, extras: StreamExtras, bound: AnswerLimits, is_checked: bool) -> Self {
         let before = json!({
             "id": head.id,
             "object": "chat.completion.chunk",
@@ -62,7 +62,7 @@ impl Writer {
         before.pop();
         // With `include_usage`, OpenAI's chunks carry a `usage` of `null` until the last one.
         let after = if extras.usage { r#","usage":null}"# } else { "}" };
-        let cutter = Cutter::new(bound);
+        let cutter = AnswerCutter::new(bound);
         Self { before, after, extras, gap: Gap::None, came: false, replaced: false, cutter, is_checked }
     }
 
@@ -130,7 +130,7 @@ impl Writer {
             out.extend_from_slice(b"data: ");
             out.extend_from_slice(self.before.as_bytes());
             out.extend_from_slice(br#","choices":[],"usage":"#);
-            write_json(out, &Tokens::from(outcome.usage));
+            write_json(out, &CompletionUsage::from(outcome.usage));
             out.extend_from_slice(b"}\n\n");
         }
         out.extend_from_slice(DONE);
@@ -213,13 +213,13 @@ fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Stop;
+    use crate::agent::TurnStop;
     use crate::provider::Usage;
 
     fn outcome(text: &str) -> TurnOutcome {
         TurnOutcome {
             text: text.to_owned(),
-            stop: Stop::End,
+            stop: TurnStop::End,
             usage: Usage { input: 3, output: 4, cache_read: 2, cache_write: 1, cost: None },
             model: "script/x".parse().unwrap(),
             steps: 1,
@@ -229,8 +229,8 @@ mod tests {
     #[test]
     fn an_answer_that_was_replaced_ends_with_an_error_and_not_with_two_answers() {
         let written = |after: &[TurnEvent]| {
-            let head = Head { id: "i".into(), created: 7, model: "coder".into() };
-            let mut writer = Writer::new(&head, Extras::default(), Bound::default(), false);
+            let head = CompletionHead { id: "i".into(), created: 7, model: "coder".into() };
+            let mut writer = ChunkWriter::new(&head, StreamExtras::default(), AnswerLimits::default(), false);
             let mut out = Vec::new();
             writer.event(&mut out, &TurnEvent::TextDelta("It is f".into()));
             writer.event(&mut out, &TurnEvent::TextReplaced);
@@ -272,8 +272,13 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_row_of_chunks() {
-        let head = Head { id: "chatcmpl-1".into(), created: 7, model: "coder".into() };
-        let mut writer = Writer::new(&head, Extras { usage: true, activity: false }, Bound::default(), false);
+        let head = CompletionHead { id: "chatcmpl-1".into(), created: 7, model: "coder".into() };
+        let mut writer = ChunkWriter::new(
+            &head,
+            StreamExtras { usage: true, activity: false },
+            AnswerLimits::default(),
+            false,
+        );
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.event(&mut out, &TurnEvent::TextDelta("I \"look\"\n".into()));
@@ -303,9 +308,9 @@ mod tests {
 
     #[test]
     fn each_text_is_cut_where_it_is_to_end() {
-        let head = Head { id: "i".into(), created: 7, model: "coder".into() };
-        let bound = Bound { stops: vec!["END".into()], tokens: Some(5) };
-        let mut writer = Writer::new(&head, Extras::default(), bound, false);
+        let head = CompletionHead { id: "i".into(), created: 7, model: "coder".into() };
+        let bound = AnswerLimits { stops: vec!["END".into()], tokens: Some(5) };
+        let mut writer = ChunkWriter::new(&head, StreamExtras::default(), bound, false);
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.event(&mut out, &TurnEvent::TextDelta("first EN".into()));
@@ -319,8 +324,8 @@ mod tests {
         assert_eq!(content(&chunks), "first EN\n\none ");
         assert_eq!(chunks.last().unwrap()["choices"][0]["finish_reason"], "stop");
 
-        let bound = Bound { stops: Vec::new(), tokens: Some(1) };
-        let mut writer = Writer::new(&head, Extras::default(), bound, true);
+        let bound = AnswerLimits { stops: Vec::new(), tokens: Some(1) };
+        let mut writer = ChunkWriter::new(&head, StreamExtras::default(), bound, true);
         let mut out = Vec::new();
         writer.event(&mut out, &TurnEvent::TextDelta("not yet".into()));
         assert!(out.is_empty(), "it is not checked");
@@ -332,8 +337,13 @@ mod tests {
 
     #[test]
     fn text_that_was_not_streamed_comes_at_the_end() {
-        let head = Head { id: "i".into(), created: 7, model: "coder".into() };
-        let mut writer = Writer::new(&head, Extras { usage: false, activity: true }, Bound::default(), false);
+        let head = CompletionHead { id: "i".into(), created: 7, model: "coder".into() };
+        let mut writer = ChunkWriter::new(
+            &head,
+            StreamExtras { usage: false, activity: true },
+            AnswerLimits::default(),
+            false,
+        );
         let mut out = Vec::new();
         writer.begin(&mut out);
         writer.event(&mut out, &TurnEvent::Notice("careful".into()));

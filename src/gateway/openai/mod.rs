@@ -2,25 +2,25 @@
 //!
 //! Sampling parameters and the like are accepted without effect, because an agent's settings choose its model.
 
-pub mod bound;
+pub mod answer_limits;
 pub mod chunk;
-pub mod format;
 pub mod request;
+pub mod response_format;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::agent::{Stop, TurnOutcome};
+use crate::agent::{TurnOutcome, TurnStop};
 use crate::id::TurnId;
 use crate::provider::Usage;
 
-pub use bound::Bound;
-pub use format::Format;
+pub use answer_limits::AnswerLimits;
 pub use request::ChatRequest;
+pub use response_format::ResponseFormat;
 
 /// The values that are the same in every part of one answer.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct CompletionHead {
     /// `chatcmpl-` and the id of the turn.
     pub id: String,
     /// Unix seconds at which the answer began.
@@ -29,7 +29,7 @@ pub struct Head {
     pub model: String,
 }
 
-impl Head {
+impl CompletionHead {
     /// Creates the head of a turn's answer.
     #[must_use]
     pub fn new(turn: TurnId, model: String) -> Self {
@@ -39,7 +39,7 @@ impl Head {
 
 /// Returns a whole answer that is not streamed.
 #[must_use]
-pub fn completion(head: &Head, outcome: &TurnOutcome) -> Value {
+pub fn completion(head: &CompletionHead, outcome: &TurnOutcome) -> Value {
     json!({
         "id": head.id,
         "object": "chat.completion",
@@ -51,24 +51,24 @@ pub fn completion(head: &Head, outcome: &TurnOutcome) -> Value {
             "logprobs": null,
             "finish_reason": finish_reason(outcome.stop),
         }],
-        "usage": Tokens::from(outcome.usage),
+        "usage": CompletionUsage::from(outcome.usage),
         "system_fingerprint": null,
     })
 }
 
 /// Returns OpenAI's word for the reason why an answer ended.
 #[must_use]
-pub const fn finish_reason(stop: Stop) -> &'static str {
+pub const fn finish_reason(stop: TurnStop) -> &'static str {
     match stop {
-        Stop::End => "stop",
-        Stop::Length => "length",
-        Stop::Refusal => "content_filter",
+        TurnStop::End => "stop",
+        TurnStop::Length => "length",
+        TurnStop::Refusal => "content_filter",
     }
 }
 
 /// Usage in OpenAI's terms: tokens from a cache are part of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Tokens {
+pub struct CompletionUsage {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
@@ -80,7 +80,7 @@ struct PromptDetails {
     cached_tokens: u64,
 }
 
-impl From<Usage> for Tokens {
+impl From<Usage> for CompletionUsage {
     fn from(usage: Usage) -> Self {
         let prompt = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         Self {

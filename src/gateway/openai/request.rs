@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Bound, Format};
+use super::{AnswerLimits, ResponseFormat};
 use crate::gateway::error::ApiError;
 use crate::provider::{Block, Message, Role};
 
@@ -21,7 +21,7 @@ pub struct ChatRequest {
     tools: Option<Value>,
     functions: Option<Value>,
     response_format: Option<Value>,
-    stop: Option<Stops>,
+    stop: Option<StopParam>,
     max_tokens: Option<u64>,
     max_completion_tokens: Option<u64>,
     modalities: Option<Vec<String>>,
@@ -35,7 +35,7 @@ pub struct ChatRequest {
 // OpenAI's API accepts one text or a list of them.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Stops {
+enum StopParam {
     One(String),
     Some(Vec<String>),
 }
@@ -76,15 +76,15 @@ enum ImageUrl {
 
 /// The input of a turn.
 #[derive(Debug)]
-pub struct Input {
+pub struct ChatInput {
     /// The conversation. Its last message is a user's.
     pub messages: Vec<Message>,
     /// The client's system texts.
     pub context: Vec<String>,
     /// The format that the answer must have.
-    pub format: Option<Format>,
+    pub format: Option<ResponseFormat>,
     /// The limits of the answer.
-    pub bound: Bound,
+    pub bound: AnswerLimits,
 }
 
 impl ChatRequest {
@@ -106,11 +106,11 @@ impl ChatRequest {
     ///
     /// Returns 400 if the request asks for something that an agent does not do, such as client tools or several
     /// answers, if a message has an unknown role or content, or if the last message is not a user's.
-    pub fn into_input(self) -> Result<Input, ApiError> {
+    pub fn into_input(self) -> Result<ChatInput, ApiError> {
         self.refuse_what_no_agent_does()?;
         // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
-        let format = format.map(Format::read).transpose()?.flatten();
+        let format = format.map(ResponseFormat::read).transpose()?.flatten();
         let bound = self.bound()?;
         if is_given(&self.tools) || is_given(&self.functions) {
             return Err(ApiError::invalid(
@@ -123,8 +123,12 @@ impl ChatRequest {
             error.details.param = Some("n");
             return Err(error);
         }
-        let mut input =
-            Input { messages: Vec::with_capacity(self.messages.len()), context: Vec::new(), format, bound };
+        let mut input = ChatInput {
+            messages: Vec::with_capacity(self.messages.len()),
+            context: Vec::new(),
+            format,
+            bound,
+        };
         let mut images = 0;
         for (at, message) in self.messages.into_iter().enumerate() {
             let content = blocks(message.content, at, &mut images)?;
@@ -198,7 +202,7 @@ impl ChatRequest {
     }
 
     /// Returns the limits of the answer.
-    fn bound(&self) -> Result<Bound, ApiError> {
+    fn bound(&self) -> Result<AnswerLimits, ApiError> {
         let invalid = |name: &'static str, what: &str| {
             let mut error = ApiError::invalid("invalid_parameter", format!("{name} {what}"));
             error.details.param = Some(name);
@@ -206,8 +210,8 @@ impl ChatRequest {
         };
         let stops = match &self.stop {
             None => Vec::new(),
-            Some(Stops::One(stop)) => vec![stop.clone()],
-            Some(Stops::Some(stops)) => stops.clone(),
+            Some(StopParam::One(stop)) => vec![stop.clone()],
+            Some(StopParam::Some(stops)) => stops.clone(),
         };
         if stops.len() > MAX_STOPS || stops.iter().any(|stop| stop.is_empty() || stop.len() > MAX_STOP) {
             let what = format!("is at most {MAX_STOPS} texts of 1 to {MAX_STOP} bytes");
@@ -223,7 +227,7 @@ impl ChatRequest {
             // If both are given, the newer name wins.
             tokens = most.or(tokens);
         }
-        Ok(Bound { stops, tokens: tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)) })
+        Ok(AnswerLimits { stops, tokens: tokens.map(|most| usize::try_from(most).unwrap_or(usize::MAX)) })
     }
 }
 
@@ -301,7 +305,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn input(messages: &Value, more: &Value) -> Result<Input, ApiError> {
+    fn input(messages: &Value, more: &Value) -> Result<ChatInput, ApiError> {
         let mut body = json!({"model": "coder", "messages": messages});
         for (key, value) in more.as_object().into_iter().flatten() {
             body[key] = value.clone();
@@ -336,7 +340,7 @@ mod tests {
         assert!(read.format.is_none() && read.bound.is_none());
         let limits = json!({"stop": "END", "max_tokens": 5, "max_completion_tokens": 7});
         let read = input(&user, &limits).unwrap();
-        assert_eq!(read.bound, Bound { stops: vec!["END".into()], tokens: Some(7) });
+        assert_eq!(read.bound, AnswerLimits { stops: vec!["END".into()], tokens: Some(7) });
         let read = input(&user, &json!({"response_format": {"type": "json_object"}})).unwrap();
         assert!(read.messages[0].joined_text().contains("JSON object"));
     }

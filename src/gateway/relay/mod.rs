@@ -7,20 +7,20 @@
 //! answer as it arrives. `last_word` answers programs that keep asking after a final error. The relay reads only what
 //! it has to know of a request, and changes nothing else in it.
 
-pub mod allowed;
-mod ask;
+mod access;
+mod answer_length;
+pub mod api_format;
+pub mod deferred_api;
 mod entries;
-mod gate;
+mod final_error;
+mod forwarder;
+pub mod handler;
 mod headers;
-pub mod inside;
-mod last_word;
-mod length;
-pub mod pass;
-mod passing;
-pub mod shape;
+mod model_call;
+pub mod request_body;
+pub mod request_filter;
+mod reservation;
 pub mod tickets;
-mod toll;
-pub mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::config::Live;
 use crate::provider::Catalog;
 use crate::provider::retry::Policy;
 
-pub use inside::FromSandboxes;
+pub use deferred_api::DeferredSandboxApi;
 pub use tickets::{Ticket, Tickets};
 
 /// Most bytes of a request: the largest size that any of the model APIs accepts.
@@ -62,7 +62,7 @@ impl Relay {
             tickets: Arc::default(),
             cooldowns: Cooldowns::default(),
             retry: Policy::default(),
-            stands: last_word::STANDS,
+            stands: final_error::STANDS,
             port,
         }
     }

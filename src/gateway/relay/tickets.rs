@@ -13,12 +13,12 @@ use subtle::{Choice, ConstantTimeEq as _};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::last_word::LastWord;
-use crate::agent::delegated::Source;
+use super::final_error::FinalError;
+use crate::agent::delegated::ProgramSource;
 use crate::config::Api;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId, hex};
-use crate::runtime::Order;
-use crate::runtime::cli::Calls;
+use crate::runtime::RuntimeRequest;
+use crate::runtime::cli::CallCounter;
 
 /// The tickets of the turns that run.
 #[derive(Default)]
@@ -38,26 +38,26 @@ pub struct Ticket {
     pub session: SessionKey,
     pub turn: TurnId,
     /// The id by which flock's tools know the turn.
-    pub source: Source,
+    pub source: ProgramSource,
     /// The agent's model.
     pub model: ModelRef,
     /// The wire format of the model, or `None` if the program asks with its own login.
     pub api: Option<Api>,
     /// The counts of its model calls so far.
-    pub calls: Arc<Calls>,
+    pub calls: Arc<CallCounter>,
     /// Cancelled when the turn is over.
     pub over: CancellationToken,
     /// The slots for requests that are processed at the same time.
     pub places: Arc<Semaphore>,
     steps: AtomicU32,
     /// The error that is repeated without asking a provider, if no model has answered.
-    pub(super) last_word: LastWord,
+    pub(super) last_word: FinalError,
     counts: AtomicU32,
-    running: Mutex<Vec<Running>>,
+    running: Mutex<Vec<RunningCall>>,
 }
 
 /// A running call over MCP.
-struct Running {
+struct RunningCall {
     /// The id of the request as JSON text, so that `1` differs from `"1"`.
     request: String,
     cancel: CancellationToken,
@@ -78,10 +78,10 @@ impl Ticket {
 
     /// Registers a call over MCP as running until the guard is dropped.
     #[must_use]
-    pub fn call(&self, request: &Value) -> Called<'_> {
+    pub fn call(&self, request: &Value) -> CallGuard<'_> {
         let cancel = CancellationToken::new();
-        self.running().push(Running { request: request.to_string(), cancel: cancel.clone() });
-        Called { ticket: self, cancel }
+        self.running().push(RunningCall { request: request.to_string(), cancel: cancel.clone() });
+        CallGuard { ticket: self, cancel }
     }
 
     /// Cancels the running call of this request. An unknown request is ignored, because it may have just ended.
@@ -90,7 +90,7 @@ impl Ticket {
         self.running().iter().filter(|one| one.request == request).for_each(|one| one.cancel.cancel());
     }
 
-    fn running(&self) -> MutexGuard<'_, Vec<Running>> {
+    fn running(&self) -> MutexGuard<'_, Vec<RunningCall>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,13 +104,13 @@ impl Ticket {
 }
 
 /// A guard for a running call over MCP.
-pub struct Called<'a> {
+pub struct CallGuard<'a> {
     ticket: &'a Ticket,
     /// Cancelled when nobody wants the result any more.
     pub cancel: CancellationToken,
 }
 
-impl Drop for Called<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         // The token doubles as the mark of this entry: several calls may have the same request id.
         self.cancel.cancel();
@@ -119,23 +119,23 @@ impl Drop for Called<'_> {
 }
 
 /// The tokens that were issued for a turn, and the guard that ends them.
-pub struct Opened {
+pub struct IssuedTokens {
     /// The token for the relay, or `None` if the program asks with its own login.
     pub relay: Option<String>,
     /// The token for MCP.
     pub mcp: String,
     pub ticket: Arc<Ticket>,
     /// Invalidates the tokens when it is dropped.
-    pub close: Close,
+    pub close: TokenGuard,
 }
 
 /// A guard that invalidates a turn's tokens when it is dropped, and ends everything that still runs with them.
-pub struct Close {
+pub struct TokenGuard {
     tickets: Arc<Tickets>,
     ticket: Arc<Ticket>,
 }
 
-impl Drop for Close {
+impl Drop for TokenGuard {
     fn drop(&mut self) {
         // The entry is removed first, so no new request gets in while the running ones end.
         self.tickets.entries().retain(|entry| !Arc::ptr_eq(&entry.ticket, &self.ticket));
@@ -146,8 +146,8 @@ impl Drop for Close {
 impl Tickets {
     /// Issues new tokens for this turn. Without `api` there is none for the relay.
     #[must_use]
-    pub fn open(self: &Arc<Self>, order: &Order, api: Option<Api>) -> Opened {
-        let source = Source { agent: order.agent.clone(), conversation: order.conversation.clone() };
+    pub fn open(self: &Arc<Self>, order: &RuntimeRequest, api: Option<Api>) -> IssuedTokens {
+        let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
         let ticket = Arc::new(Ticket {
             agent: order.agent.clone(),
             session: order.session.clone(),
@@ -159,7 +159,7 @@ impl Tickets {
             over: CancellationToken::new(),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             steps: AtomicU32::new(0),
-            last_word: LastWord::default(),
+            last_word: FinalError::default(),
             counts: AtomicU32::new(0),
             running: Mutex::default(),
         });
@@ -172,8 +172,8 @@ impl Tickets {
             ticket: Arc::clone(&ticket),
         };
         self.entries().push(entry);
-        let close = Close { tickets: Arc::clone(self), ticket: Arc::clone(&ticket) };
-        Opened { relay, mcp, ticket, close }
+        let close = TokenGuard { tickets: Arc::clone(self), ticket: Arc::clone(&ticket) };
+        IssuedTokens { relay, mcp, ticket, close }
     }
 
     /// Returns the ticket of the turn for which a token opens the relay.
@@ -221,8 +221,8 @@ fn digest(token: &[u8]) -> Digest {
 mod tests {
     use super::*;
 
-    fn order(agent: &str) -> Order {
-        Order {
+    fn order(agent: &str) -> RuntimeRequest {
+        RuntimeRequest {
             agent: agent.parse().unwrap(),
             session: format!("agent:{agent}:flock:main:x").parse().unwrap(),
             turn: TurnId::new(),
@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn a_token_is_dead_with_its_turn() {
         let tickets = Arc::new(Tickets::default());
-        let Opened { relay, mcp, ticket, close } = tickets.open(&order("coder"), Some(Api::OpenAiResponses));
+        let IssuedTokens { relay, mcp, ticket, close } =
+            tickets.open(&order("coder"), Some(Api::OpenAiResponses));
         let other = tickets.open(&order("coder"), Some(Api::OpenAiResponses));
         drop(close);
         assert!(tickets.relay(relay.unwrap().as_bytes()).is_none());

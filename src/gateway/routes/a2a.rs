@@ -10,10 +10,10 @@ use axum::{Json, http::StatusCode};
 use serde_json::Value;
 
 use crate::config::Role;
-use crate::gateway::a2a::serve::{Client, answer_to};
+use crate::gateway::a2a::dispatch::{Client, answer_to};
 use crate::gateway::a2a::{card, rpc};
 use crate::gateway::auth::Caller;
-use crate::gateway::body::Raw;
+use crate::gateway::body::RawBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
@@ -26,7 +26,7 @@ pub async fn call(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Raw(body): Raw,
+    RawBody(body): RawBody,
 ) -> Result<Response<Body>, ApiError> {
     let agent = gateway.agent(&id)?;
     caller.check_agent(&agent.id)?;

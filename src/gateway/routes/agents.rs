@@ -13,8 +13,8 @@ use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
+use crate::gateway::operation_recovery;
 use crate::gateway::state::Gateway;
-use crate::gateway::unfinished;
 use crate::id::AgentId;
 
 /// Returns all agents that the caller may see.
@@ -97,7 +97,7 @@ pub async fn remove(
         .with_hint(format!("flock remove {id}")));
     }
     // The turns end first, so that none of them uses the sandbox while it is removed.
-    let turns = unfinished::release(&gateway.driver, &id).await;
+    let turns = operation_recovery::release(&gateway.driver, &id).await;
     let sandbox = gateway.sandbox.clone();
     let agent = id.clone();
     let removed = tokio::spawn(async move { sandbox.remove(&agent).await }).await;

@@ -30,7 +30,7 @@ const LISTED: u32 = 500;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
-pub struct Filter {
+pub struct ApprovalListQuery {
     /// `open` (the default) or `all`.
     state: Option<String>,
 }
@@ -71,7 +71,7 @@ pub struct Denial {
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<ApprovalListQuery>,
 ) -> Result<Json<Value>, ApiError> {
     owner(&caller)?;
     let open = match filter.state.as_deref() {

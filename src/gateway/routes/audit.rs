@@ -15,7 +15,7 @@ use crate::swarm::budget;
 
 /// The query parameters for rows of the audit.
 #[derive(Debug, Deserialize)]
-pub struct Rows {
+pub struct AuditQuery {
     agent: Option<String>,
     level: Option<String>,
     action: Option<String>,
@@ -27,7 +27,7 @@ pub struct Rows {
 /// Returns the newest rows of the audit.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
-    Query(rows): Query<Rows>,
+    Query(rows): Query<AuditQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let level = rows.level.map(|level| level.parse()).transpose();
     let filter = AuditFilter {
@@ -47,7 +47,7 @@ pub async fn list(
 
 /// The query parameters for sums of usage.
 #[derive(Debug, Deserialize)]
-pub struct Sums {
+pub struct UsageQuery {
     day: Option<jiff::civil::Date>,
     since: Option<jiff::civil::Date>,
     agent: Option<String>,
@@ -58,7 +58,7 @@ pub struct Sums {
 /// Returns sums of usage, for today unless the query names days.
 pub async fn usage(
     State(gateway): State<Arc<Gateway>>,
-    Query(sums): Query<Sums>,
+    Query(sums): Query<UsageQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = sums.agent.map(|agent| agent.parse()).transpose();
     let agent = agent

@@ -8,8 +8,11 @@ use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::gateway::auth::Caller;
-use crate::gateway::body::Json;
-use crate::gateway::channels::{self, Assign, Create, Filter, Reading, Retitle, Say, Step};
+use crate::gateway::body::JsonBody;
+use crate::gateway::channels::{
+    self, ArchiveRequest, ChangeMembers, ChannelFilter, CreateChannel, MessageQuery, PostMessage,
+    RenameChannel,
+};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::idempotency;
@@ -20,15 +23,15 @@ use crate::store::Channel;
 use crate::swarm::SwarmError;
 use crate::swarm::channel::MAX_MESSAGE;
 
-type Answer = Result<axum::Json<Value>, ApiError>;
-type Made = Result<(StatusCode, axum::Json<Value>), ApiError>;
+type JsonResult = Result<axum::Json<Value>, ApiError>;
+type CreatedResult = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
 /// Returns the channels that the caller may see.
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<Filter>,
-) -> Answer {
+    Query(filter): Query<ChannelFilter>,
+) -> JsonResult {
     owner(&caller)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
     blocking(move || channels::list(&**gateway.swarm.store(), &filter, is_shown)).await
@@ -38,8 +41,8 @@ pub async fn list(
 pub async fn create(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Json(new): Json<Create>,
-) -> Made {
+    JsonBody(new): JsonBody<CreateChannel>,
+) -> CreatedResult {
     owner(&caller)?;
     // The size is checked here, so that the error has the status 413.
     if let Some(message) = &new.message {
@@ -53,7 +56,7 @@ pub async fn show(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answer {
+) -> JsonResult {
     owner(&caller)?;
     let id = channel(&id)?;
     check(&gateway, &caller, &id)?;
@@ -65,8 +68,8 @@ pub async fn read(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Query(reading): Query<Reading>,
-) -> Answer {
+    Query(reading): Query<MessageQuery>,
+) -> JsonResult {
     owner(&caller)?;
     let id = channel(&id)?;
     check(&gateway, &caller, &id)?;
@@ -79,8 +82,8 @@ pub async fn post(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Json(say): Json<Say>,
-) -> Made {
+    JsonBody(say): JsonBody<PostMessage>,
+) -> CreatedResult {
     owner(&caller)?;
     check_size(&say.content)?;
     let id = channel(&id)?;
@@ -98,8 +101,8 @@ pub async fn assign(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Json(change): Json<Assign>,
-) -> Answer {
+    JsonBody(change): JsonBody<ChangeMembers>,
+) -> JsonResult {
     // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
     owner(&caller)?;
     Ok(axum::Json(channels::assign(&gateway.swarm, &channel(&id)?, change).await?))
@@ -110,8 +113,8 @@ pub async fn retitle(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Json(change): Json<Retitle>,
-) -> Answer {
+    JsonBody(change): JsonBody<RenameChannel>,
+) -> JsonResult {
     owner(&caller)?;
     Ok(axum::Json(channels::retitle(&gateway.swarm, &channel(&id)?, change).await?))
 }
@@ -121,8 +124,8 @@ pub async fn archive(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Json(step): Json<Step>,
-) -> Answer {
+    JsonBody(step): JsonBody<ArchiveRequest>,
+) -> JsonResult {
     owner(&caller)?;
     Ok(axum::Json(channels::archive(&gateway.swarm, &channel(&id)?, step).await?))
 }
@@ -170,7 +173,7 @@ fn check_size(text: &str) -> Result<(), ApiError> {
 }
 
 /// Runs a read on a thread for blocking work, so that a long channel delays no other request.
-async fn blocking(work: impl FnOnce() -> Result<Value, SwarmError> + Send + 'static) -> Answer {
+async fn blocking(work: impl FnOnce() -> Result<Value, SwarmError> + Send + 'static) -> JsonResult {
     let done = tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)?;
     Ok(axum::Json(done?))
 }

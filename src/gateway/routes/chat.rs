@@ -11,20 +11,22 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
-use crate::agent::{Command, Paused, Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use crate::agent::{Command, PauseReason, TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
 use crate::gateway::auth::Caller;
-use crate::gateway::body::{Raw, parsed};
-use crate::gateway::driver::{Failure, Origin, Refused, Turn};
+use crate::gateway::body::{RawBody, parsed};
+use crate::gateway::driver::{Failure, TurnHandle, TurnOrigin, TurnRefused};
 use crate::gateway::error::{ApiError, name_turn};
-use crate::gateway::idempotency::{self, Claim, Claimed, Earlier, REPLAYED};
-use crate::gateway::openai::chunk::{Extras, Writer};
-use crate::gateway::openai::format::once_more;
-use crate::gateway::openai::{Bound, ChatRequest, Format, Head, completion, finish_reason};
+use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REPLAYED};
+use crate::gateway::openai::chunk::{ChunkWriter, StreamExtras};
+use crate::gateway::openai::response_format::once_more;
+use crate::gateway::openai::{
+    AnswerLimits, ChatRequest, CompletionHead, ResponseFormat, completion, finish_reason,
+};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
-use crate::gateway::stream::{Inlet, Outlet};
+use crate::gateway::stream::{StreamBody, StreamWriter};
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
 use crate::provider::{Block, Message, ProviderError, Role};
 use crate::runtime::RuntimeError;
@@ -51,7 +53,7 @@ pub async fn complete(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Raw(body): Raw,
+    RawBody(body): RawBody,
 ) -> Result<Response<Body>, ApiError> {
     if !gateway.config().chat_completions {
         return Err(ApiError::not_found(
@@ -73,7 +75,7 @@ pub async fn complete(
     // The response repeats the name that the client used.
     let model = request.model.clone();
     let streams = request.streams();
-    let extras = Extras {
+    let extras = StreamExtras {
         usage: request.includes_usage(),
         activity: headers.get(ACTIVITY).is_some_and(|value| value == "1"),
     };
@@ -93,15 +95,15 @@ pub async fn complete(
     let claim = match idempotency {
         None => None,
         Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
-            Claimed::Now(claim) => Some(claim),
-            Claimed::Before(earlier) => {
+            ClaimOutcome::Now(claim) => Some(claim),
+            ClaimOutcome::Before(earlier) => {
                 return replayed(&earlier, model, streams.then_some(extras), &input.bound);
             }
         },
     };
     // The audit row comes first, so no turn runs unrecorded.
     record(&gateway, &caller, &agent, &session, turn, &input.messages).await?;
-    let head = Head::new(turn, model);
+    let head = CompletionHead::new(turn, model);
     let order = TurnRequest {
         agent,
         session: session.clone(),
@@ -117,7 +119,7 @@ pub async fn complete(
     let (format, bound) = (input.format, input.bound);
     let mut response = if streams {
         let is_checked = format.is_some();
-        let writer = Writer::new(&head, extras, bound, is_checked);
+        let writer = ChunkWriter::new(&head, extras, bound, is_checked);
         stream(&gateway, order, (claim, format), writer).await?
     } else {
         let mut turn = start(&gateway, order, (claim, format), CancellationToken::new(), |_| {})?;
@@ -137,7 +139,7 @@ fn new_peer(caller: &Caller, turn: TurnId) -> String {
 
 /// Lets a turn with an idempotency key continue without its client, because the client may repeat the request to get
 /// the answer.
-fn kept(turn: Turn, claim: Option<Claim>) -> Turn {
+fn kept(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
     let Some(mut claim) = claim else { return turn };
     claim.began();
     let (session, id) = (turn.session.clone(), turn.id);
@@ -156,13 +158,13 @@ fn kept(turn: Turn, claim: Option<Claim>) -> Turn {
 fn start(
     gateway: &Arc<Gateway>,
     order: TurnRequest,
-    (claim, format): (Option<Claim>, Option<Format>),
+    (claim, format): (Option<Claim>, Option<ResponseFormat>),
     cancel: CancellationToken,
     on_event: impl FnMut(TurnEvent) + Send + 'static,
-) -> Result<Turn, ApiError> {
+) -> Result<TurnHandle, ApiError> {
     // `order` moves into the first turn. A follow-up needs all of it but the input.
     let again = format.map(|format| (format, TurnRequest { input: Vec::new(), ..order.clone() }));
-    let started = gateway.driver.start(order, Origin::Request, cancel.clone(), on_event);
+    let started = gateway.driver.start(order, TurnOrigin::Request, cancel.clone(), on_event);
     let mut turn = started.map_err(refusal)?;
     // A command's text is no answer of the model, so it has no format.
     if let Some((format, again)) = again.filter(|(_, again)| again.command.is_none()) {
@@ -173,12 +175,12 @@ fn start(
 
 /// Wraps a turn so that its answer has this format. If it does not, the agent is asked once more.
 fn checked(
-    turn: Turn,
+    turn: TurnHandle,
     gateway: Arc<Gateway>,
-    format: Format,
+    format: ResponseFormat,
     again: TurnRequest,
     cancel: CancellationToken,
-) -> Turn {
+) -> TurnHandle {
     turn.then(move |ended, _| async move {
         let first = ended?;
         let wrong = match format.check(&first.text) {
@@ -188,7 +190,7 @@ fn checked(
         // The follow-up is a second turn of the same session, so the agent sees its first answer.
         let input = vec![Message::text(Role::User, once_more(&wrong))];
         let again = TurnRequest { turn: TurnId::new(), input, ..again };
-        let Ok(mut second) = gateway.driver.start(again, Origin::Request, cancel, |_| {}) else {
+        let Ok(mut second) = gateway.driver.start(again, TurnOrigin::Request, cancel, |_| {}) else {
             return Err(Failure::Form(wrong));
         };
         let mut second = second.end().await?;
@@ -204,18 +206,19 @@ fn checked(
 
 /// Returns the stored answer to an earlier request under the same key as the response to this one.
 fn replayed(
-    earlier: &Earlier,
+    earlier: &EarlierRequest,
     model: String,
-    stream: Option<Extras>,
-    bound: &Bound,
+    stream: Option<StreamExtras>,
+    bound: &AnswerLimits,
 ) -> Result<Response<Body>, ApiError> {
     let outcome = read(&earlier.answer).ok_or_else(|| ApiError::internal("a kept answer can't be read"))?;
-    let head = Head { created: earlier.created_at / 1000, ..Head::new(earlier.turn, model) };
+    let head =
+        CompletionHead { created: earlier.created_at / 1000, ..CompletionHead::new(earlier.turn, model) };
     let mut response = match stream {
         None => axum::Json(completion(&head, &bound.applied(outcome))).into_response(),
         Some(extras) => {
             // A stored answer is complete, so it is written like a checked one.
-            let (mut writer, mut body) = (Writer::new(&head, extras, bound.clone(), true), Vec::new());
+            let (mut writer, mut body) = (ChunkWriter::new(&head, extras, bound.clone(), true), Vec::new());
             writer.begin(&mut body);
             writer.end(&mut body, &outcome);
             event_stream(Body::from(body))
@@ -242,7 +245,7 @@ fn read(kept: &Value) -> Option<TurnOutcome> {
     let stop = kept["stop"].as_str()?;
     Some(TurnOutcome {
         text: kept["text"].as_str()?.to_owned(),
-        stop: [Stop::End, Stop::Length, Stop::Refusal]
+        stop: [TurnStop::End, TurnStop::Length, TurnStop::Refusal]
             .into_iter()
             .find(|known| finish_reason(*known) == stop)?,
         usage: serde_json::from_value(kept["usage"].clone()).ok()?,
@@ -292,15 +295,15 @@ pub(super) async fn record(
 async fn stream(
     gateway: &Arc<Gateway>,
     order: TurnRequest,
-    wishes: (Option<Claim>, Option<Format>),
-    writer: Writer,
+    wishes: (Option<Claim>, Option<ResponseFormat>),
+    writer: ChunkWriter,
 ) -> Result<Response<Body>, ApiError> {
     let cancel = CancellationToken::new();
     // `cancel` is the turn's own token: a reader that falls too far behind ends the turn.
-    let inlet = Inlet::new(writer, gateway.limits.unread, cancel.clone());
+    let inlet = StreamWriter::new(writer, gateway.limits.unread, cancel.clone());
     let sink = inlet.clone();
     let turn = start(gateway, order, wishes, cancel, move |event| sink.put(&event))?;
-    let mut outlet = Outlet::new(&inlet, turn);
+    let mut outlet = StreamBody::new(&inlet, turn);
     // Until the first word the failure of the turn can still become an HTTP status.
     outlet.first(FIRST_WORD).await?;
     Ok(event_stream(Body::new(outlet)))
@@ -351,10 +354,10 @@ fn text<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Option<&'a str
 
 /// Returns the error for a client whose turn was not accepted.
 #[must_use]
-pub fn refusal(refused: Refused) -> ApiError {
+pub fn refusal(refused: TurnRefused) -> ApiError {
     let (status, code) = match refused {
-        Refused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
-        Refused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        TurnRefused::Full(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_turns"),
+        TurnRefused::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
     };
     let mut error = ApiError::new(status, code, refused.to_string());
     error.retry_after = Some(Duration::from_secs(1));
@@ -425,7 +428,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
                 (StatusCode::BAD_GATEWAY, "provider_failed")
             }
             // A budget that can't be read is a fault of the database and not a pause.
-            RuntimeError::Paused { why, .. } if Paused::is_unknown(why) => return unavailable(why),
+            RuntimeError::Paused { why, .. } if PauseReason::is_unknown(why) => return unavailable(why),
             RuntimeError::Paused { .. } => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
             RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
             RuntimeError::Failed { .. } => (StatusCode::BAD_GATEWAY, "runtime_failed"),
@@ -437,7 +440,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
         TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
         TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),
         TurnError::Looping { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "looping"),
-        TurnError::Paused(paused) if Paused::is_unknown(&paused.0) => return unavailable(&paused.0),
+        TurnError::Paused(paused) if PauseReason::is_unknown(&paused.0) => return unavailable(&paused.0),
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
@@ -520,9 +523,9 @@ mod tests {
 
     #[test]
     fn a_database_that_can_not_be_read_is_no_pause() {
-        let unknown = failure(Failure::Turn(TurnError::Paused(Paused::unknown())));
+        let unknown = failure(Failure::Turn(TurnError::Paused(PauseReason::unknown())));
         assert_eq!((unknown.status, unknown.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
-        let paused = failure(Failure::Turn(TurnError::Paused(Paused("used up".to_owned()))));
+        let paused = failure(Failure::Turn(TurnError::Paused(PauseReason("used up".to_owned()))));
         assert_eq!(paused.status, StatusCode::PAYMENT_REQUIRED);
     }
 

@@ -11,7 +11,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use crate::gateway::auth::Caller;
-use crate::gateway::events::{Event, Next};
+use crate::gateway::events::{EventRead, GatewayEvent};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::gateway::stream::SILENCE;
@@ -57,7 +57,7 @@ struct Reader {
 impl Reader {
     /// Returns `true` if the caller may see an event. A client with a token for some agents sees only events that name
     /// nothing but these agents.
-    fn is_shown(&self, event: &Event) -> bool {
+    fn is_shown(&self, event: &GatewayEvent) -> bool {
         let Some(token) = self.caller.client() else { return true };
         scope::shows(token, &event.data(), |channel| {
             let channel = channel.parse().ok().and_then(|id| self.gateway.swarm.channel(&id).ok());
@@ -76,8 +76,8 @@ impl Reader {
             self.changes.mark_unchanged();
             match self.gateway.events.after(self.position, BATCH) {
                 // The reader is slower than the events. It has to reconnect, and is then told to start again.
-                Next::Lost => return None,
-                Next::Events(events) => {
+                EventRead::Lost => return None,
+                EventRead::Events(events) => {
                     if let Some(last) = events.last() {
                         // Events that are not shown count as read too.
                         self.position = last.position();

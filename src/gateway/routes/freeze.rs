@@ -20,7 +20,7 @@ use crate::swarm::{By, SwarmError};
 
 /// The query parameters of these paths.
 #[derive(Debug, Deserialize)]
-pub struct Who {
+pub struct FreezeQuery {
     /// Name of the person who asks.
     by: Option<String>,
 }
@@ -29,7 +29,7 @@ pub struct Who {
 pub async fn freeze(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
-    Query(who): Query<Who>,
+    Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?.id;
     change(gateway, Some(agent), &who, true).await
@@ -39,7 +39,7 @@ pub async fn freeze(
 pub async fn thaw(
     State(gateway): State<Arc<Gateway>>,
     Path(id): Path<String>,
-    Query(who): Query<Who>,
+    Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?.id;
     change(gateway, Some(agent), &who, false).await
@@ -48,7 +48,7 @@ pub async fn thaw(
 /// Freezes the whole home: all agents, and those that are added later.
 pub async fn freeze_all(
     State(gateway): State<Arc<Gateway>>,
-    Query(who): Query<Who>,
+    Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
     change(gateway, None, &who, true).await
 }
@@ -56,7 +56,7 @@ pub async fn freeze_all(
 /// Thaws all agents and their sandboxes.
 pub async fn thaw_all(
     State(gateway): State<Arc<Gateway>>,
-    Query(who): Query<Who>,
+    Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
     change(gateway, None, &who, false).await
 }
@@ -65,7 +65,7 @@ pub async fn thaw_all(
 async fn change(
     gateway: Arc<Gateway>,
     agent: Option<AgentId>,
-    who: &Who,
+    who: &FreezeQuery,
     frozen: bool,
 ) -> Result<Json<Value>, ApiError> {
     let by = By::human(who.by.as_deref().unwrap_or("owner"));

@@ -11,16 +11,16 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use super::plugin::shown;
-use crate::agent::delegated::{Answered, Asked};
+use crate::agent::delegated::{Asked, ToolCallResponse};
 use crate::agent::{Engine, TurnEvent};
-use crate::gateway::body::Raw;
+use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
 use crate::provider::Block;
 use crate::runtime::cli::PROGRAMS;
-use crate::runtime::cli::handed::CALL;
+use crate::runtime::cli::environment::CALL;
 use crate::sandbox::policy;
-use crate::tool::{CallContext, bounded};
+use crate::tool::{CallContext, safe_text};
 
 /// Most bytes in a message.
 pub const MOST: usize = 2 << 20;
@@ -46,7 +46,7 @@ pub async fn post(
     State(gateway): State<Arc<Gateway>>,
     Extension(ticket): Extension<Arc<Ticket>>,
     headers: HeaderMap,
-    Raw(body): Raw,
+    RawBody(body): RawBody,
 ) -> Response<Body> {
     let (status, answer) = match check_version(&headers) {
         Ok(()) => exchange(&gateway, &ticket, &body).await,
@@ -71,7 +71,7 @@ fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)>
     }
     let text = format!(
         "version {:?} of the protocol is not spoken here; these are: {}",
-        bounded::start(version, MAX_NAME),
+        safe_text::start(version, MAX_NAME),
         VERSIONS.join(", ")
     );
     Err(wrong(NO_REQUEST, &text))
@@ -143,7 +143,7 @@ async fn answer(
             Ok(Some(json!({"tools": tools})))
         }
         "tools/call" => call(gateway, ticket, params, id).await,
-        _ => Err((NO_METHOD, format!("there is no method {:?}", bounded::start(method, MAX_NAME)))),
+        _ => Err((NO_METHOD, format!("there is no method {:?}", safe_text::start(method, MAX_NAME)))),
     }
 }
 
@@ -181,7 +181,7 @@ async fn call(
     let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
     // Other tools are the program's own. Only flock's are offered here.
     if !policy::is_flocks_own(tool) {
-        return Err(bad(format!("there is no tool {:?}", bounded::start(tool, MAX_NAME))));
+        return Err(bad(format!("there is no tool {:?}", safe_text::start(tool, MAX_NAME))));
     }
     let arguments = match &params["arguments"] {
         Value::Null => json!({}),
@@ -205,17 +205,17 @@ async fn call(
     Ok(Some(json!({"content": content, "isError": answered.is_error})))
 }
 
-async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) -> Answered {
+async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) -> ToolCallResponse {
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
     let work = engine.call_for(&ticket.source, asked, &witness);
     tokio::select! {
-        answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| Answered {
+        answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| ToolCallResponse {
             content: vec![Block::text("the call took too long; its effect is unknown")],
             is_error: true,
         }),
-        () = ticket.over.cancelled() => Answered {
+        () = ticket.over.cancelled() => ToolCallResponse {
             content: vec![Block::text("not completed: the turn was ended; the effect of the call is unknown")],
             is_error: true,
         },

@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::chat::{failed, failure, record, refusal, refuse_frozen};
 use super::sessions;
-use crate::agent::messages::Stored;
+use crate::agent::messages::ListedMessage;
 use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::config::{Agent, Role};
 use crate::gateway::auth::Caller;
-use crate::gateway::body::{Raw, parsed};
-use crate::gateway::driver::Origin;
+use crate::gateway::body::{RawBody, parsed};
+use crate::gateway::driver::TurnOrigin;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
-use crate::gateway::idempotency::{self, Claimed, Earlier, REPLAYED};
+use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
@@ -36,7 +36,7 @@ const MAX_LIMIT: usize = 500;
 /// The body of a request for a turn.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Say {
+pub struct PromptRequest {
     prompt: String,
     agent: Option<String>,
     session_key: Option<String>,
@@ -47,7 +47,7 @@ pub struct Say {
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Filter {
+pub struct SessionMessagesQuery {
     agent: Option<String>,
     session_key: Option<String>,
     limit: Option<usize>,
@@ -60,9 +60,9 @@ pub async fn say(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Raw(body): Raw,
+    RawBody(body): RawBody,
 ) -> Result<Response<Body>, ApiError> {
-    let Say { prompt, agent, session_key, force_new } = parsed(&body)?;
+    let PromptRequest { prompt, agent, session_key, force_new } = parsed(&body)?;
     if prompt.trim().is_empty() {
         return Err(ApiError::invalid("no_user_message", "the prompt is empty"));
     }
@@ -78,8 +78,8 @@ pub async fn say(
     let claim = match key {
         None => None,
         Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
-            Claimed::Now(claim) => Some(claim),
-            Claimed::Before(earlier) => {
+            ClaimOutcome::Now(claim) => Some(claim),
+            ClaimOutcome::Before(earlier) => {
                 let mut response = Answer(whole(&gateway, &agent, &earlier).await?).into_response();
                 response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
                 return Ok(response);
@@ -117,7 +117,7 @@ pub async fn say(
 
 /// Returns the answer to an earlier request under the same key. If a gateway was killed in the middle of it, only the
 /// text may be known.
-async fn whole(gateway: &Gateway, agent: &Agent, earlier: &Earlier) -> Result<Value, ApiError> {
+async fn whole(gateway: &Gateway, agent: &Agent, earlier: &EarlierRequest) -> Result<Value, ApiError> {
     if earlier.answer.get("content").is_some() {
         return Ok(earlier.answer.clone());
     }
@@ -143,8 +143,10 @@ async fn answer(
     let (session, turn) = (order.session.clone(), order.turn);
     // Both enter the session's queue one directly after the other, so no other turn comes between them.
     let begun = force_new.then(|| sessions::queued(&gateway, &session, Command::Fresh)).transpose()?;
-    let mut running =
-        gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {}).map_err(refusal)?;
+    let mut running = gateway
+        .driver
+        .start(order, TurnOrigin::Request, CancellationToken::new(), |_| {})
+        .map_err(refusal)?;
     if let Some(mut begun) = begun {
         begun.end().await.map_err(failure)?;
     }
@@ -169,7 +171,7 @@ async fn answer(
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<SessionMessagesQuery>,
 ) -> Result<Answer<Value>, ApiError> {
     let with_trace = match &*filter.include_trace {
         "" | "0" | "false" => false,
@@ -199,14 +201,18 @@ fn failure_of(error: TurnError) -> ApiError {
 }
 
 /// Returns the message that a turn left as its answer.
-async fn stored(gateway: &Gateway, session: &SessionKey, turn: TurnId) -> Result<Option<Stored>, ApiError> {
+async fn stored(
+    gateway: &Gateway,
+    session: &SessionKey,
+    turn: TurnId,
+) -> Result<Option<ListedMessage>, ApiError> {
     let Some(engine) = gateway.engine.get().cloned() else { return Ok(None) };
     let session = session.clone();
     let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
     read.map_err(ApiError::internal)?.map_err(failure_of)
 }
 
-fn shown(message: &Stored, with_trace: bool) -> Value {
+fn shown(message: &ListedMessage, with_trace: bool) -> Value {
     let role = if message.role == Speaker::Assistant { "assistant" } else { "user" };
     let mut shown = json!({"id": message.id, "role": role, "content": message.content, "cli": message.runtime,
         "model": message.model, "created_at": message.at});

@@ -15,9 +15,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::delegated::{Answered, Asked, Source, Told};
+use crate::agent::delegated::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use crate::agent::{Engine, TurnEvent};
-use crate::gateway::body::Json;
+use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
 use crate::gateway::state::Gateway;
@@ -25,7 +25,7 @@ use crate::openclaw::plugin::RUNTIME;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
 use crate::sandbox::policy;
-use crate::tool::{CallContext, bounded};
+use crate::tool::{CallContext, safe_text};
 
 /// Longest time for a call. The plugin waits a little longer.
 const LIMIT: Duration = Duration::from_secs(140);
@@ -51,7 +51,7 @@ pub struct Call {
 /// A report about something that happened in OpenClaw.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Happened {
+pub struct PluginReport {
     event: Kind,
     agent_id: String,
     session_key: String,
@@ -85,13 +85,13 @@ pub enum Kind {
 pub async fn call(
     State(gateway): State<Arc<Gateway>>,
     Path(tool): Path<String>,
-    Json(call): Json<Call>,
+    JsonBody(call): JsonBody<Call>,
 ) -> Result<Answer<Value>, ApiError> {
     let engine = engine(&gateway)?;
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
     if !policy::is_flocks_own(&tool) {
         // OpenClaw runs the tools with other names itself, in its own sandbox.
-        let tool = bounded::start(&tool, MAX_NAME);
+        let tool = safe_text::start(&tool, MAX_NAME);
         return Err(ApiError::not_found(
             "tool_not_found",
             format!("{tool:?} is not one of flock's own tools"),
@@ -106,7 +106,7 @@ pub async fn call(
         gateway.driver.note(context.turn, &context.session, &event);
     };
     let work = engine.call_for(&source, asked, &witness);
-    let answered = tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| Answered {
+    let answered = tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| ToolCallResponse {
         content: vec![Block::text("the call took too long; its effect is unknown")],
         is_error: true,
     });
@@ -117,7 +117,7 @@ pub async fn call(
 /// Records something that happened in OpenClaw.
 pub async fn report(
     State(gateway): State<Arc<Gateway>>,
-    Json(happened): Json<Happened>,
+    JsonBody(happened): JsonBody<PluginReport>,
 ) -> Result<Answer<Value>, ApiError> {
     let engine = engine(&gateway)?;
     let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
@@ -142,7 +142,7 @@ fn engine(gateway: &Gateway) -> Result<Arc<Engine>, ApiError> {
 }
 
 /// Returns the agent and the conversation, if both belong to OpenClaw and to each other.
-fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<Source, ApiError> {
+fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<ProgramSource, ApiError> {
     let agent = gateway.agent(agent)?;
     if agent.runtime != RUNTIME {
         return Err(ApiError::new(
@@ -161,23 +161,23 @@ fn source(gateway: &Gateway, agent: &str, key: &str) -> Result<Source, ApiError>
             format!("this session does not belong to agent {}", agent.id),
         ));
     }
-    Ok(Source { agent: agent.id, conversation: key.to_owned() })
+    Ok(ProgramSource { agent: agent.id, conversation: key.to_owned() })
 }
 
-fn told(happened: Happened) -> Result<Told, ApiError> {
+fn told(happened: PluginReport) -> Result<ProgramReport, ApiError> {
     if happened.event == Kind::AgentEnd {
-        return Ok(Told::Over);
+        return Ok(ProgramReport::Over);
     }
     let missing = || ApiError::invalid("invalid_body", "a tool call needs toolCallId and tool");
     let call = named(&happened.tool_call_id.ok_or_else(missing)?)?;
     let tool = named(&happened.tool.ok_or_else(missing)?)?;
-    Ok(Told::Tool(match happened.event {
+    Ok(ProgramReport::Tool(match happened.event {
         Kind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
         _ => ToolEvent::Ended {
             call,
             tool,
-            result: bounded::middle_cut(&happened.result.unwrap_or_default(), MAX_TOLD),
-            error: happened.error.map(|error| bounded::start(&error, MAX_TOLD).to_owned()),
+            result: safe_text::middle_cut(&happened.result.unwrap_or_default(), MAX_TOLD),
+            error: happened.error.map(|error| safe_text::start(&error, MAX_TOLD).to_owned()),
             took: happened.duration_ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok()),
         },
     }))
@@ -189,7 +189,7 @@ fn arguments(params: Value) -> Value {
     if !params.is_object() {
         return json!({});
     }
-    if text.len() > MAX_TOLD { json!({"cut": bounded::start(&text, MAX_TOLD)}) } else { params }
+    if text.len() > MAX_TOLD { json!({"cut": safe_text::start(&text, MAX_TOLD)}) } else { params }
 }
 
 /// Returns an id or a name in a form that is safe in a log, a transcript and a provider's request.
@@ -216,7 +216,7 @@ pub(super) fn shown(block: &Block) -> Option<Value> {
 mod tests {
     use super::*;
 
-    fn happened(body: Value) -> Result<Told, ApiError> {
+    fn happened(body: Value) -> Result<ProgramReport, ApiError> {
         told(serde_json::from_value(body).unwrap())
     }
 
@@ -225,19 +225,21 @@ mod tests {
         let base = |event: &str| json!({"event": event, "agentId": "coder", "sessionKey": "agent:coder:x", "toolCallId": "c 1\u{7}\n", "tool": "exec"});
         let mut long = base("before_tool_call");
         long["params"] = json!({"command": "x".repeat(100_000)});
-        let Told::Tool(ToolEvent::Began { call, arguments, .. }) = happened(long).unwrap() else { panic!() };
+        let ProgramReport::Tool(ToolEvent::Began { call, arguments, .. }) = happened(long).unwrap() else {
+            panic!()
+        };
         assert_eq!(call, "c1");
         assert!(arguments.to_string().len() < 2 * MAX_TOLD);
         let mut odd = base("before_tool_call");
         odd["params"] = json!("text");
         assert!(
-            matches!(happened(odd).unwrap(), Told::Tool(ToolEvent::Began { arguments, .. }) if arguments == json!({}))
+            matches!(happened(odd).unwrap(), ProgramReport::Tool(ToolEvent::Began { arguments, .. }) if arguments == json!({}))
         );
         for ms in [json!(-5), json!(1e300), Value::Null] {
             let mut after = base("after_tool_call");
             after["durationMs"] = ms;
             after["result"] = "r".repeat(100_000).into();
-            let Told::Tool(ToolEvent::Ended { took, result, .. }) = happened(after).unwrap() else {
+            let ProgramReport::Tool(ToolEvent::Ended { took, result, .. }) = happened(after).unwrap() else {
                 panic!()
             };
             assert_eq!(took, None);
@@ -249,6 +251,6 @@ mod tests {
         let mut nothing = base("after_tool_call");
         nothing["tool"] = Value::Null;
         assert!(happened(nothing).is_err());
-        assert_eq!(happened(base("agent_end")).unwrap(), Told::Over);
+        assert_eq!(happened(base("agent_end")).unwrap(), ProgramReport::Over);
     }
 }

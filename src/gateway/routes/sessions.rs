@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::chat::{failure, refusal};
-use crate::agent::session::Report;
-use crate::agent::transcript::{Record, Tail};
+use crate::agent::session::ContextReport;
+use crate::agent::transcript::{Record, ReverseLines};
 use crate::agent::{Command, Engine, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
-use crate::gateway::body::Json;
-use crate::gateway::driver::{Origin, Turn};
+use crate::gateway::body::JsonBody;
+use crate::gateway::driver::{TurnHandle, TurnOrigin};
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
@@ -26,14 +26,14 @@ use crate::swarm::By;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
-pub struct Filter {
+pub struct SessionListQuery {
     agent: Option<String>,
 }
 
 /// A transcript that is in its place already, and the session that it becomes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Adopt {
+pub struct ImportSession {
     key: SessionKey,
     file: String,
 }
@@ -42,7 +42,7 @@ pub struct Adopt {
 pub async fn list(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Query(filter): Query<Filter>,
+    Query(filter): Query<SessionListQuery>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let agent = filter.agent.map(|agent| gateway.agent(&agent)).transpose()?.map(|agent| agent.id);
     agent.as_ref().map_or(Ok(()), |agent| caller.check_agent(agent))?;
@@ -118,9 +118,9 @@ pub async fn reset(
 pub async fn adopt(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Json(adopt): Json<Adopt>,
+    JsonBody(adopt): JsonBody<ImportSession>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
-    let Adopt { key, file } = adopt;
+    let ImportSession { key, file } = adopt;
     gateway.agent(key.agent().as_str())?;
     let engine = engine(&gateway)?.clone();
     let no_file =
@@ -151,7 +151,7 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
     use std::io::BufRead as _;
     // The file is opened as a regular file only, so that a link or a pipe is refused.
     let Ok(file) = crate::home::regular::open(path) else { return false };
-    let last = Tail::new(&file).ok().and_then(|mut tail| {
+    let last = ReverseLines::new(&file).ok().and_then(|mut tail| {
         let line = tail.next_line().ok()??;
         Record::parse(line).ok()
     });
@@ -172,7 +172,7 @@ pub(super) fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
     gateway.engine.get().ok_or_else(|| ApiError::internal("this gateway keeps no conversations"))
 }
 
-async fn report(gateway: &Gateway, key: SessionKey) -> Result<Report, ApiError> {
+async fn report(gateway: &Gateway, key: SessionKey) -> Result<ContextReport, ApiError> {
     let engine = engine(gateway)?.clone();
     let asked = key.clone();
     let found =
@@ -199,7 +199,7 @@ async fn command(
 }
 
 /// Puts a command into the session's queue.
-pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<Turn, ApiError> {
+pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> Result<TurnHandle, ApiError> {
     let order = TurnRequest {
         agent: key.agent().clone(),
         session: key.clone(),
@@ -212,7 +212,7 @@ pub(super) fn queued(gateway: &Gateway, key: &SessionKey, command: Command) -> R
         inbox: None,
         format: None,
     };
-    gateway.driver.start(order, Origin::Request, CancellationToken::new(), |_| {}).map_err(refusal)
+    gateway.driver.start(order, TurnOrigin::Request, CancellationToken::new(), |_| {}).map_err(refusal)
 }
 
 pub(super) async fn record(

@@ -12,7 +12,7 @@ use super::messages::chosen;
 use crate::clock::unix_ms;
 use crate::config::{self, Agent, Config, ConfigError, Effort, Network, Role, agents};
 use crate::error::Explain as _;
-use crate::gateway::body::Json;
+use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::state::Gateway;
 use crate::home::Home;
@@ -20,8 +20,8 @@ use crate::id::ModelRef;
 use crate::openclaw::plugin;
 use crate::provider::Catalog;
 use crate::runtime::NATIVE;
-use crate::runtime::cli::asks::{self, Unable};
-use crate::runtime::cli::installed::{self, Installed};
+use crate::runtime::cli::model_access::{self, ModelAccessError};
+use crate::runtime::cli::version_check::{self, InstalledProgram};
 use crate::runtime::cli::{self, Program, host, locate};
 use crate::store::Level;
 use crate::swarm::By;
@@ -29,17 +29,17 @@ use crate::swarm::By;
 /// The requested change.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Change {
+pub struct SettingsRequest {
     agent: Option<String>,
     cli: String,
     model: Option<ModelRef>,
     #[serde(default)]
-    effort: Thinking,
+    effort: EffortChange,
 }
 
 /// The change of the thinking effort.
 #[derive(Clone, Copy, Debug, Default)]
-enum Thinking {
+enum EffortChange {
     /// The effort stays as it is, because the request does not mention it.
     #[default]
     Kept,
@@ -49,7 +49,7 @@ enum Thinking {
     Set(Effort),
 }
 
-impl<'de> Deserialize<'de> for Thinking {
+impl<'de> Deserialize<'de> for EffortChange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // serde calls this only if the field is present, so absent and `null` stay different.
         Ok(Option::<Effort>::deserialize(deserializer)?.map_or(Self::Left, Self::Set))
@@ -59,7 +59,7 @@ impl<'de> Deserialize<'de> for Thinking {
 /// Applies the change. It takes effect with the agent's next turn.
 pub async fn change(
     State(gateway): State<Arc<Gateway>>,
-    Json(Change { agent, cli: wanted, model, effort }): Json<Change>,
+    JsonBody(SettingsRequest { agent, cli: wanted, model, effort }): JsonBody<SettingsRequest>,
 ) -> Result<Answer<Value>, ApiError> {
     let agent = chosen(&gateway, agent.as_deref(), None)?;
     check(&gateway, &agent, &wanted)?;
@@ -67,7 +67,7 @@ pub async fn change(
         // The search looks at the file system, so it runs on a thread for blocking work.
         let looked = tokio::task::spawn_blocking(move || locate::find(program));
         let found = match looked.await.map_err(ApiError::internal)? {
-            Ok(found) => Ok(Installed::ask(program, &found).await),
+            Ok(found) => Ok(InstalledProgram::ask(program, &found).await),
             Err(why) => Err(why),
         };
         let (gateway, agent, model) = (gateway.clone(), agent.clone(), model.clone());
@@ -83,11 +83,11 @@ pub async fn change(
     let edited = tokio::task::spawn_blocking(move || {
         config::edit(&home, |document| {
             let set = match effort {
-                Thinking::Set(effort) => Some(effort),
-                Thinking::Kept | Thinking::Left => None,
+                EffortChange::Set(effort) => Some(effort),
+                EffortChange::Kept | EffortChange::Left => None,
             };
             agents::set_runtime(document, &id, &wanted, model.as_ref(), set)?;
-            if matches!(effort, Thinking::Left) { agents::unset_effort(document, &id) } else { Ok(()) }
+            if matches!(effort, EffortChange::Left) { agents::unset_effort(document, &id) } else { Ok(()) }
         })
     });
     edited.await.map_err(ApiError::internal)?.map_err(|error: ConfigError| ApiError::explained(error))?;
@@ -130,7 +130,7 @@ fn check_program(
     model: Option<&ModelRef>,
     config: &Config,
     home: &Home,
-    found: Result<Installed, String>,
+    found: Result<InstalledProgram, String>,
 ) -> Result<(), ApiError> {
     let title = program.title();
     // The setting was made for the program that runs there now. It says nothing about another one.
@@ -146,7 +146,7 @@ fn check_program(
     let installed = found.map_err(|why| {
         let text = format!("{title} is not installed: {why}");
         ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_not_installed", text)
-            .with_hint(installed::install_hint(program))
+            .with_hint(version_check::install_hint(program))
     })?;
     if let Some(why) = program.refuses_host(host::is_root()).filter(|_| on_host) {
         let text = format!("{title} can't run on this machine itself: {why}");
@@ -154,19 +154,19 @@ fn check_program(
     }
     if let Some(why) = installed.unfit() {
         return Err(ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_too_old", why)
-            .with_hint(installed::renewal_hint(program)));
+            .with_hint(version_check::renewal_hint(program)));
     }
     let Some(model) = model else { return Ok(()) };
     let described = Catalog::new(home.clone()).describe(model, config);
-    match asks::way(program, model, config, described, on_host) {
+    match model_access::way(program, model, config, described, on_host) {
         // A missing key can be set later, so it does not stop the change.
-        Ok(_) | Err(Unable::NoKey(_)) => Ok(()),
-        Err(Unable::NoProvider(error)) => {
+        Ok(_) | Err(ModelAccessError::NoKey(_)) => Ok(()),
+        Err(ModelAccessError::NoProvider(error)) => {
             let hint = error.hint().unwrap_or_else(|| "flock config validate".to_owned());
             let text = error.to_string();
             Err(ApiError::new(StatusCode::FAILED_DEPENDENCY, "provider_not_configured", text).with_hint(hint))
         }
-        Err(unable @ (Unable::Signed(_) | Unable::Unspoken(_))) => {
+        Err(unable @ (ModelAccessError::Signed(_) | ModelAccessError::Unspoken(_))) => {
             let text = format!("{title} can't ask {model}: {}", unable.reason(program, model));
             Err(ApiError::invalid("model_not_spoken", text))
         }
@@ -195,11 +195,11 @@ mod tests {
         agents::add(&mut document, &home, &free).unwrap();
         let config = parse::config(&document, &home).unwrap();
         let claude = cli::named("claude").unwrap();
-        let lacking = |program, missing: &[&'static str]| -> Result<Installed, String> {
-            Ok(Installed { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() })
+        let lacking = |program, missing: &[&'static str]| -> Result<InstalledProgram, String> {
+            Ok(InstalledProgram { program, version: Some("1.0.0".to_owned()), missing: missing.to_vec() })
         };
         let whole = || lacking(claude, &[]);
-        let asked = |id: &str, model: &str, found: Result<Installed, String>| {
+        let asked = |id: &str, model: &str, found: Result<InstalledProgram, String>| {
             let agent = config.agent(&id.parse().unwrap()).unwrap();
             let checked = check_program(claude, agent, Some(&model.parse().unwrap()), &config, &home, found);
             checked.err().map(|error| (error.status.as_u16(), error.code.into_owned(), error.hint.is_some()))

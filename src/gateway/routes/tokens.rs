@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::gateway::auth::Caller;
-use crate::gateway::body::Json;
+use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
@@ -43,7 +43,7 @@ impl Wanted {
 
 /// The query parameters of a revocation.
 #[derive(Debug, Deserialize)]
-pub struct Who {
+pub struct RevokeTokenQuery {
     by: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub async fn list(State(gateway): State<Arc<Gateway>>) -> Result<axum::Json<Valu
 pub async fn add(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
-    Json(wanted): Json<Wanted>,
+    JsonBody(wanted): JsonBody<Wanted>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let by = caller.speaks(wanted.by.as_deref())?;
     let config = gateway.config();
@@ -73,7 +73,7 @@ pub async fn revoke(
     State(gateway): State<Arc<Gateway>>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Query(who): Query<Who>,
+    Query(who): Query<RevokeTokenQuery>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let by = caller.speaks(who.by.as_deref())?;
     token::revoke(gateway.swarm.store(), &by, &name).await?;

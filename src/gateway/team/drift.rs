@@ -9,7 +9,7 @@ use crate::id::TurnId;
 
 /// The work that the database lists as under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct UnderWay {
+pub(super) struct InProgress {
     /// Turns that are running.
     pub(super) turns: BTreeSet<TurnId>,
     /// Turns that were given messages or waiting items and have not concluded them.
@@ -40,7 +40,7 @@ impl Drift {
 /// `before` was read before the running turns were looked up, and `after` was read after that. A turn is listed as
 /// running before the database hears of it, and until its last write was tried. So a turn that is in `before`, does not
 /// run and is still in `after` is under way nowhere: it neither began nor ended between the looks.
-pub(super) fn compare(before: &UnderWay, running: &HashSet<TurnId>, after: &UnderWay) -> Drift {
+pub(super) fn compare(before: &InProgress, running: &HashSet<TurnId>, after: &InProgress) -> Drift {
     let left = |before: &BTreeSet<TurnId>, after: &BTreeSet<TurnId>| -> Vec<TurnId> {
         before.intersection(after).filter(|turn| !running.contains(turn)).copied().collect()
     };
@@ -58,9 +58,9 @@ pub(super) fn compare(before: &UnderWay, running: &HashSet<TurnId>, after: &Unde
 mod tests {
     use super::*;
 
-    fn under_way(turns: &[TurnId], calls: &[(i64, TurnId)], tasks: &[&str]) -> UnderWay {
+    fn under_way(turns: &[TurnId], calls: &[(i64, TurnId)], tasks: &[&str]) -> InProgress {
         let turns: BTreeSet<TurnId> = turns.iter().copied().collect();
-        UnderWay {
+        InProgress {
             given: turns.clone(),
             turns,
             calls: calls.iter().copied().collect(),
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn only_what_is_in_both_looks_and_does_not_run_is_settled() {
         let [ran, lost] = [TurnId::new(), TurnId::new()];
-        let nothing = UnderWay::default();
+        let nothing = InProgress::default();
         let all = under_way(&[ran, lost], &[(1, ran), (2, lost)], &["t"]);
         let settled =
             Drift { turns: vec![lost], given: vec![lost], calls: vec![2], tasks: vec!["t".to_owned()] };
@@ -100,8 +100,8 @@ mod tests {
     fn each_kind_is_compared_by_itself() {
         let turn = TurnId::new();
         let none = HashSet::new();
-        let turns = UnderWay { turns: [turn].into(), ..UnderWay::default() };
-        let given = UnderWay { given: [turn].into(), ..UnderWay::default() };
+        let turns = InProgress { turns: [turn].into(), ..InProgress::default() };
+        let given = InProgress { given: [turn].into(), ..InProgress::default() };
         assert!(compare(&turns, &none, &given).is_empty());
         assert_eq!(compare(&turns, &none, &turns).turns, [turn]);
         assert_eq!(compare(&given, &none, &given).given, [turn]);

@@ -146,14 +146,14 @@ impl Inbox for ChannelInbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Mentioned;
+    use crate::store::PostMentions;
 
     #[test]
     fn only_a_person_who_calls_an_agent_commands() {
         let given = |author: &str, text: &str, agents: &[&str], all| Given {
             seq: 1,
             author: author.parse().unwrap(),
-            mentions: Mentioned { agents: agents.iter().map(|id| id.parse().unwrap()).collect(), all },
+            mentions: PostMentions { agents: agents.iter().map(|id| id.parse().unwrap()).collect(), all },
             size: text.len(),
             content: Some(text.to_owned()),
         };

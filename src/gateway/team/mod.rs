@@ -4,7 +4,7 @@
 mod compose;
 mod drift;
 mod inbox;
-mod lost;
+mod lost_writes;
 mod outcome;
 mod recover;
 mod turn;
@@ -18,22 +18,22 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::inbox::ChannelInbox;
-use super::driver::Driver;
+use super::driver::TurnDriver;
 use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
-use crate::store::Wake;
+use crate::store::WakeUrgency;
 use crate::swarm::Swarm;
 use crate::swarm::channel;
-use crate::swarm::scheduler::{Effect, Event, Priority, Scheduler, Settings, Urgency};
+use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Settings, Urgency};
 
 /// The team of a running gateway.
 pub struct Team {
     swarm: Arc<Swarm>,
     engine: Arc<Engine>,
-    driver: Arc<Driver>,
+    driver: Arc<TurnDriver>,
     /// The inboxes of the channels' running turns. They take in messages that arrive meanwhile.
     inboxes: Mutex<HashMap<SessionKey, Arc<ChannelInbox>>>,
     /// Turns that are being prepared, run or concluded.
@@ -53,12 +53,12 @@ const LOOK: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: i64 = 10_000;
 
 /// A guard that marks a turn as being worked on.
-struct Held {
+struct TurnGuard {
     team: Arc<Team>,
     turn: TurnId,
 }
 
-impl Drop for Held {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         self.team.held.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.turn);
     }
@@ -70,7 +70,7 @@ impl Team {
     pub fn new(
         swarm: Arc<Swarm>,
         engine: Arc<Engine>,
-        driver: Arc<Driver>,
+        driver: Arc<TurnDriver>,
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -86,9 +86,9 @@ impl Team {
     }
 
     /// Records that something works on this turn, until the returned guard is dropped.
-    fn hold(self: &Arc<Self>, turn: TurnId) -> Held {
+    fn hold(self: &Arc<Self>, turn: TurnId) -> TurnGuard {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).insert(turn);
-        Held { team: Arc::clone(self), turn }
+        TurnGuard { team: Arc::clone(self), turn }
     }
 
     fn held(&self) -> HashSet<TurnId> {
@@ -96,12 +96,16 @@ impl Team {
     }
 
     /// Takes up what an earlier run left unfinished, then works until the gateway stops.
-    pub async fn run(self: Arc<Self>, mut events: mpsc::UnboundedReceiver<Event>, settings: Settings) {
+    pub async fn run(
+        self: Arc<Self>,
+        mut events: mpsc::UnboundedReceiver<SchedulerEvent>,
+        settings: Settings,
+    ) {
         let mut scheduler = Scheduler::new(settings);
         let mut known = None;
         let mut effects = self.meet(&mut scheduler, &mut known);
         // Positions that point past what exists are repaired before `recover` works with them.
-        if let Err(error) = lost::settle(&self).await {
+        if let Err(error) = lost_writes::settle(&self).await {
             tracing::error!(error = chain(&error), "failed to check if the disk lost writes");
         }
         let recovered = recover::recover(&self).await;
@@ -165,13 +169,13 @@ impl Team {
     ///
     /// This function looks up what is left for a session, and not the place where a turn ends. Anything committed after
     /// the look is announced after it, so nothing new is taken for seen.
-    fn take_in(&self, scheduler: &mut Scheduler, event: Event, now: i64) -> Vec<Effect> {
+    fn take_in(&self, scheduler: &mut Scheduler, event: SchedulerEvent, now: i64) -> Vec<Effect> {
         match event {
-            Event::Seen(session) => scheduler.on(self.left(&session), now),
-            Event::Ended { session, how } => {
+            SchedulerEvent::Seen(session) => scheduler.on(self.left(&session), now),
+            SchedulerEvent::Ended { session, how } => {
                 // The remaining work comes first: the scheduler has to know it when it hears that the session is free.
                 let mut effects = scheduler.on(self.left(&session), now);
-                effects.extend(scheduler.on(Event::Ended { session, how }, now));
+                effects.extend(scheduler.on(SchedulerEvent::Ended { session, how }, now));
                 effects
             }
             event => scheduler.on(event, now),
@@ -189,7 +193,7 @@ impl Team {
         let gone =
             known.iter().flat_map(|known| &known.agents).filter(|agent| config.agent(&agent.id).is_none());
         for agent in gone {
-            effects.extend(scheduler.on(Event::Gone(agent.id.clone()), now));
+            effects.extend(scheduler.on(SchedulerEvent::Gone(agent.id.clone()), now));
             self.driver.cancel_agent(&agent.id);
         }
         match self.swarm.agent_events() {
@@ -239,7 +243,11 @@ impl Team {
         match self.swarm.store().sessions_with_items() {
             Ok(sessions) => {
                 for session in sessions {
-                    let event = Event::Unseen { session, priority: Priority::Mention, urgency: Urgency::Now };
+                    let event = SchedulerEvent::Unseen {
+                        session,
+                        priority: Priority::Mention,
+                        urgency: Urgency::Now,
+                    };
                     effects.extend(scheduler.on(event, now));
                 }
             }
@@ -281,11 +289,11 @@ impl Team {
     }
 
     /// Returns what is still undelivered for a session, as an event for the scheduler.
-    fn left(&self, session: &SessionKey) -> Event {
+    fn left(&self, session: &SessionKey) -> SchedulerEvent {
         let store = self.swarm.store();
         let found = (|| {
             if store.has_items(session)? {
-                return Ok(Some(Event::Unseen {
+                return Ok(Some(SchedulerEvent::Unseen {
                     session: session.clone(),
                     priority: Priority::Mention,
                     urgency: Urgency::Now,
@@ -296,11 +304,11 @@ impl Team {
             Ok::<_, crate::store::StoreError>(unseen.as_ref().map(unseen_event))
         })();
         match found {
-            Ok(event) => event.unwrap_or_else(|| Event::Seen(session.clone())),
+            Ok(event) => event.unwrap_or_else(|| SchedulerEvent::Seen(session.clone())),
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to look for new messages");
                 // The next turn of the session looks again.
-                Event::Unseen {
+                SchedulerEvent::Unseen {
                     session: session.clone(),
                     priority: Priority::Message,
                     urgency: Urgency::Tick,
@@ -310,7 +318,7 @@ impl Team {
     }
 }
 
-fn unseen_event(unseen: &crate::store::Unseen) -> Event {
-    let at_once = unseen.mention || unseen.wake == Wake::AtOnce;
-    Event::messages(channel::session(&unseen.agent, &unseen.channel), unseen.human, at_once)
+fn unseen_event(unseen: &crate::store::UnseenSummary) -> SchedulerEvent {
+    let at_once = unseen.mention || unseen.wake == WakeUrgency::AtOnce;
+    SchedulerEvent::messages(channel::session(&unseen.agent, &unseen.channel), unseen.human, at_once)
 }

@@ -1,7 +1,7 @@
 //! Handles the end of a team's turn: delivers its final text, concludes its deliveries, and arranges a retry.
 
 use super::Team;
-use super::turn::Work;
+use super::turn::TeamTurn;
 use crate::agent::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_ms;
@@ -10,7 +10,7 @@ use crate::id::{Party, SessionKey};
 use crate::provider::BoxFuture;
 use crate::runtime::RuntimeError;
 use crate::store::{Page, StoreError};
-use crate::swarm::scheduler::Ended;
+use crate::swarm::scheduler::TurnEnd;
 use crate::swarm::{By, SwarmError, TaskEnd};
 
 /// The reason given to a turn that continues after its model's provider failed.
@@ -24,11 +24,11 @@ const TRIES: u32 = 5;
 
 impl Team {
     /// Concludes a turn that ended well.
-    pub(super) async fn done(&self, work: &Work, text: &str) -> Ended {
+    pub(super) async fn done(&self, work: &TeamTurn, text: &str) -> TurnEnd {
         // If the agent was frozen meanwhile, the answer waits until it is thawed. A stop leaves it to the next start.
         let thawed = self.swarm.thawed(work.session.agent());
         if self.stop.run_until_cancelled(thawed).await.is_none() {
-            return Ended::Cancelled;
+            return TurnEnd::Cancelled;
         }
         let result = self.insist(move || {
             Box::pin(async move {
@@ -42,14 +42,14 @@ impl Team {
             })
         });
         match logged(result.await, work, "failed to hand over an outcome") {
-            true => Ended::Done,
-            false => Ended::Failed,
+            true => TurnEnd::Done,
+            false => TurnEnd::Failed,
         }
     }
 
     /// Gives the final text to everybody who waits for it. Each receiver takes it once, even if this is called
     /// repeatedly.
-    async fn hand_over(&self, work: &Work, text: &str) -> Result<(), StoreError> {
+    async fn hand_over(&self, work: &TeamTurn, text: &str) -> Result<(), StoreError> {
         if let Some(task) = work.task() {
             self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
@@ -101,48 +101,48 @@ impl Team {
 
     /// Concludes a turn that ended with an error. `began` is `true` if the turn had written its input to the
     /// transcript.
-    pub(super) async fn failed(&self, work: &Work, error: &TurnError, began: bool) -> Ended {
+    pub(super) async fn failed(&self, work: &TeamTurn, error: &TurnError, began: bool) -> TurnEnd {
         if !began && !matches!(error, TurnError::Cancelled) {
             // The agent has not seen anything of the input, so all of it waits again as before.
             self.give_back(work).await;
             self.complain(work, error).await;
             return match error {
                 // A budget belongs to the channel or to the day, so the agent's other sessions continue.
-                TurnError::Paused(_) => Ended::Refused,
+                TurnError::Paused(_) => TurnEnd::Refused,
                 // A fault of the storage says nothing about the agent.
-                error if error.may_pass() => Ended::Refused,
-                error if is_down(error) => Ended::Unavailable,
-                _ => Ended::Failed,
+                error if error.may_pass() => TurnEnd::Refused,
+                error if is_down(error) => TurnEnd::Unavailable,
+                _ => TurnEnd::Failed,
             };
         }
         let (how, concluded) = match error {
             TurnError::Provider(problem) if problem.is_passing() => {
-                (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
+                (TurnEnd::Unavailable, self.later(work, UNANSWERED, 0).await)
             }
             TurnError::Runtime(RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. }) => {
-                (Ended::Unavailable, self.later(work, UNANSWERED, 0).await)
+                (TurnEnd::Unavailable, self.later(work, UNANSWERED, 0).await)
             }
             // This is a problem of the machine and not of the provider.
             TurnError::Runtime(RuntimeError::NotBegun { .. }) => {
-                (Ended::Failed, self.later(work, "the program that runs the turn could not begin", 0).await)
+                (TurnEnd::Failed, self.later(work, "the program that runs the turn could not begin", 0).await)
             }
             TurnError::Runtime(problem) if problem.is_passing() => (
-                Ended::Unavailable,
+                TurnEnd::Unavailable,
                 self.later(work, "the program that runs the turn did not answer", 0).await,
             ),
             // This is like a kill of flock itself: nobody knows what the program had done until then, so it is resumed
             // only once.
             TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < RESUMES => (
-                Ended::Failed,
+                TurnEnd::Failed,
                 self.later(work, "the program that ran the turn broke off", work.attempts() + 1).await,
             ),
-            TurnError::Paused(paused) => (Ended::Done, self.later(work, &paused.0, 0).await),
-            TurnError::Cancelled => (Ended::Cancelled, self.end(work, TaskEnd::Cancelled).await),
+            TurnError::Paused(paused) => (TurnEnd::Done, self.later(work, &paused.0, 0).await),
+            TurnError::Cancelled => (TurnEnd::Cancelled, self.end(work, TaskEnd::Cancelled).await),
             error => {
                 self.complain(work, error).await;
                 let reason = error.to_string();
                 // The input is in the transcript, and the same input would fail in the same way again.
-                (Ended::Done, self.end(work, TaskEnd::Failed(reason)).await)
+                (TurnEnd::Done, self.end(work, TaskEnd::Failed(reason)).await)
             }
         };
         logged(concluded, work, "failed to end a turn's deliveries");
@@ -150,10 +150,10 @@ impl Team {
     }
 
     /// Concludes a turn whose task ended without a result.
-    pub(super) async fn broke_off(&self, work: &Work, began: bool) -> Ended {
+    pub(super) async fn broke_off(&self, work: &TeamTurn, began: bool) -> TurnEnd {
         if !began {
             self.give_back(work).await;
-            return Ended::Failed;
+            return TurnEnd::Failed;
         }
         let attempts = work.attempts();
         let ended = if attempts >= RESUMES {
@@ -162,21 +162,21 @@ impl Team {
             self.later(work, "it broke off because of a defect", attempts + 1).await
         };
         logged(ended, work, "failed to end a turn's deliveries");
-        Ended::Failed
+        TurnEnd::Failed
     }
 
     /// Concludes a turn whose process died in the middle of it. The turn is taken up once.
-    pub(super) async fn interrupted(&self, work: &Work) -> Result<(), StoreError> {
+    pub(super) async fn interrupted(&self, work: &TeamTurn) -> Result<(), StoreError> {
         self.later(work, "flock was ended in the middle of it", work.attempts() + 1).await
     }
 
     /// Concludes a turn that had failed before its process died, without that being recorded.
-    pub(super) async fn conclude_failed(&self, work: &Work) -> Result<(), StoreError> {
+    pub(super) async fn conclude_failed(&self, work: &TeamTurn) -> Result<(), StoreError> {
         self.end(work, TaskEnd::Failed("its turn failed".to_owned())).await
     }
 
     /// Makes everything that the turn was given wait again.
-    pub(super) async fn give_back(&self, work: &Work) {
+    pub(super) async fn give_back(&self, work: &TeamTurn) {
         let store = self.swarm.store();
         let result = self.insist(move || {
             Box::pin(async move {
@@ -192,7 +192,7 @@ impl Team {
     }
 
     /// Arranges that the turn continues later. Its input is in the transcript, and a note asks the agent to go on.
-    async fn later(&self, work: &Work, reason: &str, attempts: u32) -> Result<(), StoreError> {
+    async fn later(&self, work: &TeamTurn, reason: &str, attempts: u32) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let attempts = attempts.max(work.attempts());
         // This is separate from the next step, because a repeated call could notify the session twice.
@@ -204,7 +204,7 @@ impl Team {
         self.insist(move || Box::pin(self.conclude(work, false))).await
     }
 
-    async fn end(&self, work: &Work, end: TaskEnd) -> Result<(), StoreError> {
+    async fn end(&self, work: &TeamTurn, end: TaskEnd) -> Result<(), StoreError> {
         let end = &end;
         self.insist(move || {
             Box::pin(async move {
@@ -219,7 +219,7 @@ impl Team {
 
     /// Marks what is in the transcript as delivered. With `items`, the items that waited for the session are done as
     /// well.
-    async fn conclude(&self, work: &Work, items: bool) -> Result<(), StoreError> {
+    async fn conclude(&self, work: &TeamTurn, items: bool) -> Result<(), StoreError> {
         let store = self.swarm.store();
         if items {
             store.end_items(work.turn).await?;
@@ -232,7 +232,7 @@ impl Team {
     }
 
     /// Posts in the channel why there is no answer, if somebody waits for one.
-    async fn complain(&self, work: &Work, error: &TurnError) {
+    async fn complain(&self, work: &TeamTurn, error: &TurnError) {
         let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) else { return };
         if !inbox.wants_answer() {
             return;
@@ -256,7 +256,7 @@ impl Team {
 }
 
 /// Returns `true` if `result` is a success. An error is written to the log.
-fn logged(result: Result<(), StoreError>, work: &Work, failed: &'static str) -> bool {
+fn logged(result: Result<(), StoreError>, work: &TeamTurn, failed: &'static str) -> bool {
     match result {
         Ok(()) => true,
         Err(error) => {

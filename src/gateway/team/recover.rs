@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::Team;
 use super::inbox::ChannelInbox;
 use super::outcome::RESUMES;
-use super::turn::Work;
+use super::turn::TeamTurn;
 use crate::agent::{Inbox as _, Provenance, TurnError};
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
-use crate::store::{Item, TurnState};
+use crate::store::{InboxItem, TurnState};
 use crate::swarm::channel;
 
 /// Ends or takes up every turn of the team that did not end in order before this process started. A turn that can't be
@@ -31,7 +31,7 @@ pub(super) async fn take_up(team: &Arc<Team>, turns: &HashSet<TurnId>) -> Result
 
 async fn taken_up(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<(), TurnError> {
     let store = team.swarm.store();
-    let mut left: BTreeMap<TurnId, (SessionKey, Option<Item>)> = BTreeMap::new();
+    let mut left: BTreeMap<TurnId, (SessionKey, Option<InboxItem>)> = BTreeMap::new();
     for delivery in store.deliveries_in_flight()? {
         left.insert(delivery.turn, (channel::session(&delivery.agent, &delivery.channel), None));
     }
@@ -56,14 +56,14 @@ async fn one(
     team: &Arc<Team>,
     turn: TurnId,
     session: SessionKey,
-    item: Option<Item>,
+    item: Option<InboxItem>,
 ) -> Result<(), TurnError> {
     let store = team.swarm.store();
     let given = team.engine.deliveries(&session, turn)?;
     let inbox = session
         .channel()
         .map(|channel| Arc::new(ChannelInbox::new(store.clone(), session.agent().clone(), channel, turn)));
-    let work = Work { session: session.clone(), turn, item, inbox };
+    let work = TeamTurn { session: session.clone(), turn, item, inbox };
     // The transcript never got the input, so the agent has seen nothing of it.
     if given.is_empty() {
         team.give_back(&work).await;

@@ -10,31 +10,31 @@ use super::{Team, compose, watchdog};
 use crate::agent::{Command, Inbox, Provenance, TurnEvent, TurnRequest};
 use crate::checkpoint::{self, Checkpoint};
 use crate::error::chain;
-use crate::gateway::driver::{Failure, Origin};
+use crate::gateway::driver::{Failure, TurnOrigin};
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{Message, Role};
-use crate::store::{Batch, Item, ItemKind, StoreError};
-use crate::swarm::scheduler::{Ended, Event};
+use crate::store::{Batch, InboxItem, InboxItemKind, StoreError};
+use crate::swarm::scheduler::{SchedulerEvent, TurnEnd};
 
 /// A turn that is to be run.
-pub(super) struct Work {
+pub(super) struct TeamTurn {
     pub(super) session: SessionKey,
     pub(super) turn: TurnId,
     /// The item that waited for the session, if any.
-    pub(super) item: Option<Item>,
+    pub(super) item: Option<InboxItem>,
     /// The inbox of the channel, if the session belongs to a channel.
     pub(super) inbox: Option<Arc<ChannelInbox>>,
 }
 
 /// The new content of a channel for one turn.
-enum New {
+enum NewContent {
     /// Messages, or `None` if there are none.
     Messages(Option<Batch>),
     /// A command of a person to this agent.
     Command(Batch, Command),
 }
 
-impl Work {
+impl TeamTurn {
     /// Returns the task that the item belongs to.
     pub(super) fn task(&self) -> Option<&str> {
         self.item.as_ref().and_then(|item| item.task.as_deref())
@@ -66,17 +66,17 @@ impl Team {
                 }
                 how
             }
-            Ok(None) => Ended::Empty,
+            Ok(None) => TurnEnd::Empty,
             Err(error) => {
                 tracing::error!(error = chain(&error), %session, "failed to prepare a turn");
-                self.give_back(&Work { session: session.clone(), turn, item: None, inbox: None }).await;
+                self.give_back(&TeamTurn { session: session.clone(), turn, item: None, inbox: None }).await;
                 // A fault of the storage says nothing about the agent, so it must not count against it.
-                if error.is_fault() { Ended::Refused } else { Ended::Failed }
+                if error.is_fault() { TurnEnd::Refused } else { TurnEnd::Failed }
             }
         };
         // The turn counts as worked on until here, or the watchdog could take it up before it is concluded.
         drop(held);
-        self.swarm.bell().tell(Event::Ended { session, how });
+        self.swarm.bell().tell(SchedulerEvent::Ended { session, how });
     }
 
     /// Takes what is new for the session. Returns `None` if nothing is.
@@ -84,7 +84,7 @@ impl Team {
         self: &Arc<Self>,
         session: &SessionKey,
         turn: TurnId,
-    ) -> Result<Option<(Work, TurnRequest)>, StoreError> {
+    ) -> Result<Option<(TeamTurn, TurnRequest)>, StoreError> {
         let store = self.swarm.store();
         let running = self.held();
         // An earlier turn of this session is open in the database although nothing works on it. Its deliveries are
@@ -111,18 +111,18 @@ impl Team {
         // A command runs alone. If an item waits as well, the command is left for the next turn, and neither is lost.
         let new = match &inbox {
             Some(inbox) => self.new_of(inbox, &agent, turn, item.is_none()).await?,
-            None => New::Messages(None),
+            None => NewContent::Messages(None),
         };
         let (batch, command) = match new {
-            New::Messages(batch) => (batch, item.as_ref().and_then(command_of)),
-            New::Command(batch, command) => (Some(batch), Some(command)),
+            NewContent::Messages(batch) => (batch, item.as_ref().and_then(command_of)),
+            NewContent::Command(batch, command) => (Some(batch), Some(command)),
         };
         if item.is_none() && batch.is_none() {
             return Ok(None);
         }
         // A resumed turn may owe an answer to messages that an earlier turn was given.
         if let (Some(inbox), Some(item)) = (&inbox, &item)
-            && item.kind == ItemKind::Resume
+            && item.kind == InboxItemKind::Resume
             && self.is_awaited(session)?
         {
             inbox.expect_answer();
@@ -152,7 +152,7 @@ impl Team {
             inbox: inbox.clone().map(|inbox| inbox as Arc<dyn Inbox>),
             format: None,
         };
-        Ok(Some((Work { session: session.clone(), turn, item, inbox }, order)))
+        Ok(Some((TeamTurn { session: session.clone(), turn, item, inbox }, order)))
     }
 
     /// Takes what is new in a channel. A command to other agents is nothing to read, so it is skipped.
@@ -162,25 +162,25 @@ impl Team {
         agent: &AgentId,
         turn: TurnId,
         commands: bool,
-    ) -> Result<New, StoreError> {
+    ) -> Result<NewContent, StoreError> {
         loop {
             let Some(batch) = inbox.batch(inbox::BYTES, commands).await? else {
-                return Ok(New::Messages(None));
+                return Ok(NewContent::Messages(None));
             };
             let Some((given, command)) =
                 batch.messages.first().and_then(|given| Some((given, inbox::command_of(given)?)))
             else {
-                return Ok(New::Messages(Some(batch)));
+                return Ok(NewContent::Messages(Some(batch)));
             };
             if given.mentions.has(agent) {
-                return Ok(New::Command(batch, command));
+                return Ok(NewContent::Command(batch, command));
             }
             let (store, channel) = (self.swarm.store(), batch.channel.id.clone());
             store.end_delivery(agent.clone(), channel, turn, Some(batch.up_to)).await?;
         }
     }
 
-    async fn run_one(&self, work: &Work, order: TurnRequest) -> Ended {
+    async fn run_one(&self, work: &TeamTurn, order: TurnRequest) -> TurnEnd {
         // A command asks no model, so it says nothing about the model's provider.
         let mut has_answered = order.command.is_some();
         let commanded = order.command.and(order.provenance.clone());
@@ -197,20 +197,20 @@ impl Team {
                 if !has_answered =>
             {
                 has_answered = true;
-                bell.tell(Event::Answered(session.clone()));
+                bell.tell(SchedulerEvent::Answered(session.clone()));
             }
             _ => {}
         };
         let origin = match &work.item {
-            Some(item) if item.kind == ItemKind::Session => Origin::Message,
-            _ => Origin::Team,
+            Some(item) if item.kind == InboxItemKind::Session => TurnOrigin::Message,
+            _ => TurnOrigin::Team,
         };
         let mut turn = match self.driver.start(order, origin, CancellationToken::new(), on_event) {
             Ok(turn) => turn,
             Err(refused) => {
                 tracing::debug!(session = %work.session, %refused, "a turn was not taken on");
                 self.give_back(work).await;
-                return Ended::Refused;
+                return TurnEnd::Refused;
             }
         };
         // The inbox is registered only now, when there is a turn that reads it.
@@ -231,7 +231,7 @@ impl Team {
         let began = began.load(Ordering::Acquire);
         if self.stop.is_cancelled() && result.is_err() {
             // The turn is left in the state of a crash, and the next start continues it.
-            return Ended::Cancelled;
+            return TurnEnd::Cancelled;
         }
         match result {
             Ok(outcome) => {
@@ -252,27 +252,27 @@ impl Team {
 }
 
 /// Returns the command that a person sends to the session, if the item is one. Text from an agent is never a command.
-fn command_of(item: &Item) -> Option<Command> {
+fn command_of(item: &InboxItem) -> Option<Command> {
     let is_of_person = matches!(item.sender.parse(), Ok(Party::Human(_)));
-    (item.kind == ItemKind::Dm && is_of_person).then(|| Command::parse(&item.text)).flatten()
+    (item.kind == InboxItemKind::Dm && is_of_person).then(|| Command::parse(&item.text)).flatten()
 }
 
-fn origin_of(item: &Item) -> Provenance {
+fn origin_of(item: &InboxItem) -> Provenance {
     let id = item.id.clone();
     match item.kind {
-        ItemKind::Dm => Provenance::Dm { peer: item.sender.clone(), item: id },
-        ItemKind::Answer => Provenance::Answer { task: item.task.clone().unwrap_or_default(), item: id },
+        InboxItemKind::Dm => Provenance::Dm { peer: item.sender.clone(), item: id },
+        InboxItemKind::Answer => Provenance::Answer { task: item.task.clone().unwrap_or_default(), item: id },
         // The sender was stored as text. If it can't be parsed, the input still says which item it came from.
-        ItemKind::Session => match item.sender.parse() {
+        InboxItemKind::Session => match item.sender.parse() {
             Ok(session) => {
                 Provenance::InterSession { session, tool: Some(Provenance::SEND.to_owned()), item: Some(id) }
             }
             Err(_) => Provenance::Request { item: id },
         },
-        ItemKind::Resume => match item.sender.parse() {
+        InboxItemKind::Resume => match item.sender.parse() {
             Ok(turn) => Provenance::Resume { turn },
             Err(_) => Provenance::Request { item: id },
         },
-        ItemKind::Result | ItemKind::Notice => Provenance::Request { item: id },
+        InboxItemKind::Result | InboxItemKind::Notice => Provenance::Request { item: id },
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Team;
-use super::drift::{self, Drift, UnderWay};
+use super::drift::{self, Drift, InProgress};
 use super::recover;
 use crate::agent::TurnError;
 use crate::clock::unix_ms;
@@ -145,10 +145,10 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     Ok(())
 }
 
-fn under_way(team: &Team) -> Result<UnderWay, StoreError> {
+fn under_way(team: &Team) -> Result<InProgress, StoreError> {
     let store = team.swarm.store();
     let given = store.deliveries_in_flight()?.into_iter().map(|delivery| delivery.turn);
-    Ok(UnderWay {
+    Ok(InProgress {
         turns: store.running_turns()?.into_iter().map(|turn| turn.id).collect(),
         given: given.chain(store.items_in_flight()?.into_iter().filter_map(|item| item.turn)).collect(),
         calls: store.reserved_usage()?.into_iter().collect(),

@@ -14,7 +14,7 @@ use super::super::source;
 
 /// A conversation with one server.
 #[derive(Debug, Default)]
-pub struct Http {
+pub struct HttpTransport {
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -65,11 +65,11 @@ impl Connection {
     }
 }
 
-impl SmartSubtransport for Http {
+impl SmartSubtransport for HttpTransport {
     fn action(&self, url: &str, action: Service) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
         let ask = match action {
-            Service::UploadPackLs => Ask::References,
-            Service::UploadPack => Ask::Pack,
+            Service::UploadPackLs => RequestKind::References,
+            Service::UploadPack => RequestKind::Pack,
             // flock only reads, so a push is a programming error.
             Service::ReceivePackLs | Service::ReceivePack => {
                 return Err(git2::Error::from_str("flock never pushes"));
@@ -102,14 +102,14 @@ impl SmartSubtransport for Http {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+enum RequestKind {
     References,
     Pack,
 }
 
 /// A request and its answer. Writing fills the request, and the first read sends it.
 struct Stream {
-    ask: Ask,
+    ask: RequestKind,
     base: String,
     connection: Arc<Connection>,
     shared: Arc<Mutex<Shared>>,
@@ -122,8 +122,8 @@ impl Stream {
     fn send(&mut self) -> io::Result<Response> {
         let Connection { client, runtime } = &*self.connection;
         let request = match self.ask {
-            Ask::References => client.get(format!("{}{REFERENCES}", self.base)),
-            Ask::Pack => client
+            RequestKind::References => client.get(format!("{}{REFERENCES}", self.base)),
+            RequestKind::Pack => client
                 .post(format!("{}/{SERVICE}", self.base))
                 .header(header::CONTENT_TYPE, format!("application/x-{SERVICE}-request"))
                 .header(header::ACCEPT, format!("application/x-{SERVICE}-result"))
@@ -145,7 +145,7 @@ impl Stream {
         if !kind.is_some_and(|kind| kind.starts_with("application/x-git-upload-pack-")) {
             return Err(io::Error::other("what answers there is no git server"));
         }
-        if self.ask == Ask::References
+        if self.ask == RequestKind::References
             && let Some(base) = response.url().as_str().strip_suffix(REFERENCES)
         {
             // The pack must be requested from the address that served the references.

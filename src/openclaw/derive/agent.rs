@@ -4,34 +4,38 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::super::dialect::{Dialect, inside, prune};
-use super::super::{Refusal, container_prefix};
-use super::{Facts, adopt, merge, tools};
+use super::super::schema::{ConfigSchema, inside, prune};
+use super::super::{SettingRefusal, container_prefix};
+use super::{MachineFacts, merge, passthrough, tools};
 use crate::config::agents::STANDARD_PATH;
 use crate::config::{Agent, Config, Network, Role, SandboxMode};
 use crate::home::Home;
-use crate::sandbox::spec::{self, MountSpec, Source};
+use crate::sandbox::spec::{self, MountSource, MountSpec};
 use crate::sandbox::{binds, names};
 
 /// The inputs that are shared by all agents.
 #[derive(Clone, Copy)]
-pub(super) struct Given<'g> {
+pub(super) struct AgentInputs<'g> {
     pub home: &'g Home,
     pub document: &'g Value,
     pub config: &'g Config,
-    pub dialect: &'g Dialect,
-    pub facts: &'g Facts,
+    pub dialect: &'g ConfigSchema,
+    pub facts: &'g MachineFacts,
 }
 
 /// Builds the entry of one agent. It has no `id` in versions that use the id as the entry's key.
-pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) -> Result<Value, Refusal> {
-    let Given { home, document, config, dialect, facts } = given;
+pub(super) fn entry(
+    given: AgentInputs<'_>,
+    agent: &Agent,
+    dropped: &mut Vec<String>,
+) -> Result<Value, SettingRefusal> {
+    let AgentInputs { home, document, config, dialect, facts } = given;
     let id = agent.id.as_str();
     let at = format!("agents.list[{id}]");
     let listed = document["agents"]["list"].as_array().into_iter().flatten();
     let listing = listed.into_iter().find(|entry| entry["id"] == id).unwrap_or(&Value::Null);
-    let mut own = adopt::of_agent(listing, &at, dropped);
-    let mut own_tools = adopt::of_tools(&listing["tools"], &format!("{at}.tools"), dropped);
+    let mut own = passthrough::of_agent(listing, &at, dropped);
+    let mut own_tools = passthrough::of_tools(&listing["tools"], &format!("{at}.tools"), dropped);
 
     let first = super::agents(config).find(|agent| agent.role == Role::Orchestrator);
     let first = first.or_else(|| super::agents(config).next());
@@ -63,17 +67,17 @@ pub(super) fn entry(given: Given<'_>, agent: &Agent, dropped: &mut Vec<String>) 
     whole["sandbox"] = if unsandboxed {
         json!({"mode": "off"})
     } else {
-        sandbox(home, agent, dialect, facts).map_err(|why| Refusal {
+        sandbox(home, agent, dialect, facts).map_err(|why| SettingRefusal {
             at: format!("{at}.sandbox"),
             why: format!("may not have {why}"),
-            mend: format!("flock config get {}", adopt::quoted(&at)),
+            mend: format!("flock config get {}", passthrough::quoted(&at)),
         })?
     };
     Ok(whole)
 }
 
 /// Removes the user's settings that this version's schema does not know.
-fn known(own: &mut Value, dialect: &Dialect, at: &str, dropped: &mut Vec<String>) {
+fn known(own: &mut Value, dialect: &ConfigSchema, at: &str, dropped: &mut Vec<String>) {
     let agents = &dialect.known()["agents"];
     let known = if dialect.entries { inside(&agents["entries"], "") } else { agents.get("list") };
     if let Some(known) = known {
@@ -81,10 +85,10 @@ fn known(own: &mut Value, dialect: &Dialect, at: &str, dropped: &mut Vec<String>
     }
 }
 
-fn model(agent: &Agent) -> Result<Value, Refusal> {
+fn model(agent: &Agent) -> Result<Value, SettingRefusal> {
     let mut models = agent.models().map(ToString::to_string);
     let Some(primary) = models.next() else {
-        return Err(Refusal {
+        return Err(SettingRefusal {
             at: format!("agents.list[{}].model", agent.id),
             why: "is missing, and there is no default model".to_owned(),
             mend: "flock config set agents.defaults.model.primary PROVIDER/MODEL".to_owned(),
@@ -96,7 +100,12 @@ fn model(agent: &Agent) -> Result<Value, Refusal> {
 
 /// Builds the sandbox settings of an agent, or returns why they are refused. The rules are those of flock's own
 /// sandboxes.
-fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Result<Value, String> {
+fn sandbox(
+    home: &Home,
+    agent: &Agent,
+    dialect: &ConfigSchema,
+    facts: &MachineFacts,
+) -> Result<Value, String> {
     let socket = facts.engine_socket.as_deref();
     let more = spec::allowed(home, agent, socket)?;
     // flock's own sandboxes reach allowed hosts through the gateway's proxy, which a container of OpenClaw can't reach.
@@ -136,7 +145,7 @@ fn sandbox(home: &Home, agent: &Agent, dialect: &Dialect, facts: &Facts) -> Resu
 
 /// Builds the sandbox settings for an agent id that only OpenClaw knows. Such a sandbox sees no folder of the host
 /// except its own, and has low limits.
-pub(super) fn sandbox_of_unknown(home: &Home, dialect: &Dialect, facts: &Facts) -> Value {
+pub(super) fn sandbox_of_unknown(home: &Home, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
     let binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
     let limits = (256 << 20, 64 << 20, 500);
     let env = json!({"PATH": STANDARD_PATH});
@@ -150,7 +159,7 @@ fn whole_sandbox(docker: &Value) -> Value {
 /// Builds the container settings of flock's own sandboxes, as far as OpenClaw has settings for them.
 fn docker(
     home: &Home,
-    facts: &Facts,
+    facts: &MachineFacts,
     image: &str,
     binds: &[String],
     (memory, tmp, cpu_millis): (u64, u64, u64),
@@ -185,7 +194,7 @@ fn docker(
 }
 
 /// Returns the bind of the package store in the form that this version accepts.
-fn store(home: &Home, dialect: &Dialect, facts: &Facts) -> Option<String> {
+fn store(home: &Home, dialect: &ConfigSchema, facts: &MachineFacts) -> Option<String> {
     let source = if dialect.volumes {
         names::store_volume(home)
     } else {
@@ -195,7 +204,7 @@ fn store(home: &Home, dialect: &Dialect, facts: &Facts) -> Option<String> {
 }
 
 fn bind(mount: &MountSpec) -> Option<String> {
-    let Source::Path(source) = &mount.source else { return None };
+    let MountSource::Path(source) = &mount.source else { return None };
     let mode = if mount.writable { "rw" } else { "ro" };
     Some(format!("{}:{}:{mode}", source.display(), mount.target))
 }

@@ -4,9 +4,9 @@
 //! names and the version knows. Sandboxes are held to the same rules as flock's own. The document holds no secret:
 //! OpenClaw replaces `${NAME}` from its environment.
 
-mod adopt;
 mod agent;
 mod models;
+mod passthrough;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -14,17 +14,17 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::dialect::{Dialect, prune};
 use super::plugin::ID;
-use super::{OpenClawError, Refusal, agents};
+use super::schema::{ConfigSchema, prune};
+use super::{OpenClawError, SettingRefusal, agents};
 use crate::config::{Config, Role};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::mount::Mounts;
 use crate::sandbox::spec::User;
 
-pub use adopt::quoted;
-pub use models::Key;
+pub use models::ProviderKey;
+pub use passthrough::quoted;
 
 /// The environment variable with the token of OpenClaw's own gateway.
 pub const TOKEN_VARIABLE: &str = "FLOCK_OPENCLAW_TOKEN";
@@ -33,7 +33,7 @@ pub const IDENTITY_HOOK: &str = "flock-identity";
 
 /// Facts about the machine that the configuration does not contain.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct MachineFacts {
     pub port: u16,
     /// The container image of agents that configure none.
     pub image: String,
@@ -58,10 +58,10 @@ pub struct Facts {
 
 /// A derived configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Derived {
+pub struct DerivedConfig {
     pub document: Value,
     /// The provider keys that OpenClaw's process needs in its environment.
-    pub keys: Vec<Key>,
+    pub keys: Vec<ProviderKey>,
     /// Places of the user's settings that were left out, sorted.
     pub dropped: Vec<String>,
 }
@@ -76,25 +76,25 @@ pub fn derive(
     home: &Home,
     document: &Value,
     config: &Config,
-    dialect: &Dialect,
-    facts: &Facts,
-) -> Result<Derived, OpenClawError> {
+    dialect: &ConfigSchema,
+    facts: &MachineFacts,
+) -> Result<DerivedConfig, OpenClawError> {
     let mut refusals = Vec::new();
     let mut dropped = Vec::new();
     if facts.port == config.port {
-        refusals.push(Refusal {
+        refusals.push(SettingRefusal {
             at: "gateway.port".to_owned(),
             why: format!("is {}, which is flock's own gateway's", facts.port),
             mend: "flock config set gateway.port PORT".to_owned(),
         });
     }
-    adopt::check(document, &mut refusals);
-    let mut taken = adopt::taken(document, config, &mut dropped);
+    passthrough::check(document, &mut refusals);
+    let mut taken = passthrough::taken(document, config, &mut dropped);
     prune(&mut taken, dialect.known(), "", &mut |place| dropped.push(place));
     let (providers, keys) = models::providers(document, config, dialect, &mut refusals, &mut dropped);
 
     let mut entries = Map::new();
-    let given = agent::Given { home, document, config, dialect, facts };
+    let given = agent::AgentInputs { home, document, config, dialect, facts };
     for agent in agents(config) {
         match agent::entry(given, agent, &mut dropped) {
             Ok(entry) => {
@@ -132,11 +132,11 @@ pub fn derive(
     }
     dropped.sort();
     dropped.dedup();
-    Ok(Derived { document: whole, keys, dropped })
+    Ok(DerivedConfig { document: whole, keys, dropped })
 }
 
 /// Returns the settings that do not depend on the user, written for the schemas of all versions.
-fn fixed(home: &Home, config: &Config, dialect: &Dialect, facts: &Facts) -> Value {
+fn fixed(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
     let first = agents(config)
         .find(|agent| agent.role == Role::Orchestrator)
         .or_else(|| agents(config).next())

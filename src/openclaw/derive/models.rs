@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::super::dialect::Dialect;
-use super::super::{Refusal, agents};
-use super::adopt;
+use super::super::schema::ConfigSchema;
+use super::super::{SettingRefusal, agents};
+use super::passthrough;
 use crate::config::{Agent, Api, Config, ModelCost};
 use crate::error::{Explain as _, chain};
 use crate::id::ModelRef;
-use crate::provider::catalog::{self, Wire};
+use crate::provider::catalog::{self, ModelConnection};
 use crate::provider::price;
 
 /// A provider's API key, named by the environment variable that passes it to OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ProviderKey {
     pub provider: String,
     /// For example `FLOCK_PROVIDER_KEY_ANTHROPIC`.
     pub variable: String,
@@ -28,10 +28,10 @@ pub struct Key {
 pub(super) fn providers(
     document: &Value,
     config: &Config,
-    dialect: &Dialect,
-    refusals: &mut Vec<Refusal>,
+    dialect: &ConfigSchema,
+    refusals: &mut Vec<SettingRefusal>,
     dropped: &mut Vec<String>,
-) -> (Value, Vec<Key>) {
+) -> (Value, Vec<ProviderKey>) {
     let mut used: Vec<(&Agent, &ModelRef)> = Vec::new();
     for agent in agents(config) {
         for model in agent.models() {
@@ -41,7 +41,7 @@ pub(super) fn providers(
             }
         }
     }
-    let mut found: BTreeMap<String, Provider> = BTreeMap::new();
+    let mut found: BTreeMap<String, ProviderEntry> = BTreeMap::new();
     for (agent, model) in used {
         match described(agent, model, config, dialect) {
             Ok(described) => {
@@ -63,7 +63,7 @@ pub(super) fn providers(
         let at = format!("models.providers.{name}");
         // flock sets these keys itself below, so they are not reported as dropped.
         let read = ["baseUrl", "apiKey", "api", "models"];
-        let mut whole = adopt::pick(written, &adopt::PROVIDER, &read, &at, dropped);
+        let mut whole = passthrough::pick(written, &passthrough::PROVIDER, &read, &at, dropped);
         references(&mut whole, &at, dropped);
         whole["baseUrl"] = provider.base_url.into();
         whole["api"] = provider.api.into();
@@ -72,7 +72,7 @@ pub(super) fn providers(
             whole["auth"] = "aws-sdk".into();
         } else {
             let variable = variable(&name, &mut taken);
-            keys.push(Key { provider: name.clone(), variable, needed: provider.needs_key });
+            keys.push(ProviderKey { provider: name.clone(), variable, needed: provider.needs_key });
         }
         whole["models"] = provider.models.into();
         all.insert(name, whole);
@@ -82,7 +82,7 @@ pub(super) fn providers(
 
 /// A provider, put together from the agents' models that it serves.
 #[derive(Default)]
-struct Provider {
+struct ProviderEntry {
     needs_key: bool,
     is_aws: bool,
     base_url: String,
@@ -91,8 +91,8 @@ struct Provider {
 }
 
 /// A model with its connection data and this version's name for its wire format.
-struct Described {
-    wire: Wire,
+struct ModelEndpoint {
+    wire: ModelConnection,
     api: &'static str,
 }
 
@@ -100,28 +100,28 @@ fn described(
     agent: &Agent,
     model: &ModelRef,
     config: &Config,
-    dialect: &Dialect,
-) -> Result<Described, Refusal> {
+    dialect: &ConfigSchema,
+) -> Result<ModelEndpoint, SettingRefusal> {
     let at = format!("agents.list[{}].model", agent.id);
-    let wire = catalog::wire(model, config).map_err(|error| Refusal {
+    let wire = catalog::wire(model, config).map_err(|error| SettingRefusal {
         at: at.clone(),
         why: format!("can't be {model} on OpenClaw: {}", chain(&error)),
         mend: error.hint().unwrap_or_else(|| format!("flock config get {at}")),
     })?;
     let Some(api) = dialect.api(wire.api) else {
         let name = serde_json::to_value(wire.api).unwrap_or_default();
-        return Err(Refusal {
+        return Err(SettingRefusal {
             at,
             why: format!("can't be {model} on OpenClaw: this version of it does not speak {name}"),
             mend: format!("flock config set models.providers.{}.api openai-completions", model.provider()),
         });
     };
-    Ok(Described { wire, api })
+    Ok(ModelEndpoint { wire, api })
 }
 
 /// Returns the base URL in the form that OpenClaw expects, which differs from flock's in the version suffix for two
 /// formats.
-fn base_url(wire: &Wire) -> String {
+fn base_url(wire: &ModelConnection) -> String {
     let url = wire.base_url.as_str();
     match wire.api {
         // OpenClaw adds the version to the address of this format by itself.
@@ -133,8 +133,8 @@ fn base_url(wire: &Wire) -> String {
     }
 }
 
-fn entry(described: &Described, document: &Value, model: &ModelRef, config: &Config) -> Value {
-    let Described { wire, api } = described;
+fn entry(described: &ModelEndpoint, document: &Value, model: &ModelRef, config: &Config) -> Value {
+    let ModelEndpoint { wire, api } = described;
     let cost = price::of(config, model).unwrap_or_default();
     let input = if wire.images { json!(["text", "image"]) } else { json!(["text"]) };
     let mut entry = json!({

@@ -11,8 +11,8 @@ fn home() -> Home {
     Home::new("/nowhere/flock".into(), None)
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> MachineFacts {
+    MachineFacts {
         port: 3790,
         image: "flock-sandbox:1".to_owned(),
         user: User { uid: 1000, gid: 1000 },
@@ -56,24 +56,28 @@ fn own(document: &mut Value) -> &mut Value {
     &mut document["plugins"]["entries"]["flock"]["config"]
 }
 
-fn made(document: &Value, version: &str) -> Result<Derived, Vec<Refusal>> {
+fn made(document: &Value, version: &str) -> Result<DerivedConfig, Vec<SettingRefusal>> {
     made_with(document, version, &facts())
 }
 
-fn made_with(document: &Value, version: &str, facts: &Facts) -> Result<Derived, Vec<Refusal>> {
+fn made_with(
+    document: &Value,
+    version: &str,
+    facts: &MachineFacts,
+) -> Result<DerivedConfig, Vec<SettingRefusal>> {
     let config = parse::config(document, &home()).unwrap();
-    derive(&home(), document, &config, Dialect::of(version), facts).map_err(|error| match error {
+    derive(&home(), document, &config, ConfigSchema::of(version), facts).map_err(|error| match error {
         OpenClawError::Refused(refusals) => refusals,
         other => panic!("{other:?}"),
     })
 }
 
-fn ok(document: &Value, version: &str) -> Derived {
+fn ok(document: &Value, version: &str) -> DerivedConfig {
     made(document, version).unwrap()
 }
 
 /// Returns the single refusal, which must be the same for both versions.
-fn refused(document: &Value) -> Refusal {
+fn refused(document: &Value) -> SettingRefusal {
     let refusals = made(document, NEW).unwrap_err();
     assert_eq!(made(document, OLD).unwrap_err(), refusals);
     assert_eq!(refusals.len(), 1, "{refusals:?}");
@@ -84,7 +88,7 @@ fn refused(document: &Value) -> Refusal {
 }
 
 /// Returns an agent of the derived document, for either form of the agent list.
-fn agent<'d>(derived: &'d Derived, id: &str) -> &'d Value {
+fn agent<'d>(derived: &'d DerivedConfig, id: &str) -> &'d Value {
     let agents = &derived.document["agents"];
     match agents["list"].as_array() {
         Some(list) => list.iter().find(|entry| entry["id"] == id).unwrap(),
@@ -92,7 +96,7 @@ fn agent<'d>(derived: &'d Derived, id: &str) -> &'d Value {
     }
 }
 
-fn text(derived: &Derived) -> String {
+fn text(derived: &DerivedConfig) -> String {
     format!("{:#}", derived.document)
 }
 
@@ -147,7 +151,7 @@ fn only_agents_that_it_runs_are_told_of_and_no_secret_is() {
         let key = &derived.document["models"]["providers"]["anthropic"]["apiKey"];
         assert_eq!(*key, "${FLOCK_PROVIDER_KEY_ANTHROPIC}");
         let variable = "FLOCK_PROVIDER_KEY_ANTHROPIC".to_owned();
-        assert_eq!(derived.keys, [Key { provider: "anthropic".to_owned(), variable, needed: true }]);
+        assert_eq!(derived.keys, [ProviderKey { provider: "anthropic".to_owned(), variable, needed: true }]);
     }
 }
 
@@ -214,7 +218,7 @@ fn what_opens_its_gateway_or_runs_commands_elsewhere_is_refused() {
 
 #[test]
 fn a_port_of_its_own_a_model_and_no_network_are_needed() {
-    let facts = Facts { port: 4000, ..facts() };
+    let facts = MachineFacts { port: 4000, ..facts() };
     assert_eq!(made_with(&document(), NEW, &facts).unwrap_err()[0].at, "gateway.port");
 
     let mut without = document();
@@ -457,7 +461,7 @@ fn approved_folders_are_mounted_and_others_refuse_the_whole() {
             roots: vec![root.clone()],
             ..Mounts::default()
         };
-        Facts { mounts: BTreeMap::from([("coder".parse().unwrap(), mounts)]), ..facts() }
+        MachineFacts { mounts: BTreeMap::from([("coder".parse().unwrap(), mounts)]), ..facts() }
     };
     for version in [OLD, NEW] {
         let derived = made_with(&document(), version, &with(data.clone())).unwrap();

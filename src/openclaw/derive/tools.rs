@@ -27,7 +27,7 @@ const BUILT_IN: [&str; 12] = [
 ];
 
 /// The tool lists of one agent.
-pub(super) struct Tools {
+pub(super) struct ToolLists {
     /// Tool names. `flock_*` stands for flock's own tools: the plugin offers each agent those of its role.
     pub allow: Vec<String>,
     /// Tool names or patterns.
@@ -35,7 +35,7 @@ pub(super) struct Tools {
 }
 
 /// Returns the tools that flock's policy gives an agent whose commands run in a sandbox or on the host.
-pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>) -> Tools {
+pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>) -> ToolLists {
     let agent = &Agent { sandbox, ..agent.clone() };
     let may = |tool: &str| !matches!(policy::decide(agent, tool, &json!({})), Decision::Deny(_));
     // OpenClaw can't enforce limits on a tool's arguments. A tool with such limits is denied entirely.
@@ -73,11 +73,11 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     // patterns are passed on too.
     let patterns = agent.deny.iter().filter(|text| !text.starts_with("group:") && !deny.contains(text));
     deny.extend(patterns.cloned().collect::<Vec<_>>());
-    Tools { allow, deny }
+    ToolLists { allow, deny }
 }
 
 /// Returns the value of `tools` for an agent whose commands run in a sandbox.
-pub(super) fn sandboxed(tools: &Tools) -> Value {
+pub(super) fn sandboxed(tools: &ToolLists) -> Value {
     json!({
         "alsoAllow": ["group:plugins"],
         "deny": tools.deny,
@@ -86,7 +86,7 @@ pub(super) fn sandboxed(tools: &Tools) -> Value {
 }
 
 /// Returns the value of `tools` for an agent whose commands run on the host.
-pub(super) fn on_host(tools: &Tools) -> Value {
+pub(super) fn on_host(tools: &ToolLists) -> Value {
     json!({
         "allow": tools.allow,
         "deny": tools.deny,

@@ -3,14 +3,14 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::assembly::Assembly;
 use super::super::number;
+use super::super::response_builder::ResponseBuilder;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 
 /// A decoder for Messages events.
-pub(in crate::provider) struct Messages<'a> {
-    answer: Assembly<'a>,
+pub(in crate::provider) struct MessagesDecoder<'a> {
+    answer: ResponseBuilder<'a>,
     stop: StopReason,
     /// The call whose arguments are arriving: the index of its content block, and its part in the answer.
     call: Option<(u64, usize)>,
@@ -23,8 +23,8 @@ struct Event {
     kind: String,
     index: Option<u64>,
     delta: Option<Delta>,
-    content_block: Option<Content>,
-    message: Option<Whole>,
+    content_block: Option<ContentBlock>,
+    message: Option<WholeMessage>,
     #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
     error: Option<Failure>,
@@ -41,7 +41,7 @@ struct Delta {
 }
 
 #[derive(Deserialize)]
-struct Content {
+struct ContentBlock {
     #[serde(rename = "type")]
     kind: String,
     id: Option<String>,
@@ -54,9 +54,9 @@ struct Content {
 }
 
 #[derive(Deserialize)]
-struct Whole {
+struct WholeMessage {
     #[serde(default)]
-    content: Vec<Content>,
+    content: Vec<ContentBlock>,
     stop_reason: Option<String>,
     #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
@@ -84,16 +84,16 @@ struct Failure {
     http_code: Option<Value>,
 }
 
-impl<'a> Messages<'a> {
+impl<'a> MessagesDecoder<'a> {
     pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
-        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, call: None }
+        Self { answer: ResponseBuilder::new(sink, limit), stop: StopReason::End, call: None }
     }
 
     pub(in crate::provider) fn finish(self, request: &Request) -> Response {
         self.answer.finish(self.stop, request)
     }
 
-    fn open(&mut self, index: u64, content: Content) -> Result<(), EventError> {
+    fn open(&mut self, index: u64, content: ContentBlock) -> Result<(), EventError> {
         self.call = None;
         match content.kind.as_str() {
             "text" => self.answer.text(content.text.unwrap_or_default())?,
@@ -151,7 +151,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-impl Decoder for Messages<'_> {
+impl Decoder for MessagesDecoder<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         let event: Event = decode(data)?;
         // `message_start` has its counts within the message, later events have them at the top level.
@@ -189,7 +189,7 @@ impl Decoder for Messages<'_> {
     }
 
     fn whole(&mut self, document: &[u8]) -> Result<(), EventError> {
-        let whole: Whole = decode(document)?;
+        let whole: WholeMessage = decode(document)?;
         if whole.error.is_some() {
             return Err(failure(whole.error));
         }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::call::{self, Style};
-use super::super::text::{is_blank, left_out};
-use super::super::written::written;
-use super::super::{AnswerFormat, Block, Message, Request, Role, closed};
+use super::super::call::{self, IdStyle};
+use super::super::serialization::written;
+use super::super::text_format::{is_blank, left_out};
+use super::super::{AnswerFormat, Block, Message, Request, Role, strict_schema};
 use super::thinking::{self, Thinking};
 
 #[derive(Serialize)]
@@ -50,7 +50,7 @@ struct Tool<'a> {
     description: &'a str,
     input_schema: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Cache>,
+    cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
@@ -62,14 +62,14 @@ struct Turn<'a> {
 #[derive(Serialize)]
 struct Part<'a> {
     #[serde(flatten)]
-    kind: Kind<'a>,
+    kind: WireBlock<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Cache>,
+    cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Kind<'a> {
+enum WireBlock<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -91,7 +91,7 @@ enum Kind<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<Kind<'a>>,
+        content: Vec<WireBlock<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
@@ -108,12 +108,12 @@ struct Source<'a> {
 /// Marks the end of the part that the provider may cache for the next request.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Cache {
+enum CacheControl {
     Ephemeral,
 }
 
-impl<'a> From<Kind<'a>> for Part<'a> {
-    fn from(kind: Kind<'a>) -> Self {
+impl<'a> From<WireBlock<'a>> for Part<'a> {
+    fn from(kind: WireBlock<'a>) -> Self {
         Self { kind, cache_control: None }
     }
 }
@@ -122,7 +122,7 @@ impl<'a> From<Kind<'a>> for Part<'a> {
 pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     let system = (!is_blank(&request.system)).then(|| {
         let text = Cow::Borrowed(request.system.as_str());
-        [Part { kind: Kind::Text { text }, cache_control: Some(Cache::Ephemeral) }]
+        [Part { kind: WireBlock::Text { text }, cache_control: Some(CacheControl::Ephemeral) }]
     });
     let mut tools: Vec<Tool<'_>> = request
         .tools
@@ -138,7 +138,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     if system.is_none()
         && let Some(last) = tools.last_mut()
     {
-        last.cache_control = Some(Cache::Ephemeral);
+        last.cache_control = Some(CacheControl::Ephemeral);
     }
     let mut messages = turns(&request.messages);
     if thinking::is_minimax(&request.model) {
@@ -169,7 +169,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
 /// Returns the required form of the answer, for models from version 4.5 on, if the schema fits the enforceable subset.
 fn form(request: &Request) -> Option<Format> {
     let Some(AnswerFormat::JsonSchema { schema, .. }) = &request.format else { return None };
-    let schema = thinking::takes_form(&request.model).then(|| closed::close(schema))??;
+    let schema = thinking::takes_form(&request.model).then(|| strict_schema::close(schema))??;
     Some(Format::JsonSchema { schema })
 }
 
@@ -177,7 +177,7 @@ fn form(request: &Request) -> Option<Format> {
 fn mark_last(messages: &mut [Turn<'_>]) {
     let last = messages.last_mut().filter(|turn| turn.role == "user");
     if let Some(part) = last.and_then(|turn| turn.content.last_mut()) {
-        part.cache_control = Some(Cache::Ephemeral);
+        part.cache_control = Some(CacheControl::Ephemeral);
     }
 }
 
@@ -185,12 +185,12 @@ fn mark_last(messages: &mut [Turn<'_>]) {
 fn began_thinking(messages: &[Turn<'_>]) -> bool {
     let is_chain = |turn: &&Turn<'_>| {
         turn.role == "assistant"
-            || matches!(turn.content.first(), Some(Part { kind: Kind::ToolResult { .. }, .. }))
+            || matches!(turn.content.first(), Some(Part { kind: WireBlock::ToolResult { .. }, .. }))
     };
     let first = messages.iter().rev().take_while(is_chain).filter(|turn| turn.role == "assistant").last();
-    first
-        .and_then(|turn| turn.content.first())
-        .is_none_or(|part| matches!(part.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. }))
+    first.and_then(|turn| turn.content.first()).is_none_or(|part| {
+        matches!(part.kind, WireBlock::Thinking { .. } | WireBlock::RedactedThinking { .. })
+    })
 }
 
 /// Merges consecutive messages of one role into one turn, with tool results first.
@@ -213,7 +213,7 @@ fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
     for turn in turns.iter_mut().filter(|turn| turn.role == "user") {
         // The API requires the results before everything else in the turn. The sort is stable, so the rest keeps its
         // order.
-        turn.content.sort_by_key(|part| !matches!(part.kind, Kind::ToolResult { .. }));
+        turn.content.sort_by_key(|part| !matches!(part.kind, WireBlock::ToolResult { .. }));
     }
     turns
 }
@@ -221,7 +221,7 @@ fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
 /// Moves the content that follows tool results into a turn of its own, because MiniMax refuses both in one turn ("tool
 /// call result does not follow tool call (2013)", anomalyco/opencode#32609).
 fn keep_results_alone(turns: &mut Vec<Turn<'_>>) {
-    let is_result = |part: &Part<'_>| matches!(part.kind, Kind::ToolResult { .. });
+    let is_result = |part: &Part<'_>| matches!(part.kind, WireBlock::ToolResult { .. });
     let mut at = 0;
     while let Some(turn) = turns.get_mut(at) {
         at += 1;
@@ -235,7 +235,7 @@ fn keep_results_alone(turns: &mut Vec<Turn<'_>>) {
 }
 
 /// Returns a block in the wire format, or `None` if it has no place in a turn of this role.
-fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
+fn part<'a>(role: &str, block: &'a Block) -> Option<WireBlock<'a>> {
     match block {
         Block::Text { text, .. } => text_part(text),
         Block::Image { media_type, data } if role == "user" => Some(image(media_type, data)),
@@ -244,28 +244,32 @@ fn part<'a>(role: &str, block: &'a Block) -> Option<Kind<'a>> {
         // Thinking without a signature comes from another provider and would be refused.
         Block::Thinking { thinking, signature, redacted } if role == "assistant" => {
             match (redacted, signature) {
-                (Some(data), _) if !is_blank(data) => Some(Kind::RedactedThinking { data }),
-                (_, Some(signature)) if !is_blank(signature) => Some(Kind::Thinking { thinking, signature }),
+                (Some(data), _) if !is_blank(data) => Some(WireBlock::RedactedThinking { data }),
+                (_, Some(signature)) if !is_blank(signature) => {
+                    Some(WireBlock::Thinking { thinking, signature })
+                }
                 _ => None,
             }
         }
         Block::Thinking { .. } => None,
-        Block::ToolCall { id, name, arguments, .. } if role == "assistant" => Some(Kind::ToolUse {
-            id: call::wire_id(id, Style::Plain),
+        Block::ToolCall { id, name, arguments, .. } if role == "assistant" => Some(WireBlock::ToolUse {
+            id: call::wire_id(id, IdStyle::Plain),
             name: call::tool_name(name),
             input: call::input(arguments),
         }),
         Block::ToolCall { .. } => None,
-        Block::ToolResult { call_id, content, is_error, .. } if role == "user" => Some(Kind::ToolResult {
-            tool_use_id: call::wire_id(call_id, Style::Plain),
-            content: content.iter().filter_map(result_part).collect(),
-            is_error: *is_error,
-        }),
+        Block::ToolResult { call_id, content, is_error, .. } if role == "user" => {
+            Some(WireBlock::ToolResult {
+                tool_use_id: call::wire_id(call_id, IdStyle::Plain),
+                content: content.iter().filter_map(result_part).collect(),
+                is_error: *is_error,
+            })
+        }
         Block::ToolResult { .. } | Block::Other(_) => None,
     }
 }
 
-fn result_part(block: &Block) -> Option<Kind<'_>> {
+fn result_part(block: &Block) -> Option<WireBlock<'_>> {
     match block {
         Block::Text { text, .. } => text_part(text),
         Block::Image { media_type, data } => Some(image(media_type, data)),
@@ -273,15 +277,15 @@ fn result_part(block: &Block) -> Option<Kind<'_>> {
     }
 }
 
-fn text_part(text: &str) -> Option<Kind<'_>> {
-    (!is_blank(text)).then(|| Kind::Text { text: Cow::Borrowed(text) })
+fn text_part(text: &str) -> Option<WireBlock<'_>> {
+    (!is_blank(text)).then(|| WireBlock::Text { text: Cow::Borrowed(text) })
 }
 
-fn image<'a>(media_type: &'a str, data: &'a str) -> Kind<'a> {
+fn image<'a>(media_type: &'a str, data: &'a str) -> WireBlock<'a> {
     // Anthropic takes these four formats only.
     if matches!(media_type, "image/png" | "image/jpeg" | "image/gif" | "image/webp") && !data.is_empty() {
-        Kind::Image { source: Source { kind: "base64", media_type, data } }
+        WireBlock::Image { source: Source { kind: "base64", media_type, data } }
     } else {
-        Kind::Text { text: Cow::Owned(left_out(media_type)) }
+        WireBlock::Text { text: Cow::Owned(left_out(media_type)) }
     }
 }

@@ -6,9 +6,9 @@ pub(super) mod thinking;
 
 use std::sync::Arc;
 
-use super::http::{Endpoint, Http};
+use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
-use super::passing::{Passage, Want, nowhere};
+use super::passthrough::{ForwardKind, Forwarder, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The version of the API that this client speaks.
@@ -17,13 +17,13 @@ const VERSION: &str = "2023-06-01";
 /// A client for an API that speaks Anthropic's Messages format.
 pub struct Anthropic {
     endpoint: Endpoint,
-    http: Arc<Http>,
+    http: Arc<HttpClients>,
 }
 
 impl Anthropic {
     /// Returns a client for the API at `base`: its root, with or without `/v1`.
     #[must_use]
-    pub fn new(http: Arc<Http>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
+    pub fn new(http: Arc<HttpClients>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
         let mut url = base.clone();
         let root = base.path().trim_end_matches('/');
         url.set_path(&format!("{}/v1/messages", root.strip_suffix("/v1").unwrap_or(root)));
@@ -48,7 +48,7 @@ impl Provider for Anthropic {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let body = self.body(request)?;
-            let mut decoder = decode::Messages::new(sink, self.http.limits().answer);
+            let mut decoder = decode::MessagesDecoder::new(sink, self.http.limits().answer);
             // Per request, because it depends on the tools and the effort.
             if thinking::interleaves(request) {
                 let mut endpoint = self.endpoint.clone();
@@ -61,13 +61,13 @@ impl Provider for Anthropic {
         })
     }
 
-    fn passage(&self, _model: &str, want: Want) -> Option<Passage> {
+    fn passage(&self, _model: &str, want: ForwardKind) -> Option<Forwarder> {
         let mut url = self.endpoint.url().clone();
-        if want == Want::Count {
+        if want == ForwardKind::Count {
             url.path_segments_mut().ok()?.push("count_tokens");
         }
-        let decoder = decode::Messages::new(nowhere(), self.http.limits().answer);
-        Some(Passage::new(self.endpoint.at(url), &self.http, Box::new(decoder)))
+        let decoder = decode::MessagesDecoder::new(nowhere(), self.http.limits().answer);
+        Some(Forwarder::new(self.endpoint.at(url), &self.http, Box::new(decoder)))
     }
 }
 

@@ -2,16 +2,16 @@
 
 use serde::Deserialize;
 
-use super::super::assembly::Assembly;
 use super::super::http::message_of;
 use super::super::number;
+use super::super::response_builder::ResponseBuilder;
 use super::super::stream::{EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason};
-use super::frame::{Broken, Frame};
+use super::frame::{Frame, FrameError};
 
 /// A decoder for Converse events.
-pub(in crate::provider) struct Converse<'a> {
-    answer: Assembly<'a>,
+pub(in crate::provider) struct ConverseDecoder<'a> {
+    answer: ResponseBuilder<'a>,
     stop: StopReason,
     /// The call whose arguments are arriving: the index of its content block, and its part in the answer.
     call: Option<(u64, usize)>,
@@ -25,7 +25,7 @@ pub(in crate::provider) struct Converse<'a> {
 struct Event {
     #[serde(default)]
     content_block_index: u64,
-    start: Option<Start>,
+    start: Option<BlockStart>,
     delta: Option<Delta>,
     stop_reason: Option<String>,
     #[serde(default, deserialize_with = "number::counts")]
@@ -34,7 +34,7 @@ struct Event {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Start {
+struct BlockStart {
     tool_use: Option<ToolUse>,
 }
 
@@ -50,12 +50,12 @@ struct ToolUse {
 #[serde(rename_all = "camelCase")]
 struct Delta {
     text: Option<String>,
-    tool_use: Option<Input>,
+    tool_use: Option<ToolInput>,
     reasoning_content: Option<Reasoning>,
 }
 
 #[derive(Deserialize)]
-struct Input {
+struct ToolInput {
     input: Option<String>,
 }
 
@@ -80,21 +80,21 @@ struct Tokens {
     cache_write_input_tokens: Option<u64>,
 }
 
-impl From<Broken> for EventError {
-    fn from(broken: Broken) -> Self {
+impl From<FrameError> for EventError {
+    fn from(broken: FrameError) -> Self {
         match broken {
-            Broken::TooLong => Self::TooLong,
-            Broken::Prelude | Broken::Checksum | Broken::Headers => {
+            FrameError::TooLong => Self::TooLong,
+            FrameError::Prelude | FrameError::Checksum | FrameError::Headers => {
                 Self::Unreadable(broken.reason().to_owned())
             }
         }
     }
 }
 
-impl<'a> Converse<'a> {
+impl<'a> ConverseDecoder<'a> {
     pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
         Self {
-            answer: Assembly::new(sink, limit),
+            answer: ResponseBuilder::new(sink, limit),
             stop: StopReason::End,
             call: None,
             thinking: None,

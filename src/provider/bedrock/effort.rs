@@ -8,7 +8,7 @@ use super::super::{Effort, Request};
 /// The additional fields of a request. The maker of the model determines which ones it knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub(super) enum Additional {
+pub(super) enum AdditionalFields {
     /// Fields of Anthropic's models (the user guide, "Extended thinking" and "Adaptive thinking").
     Claude {
         thinking: Thinking,
@@ -36,7 +36,7 @@ pub(super) enum ReasoningConfig {
     Enabled { max_reasoning_effort: &'static str },
 }
 
-impl Additional {
+impl AdditionalFields {
     /// Returns `true` if the model accepts no token limit together with these fields.
     pub(super) fn is_unlimited(&self) -> bool {
         matches!(
@@ -50,11 +50,11 @@ impl Additional {
 ///
 /// `began_thinking` returns `true` if the current chain of tool calls began with thinking. A budget is refused
 /// otherwise.
-pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Option<Additional> {
+pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Option<AdditionalFields> {
     let effort = request.effort?;
     if let Some((thinking, word)) = thinking::of(&request.model, Some(effort), request.max_tokens) {
         return (!matches!(thinking, Thinking::Enabled { .. }) || began_thinking()).then(|| {
-            Additional::Claude {
+            AdditionalFields::Claude {
                 thinking,
                 output_config: word.map(|effort| OutputConfig { effort }),
                 anthropic_beta: thinking::interleaves(request).then_some([INTERLEAVED]),
@@ -68,11 +68,11 @@ pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Op
     let name = request.model.rsplit('/').next().unwrap_or(&request.model);
     if name.contains("amazon.nova-2") {
         let max_reasoning_effort = effort.as_str();
-        return Some(Additional::Nova {
+        return Some(AdditionalFields::Nova {
             reasoning_config: ReasoningConfig::Enabled { max_reasoning_effort },
         });
     }
-    name.contains("openai.gpt-oss").then_some(Additional::OpenAi { reasoning_effort: effort.as_str() })
+    name.contains("openai.gpt-oss").then_some(AdditionalFields::OpenAi { reasoning_effort: effort.as_str() })
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::call::{self, Style};
-use super::super::text::is_blank;
-use super::super::written::written;
-use super::super::{AnswerFormat, Block, Message, Request, Role, closed};
-use super::effort::{self, Additional};
+use super::super::call::{self, IdStyle};
+use super::super::serialization::written;
+use super::super::text_format::is_blank;
+use super::super::{AnswerFormat, Block, Message, Request, Role, strict_schema};
+use super::effort::{self, AdditionalFields};
 use super::family::Family;
 use super::wire::{
-    Body, Image, Inference, Json, OutputConfig, Part, Point, Reasoning, Schema, Source, Structure,
+    Body, CachePoint, Image, Inference, JsonSchema, OutputConfig, Part, Reasoning, Schema, Source, Structure,
     TextFormat, Tool, ToolConfig, Turn,
 };
 
@@ -38,19 +38,20 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
         // Tools come before the system text in the cached part, so the system text's mark covers them too.
         if system.is_empty() {
             if let Some(config) = &mut tool_config {
-                config.tools.push(Tool::CachePoint(Point::Default));
+                config.tools.push(Tool::CachePoint(CachePoint::Default));
             }
         } else {
-            system.push(Part::CachePoint(Point::Default));
+            system.push(Part::CachePoint(CachePoint::Default));
         }
         // The next request of this turn continues after the last message.
         if let Some(last) = messages.last_mut().filter(|turn| turn.role == USER) {
-            last.content.push(Part::CachePoint(Point::Default));
+            last.content.push(Part::CachePoint(CachePoint::Default));
         }
     }
     let told = effort::of(request, || began_thinking(&messages));
     // Nova refuses a token limit together with its highest effort.
-    let max_tokens = (!told.as_ref().is_some_and(Additional::is_unlimited)).then_some(request.max_tokens);
+    let max_tokens =
+        (!told.as_ref().is_some_and(AdditionalFields::is_unlimited)).then_some(request.max_tokens);
     let inference_config = Inference { max_tokens };
     let body = Body {
         inference_config,
@@ -66,7 +67,7 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
 /// Returns the required form of the answer, if the model supports one and the schema fits the enforceable subset.
 fn form(request: &Request, family: Family) -> Option<OutputConfig<'_>> {
     let Some(AnswerFormat::JsonSchema { name, schema, .. }) = &request.format else { return None };
-    let schema = family.takes_form.then(|| closed::close(schema))??.to_string();
+    let schema = family.takes_form.then(|| strict_schema::close(schema))??.to_string();
     let structure = Structure { json_schema: Schema { name, schema } };
     Some(OutputConfig { text_format: TextFormat::JsonSchema { structure } })
 }
@@ -88,7 +89,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
             name: Cow::Borrowed(tool.name.as_str()),
             // The API refuses a blank description.
             description: Some(tool.description.as_str()).filter(|text| !is_blank(text)),
-            input_schema: Json { json: Cow::Borrowed(&*tool.parameters) },
+            input_schema: JsonSchema { json: Cow::Borrowed(&*tool.parameters) },
         })
         .collect();
     if tools.is_empty() {
@@ -98,7 +99,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
             .map(|name| Tool::ToolSpec {
                 name: Cow::Owned(name),
                 description: None,
-                input_schema: Json { json: Cow::Owned(json!({"type": "object"})) },
+                input_schema: JsonSchema { json: Cow::Owned(json!({"type": "object"})) },
             })
             .collect();
     }
@@ -148,7 +149,7 @@ fn said(block: &Block, family: Family) -> Option<Part<'_>> {
     match block {
         Block::Text { text: words, .. } => text(words),
         Block::ToolCall { id, name, arguments, .. } => Some(Part::ToolUse {
-            tool_use_id: call::wire_id(id, Style::Plain),
+            tool_use_id: call::wire_id(id, IdStyle::Plain),
             name: call::tool_name(name),
             input: call::input(arguments),
         }),
@@ -189,7 +190,7 @@ fn heard(block: &Block, family: Family) -> Vec<Part<'_>> {
                 inside.push(Part::Text(Cow::Borrowed(NO_OUTPUT)));
             }
             let result = Part::ToolResult {
-                tool_use_id: call::wire_id(call_id, Style::Plain),
+                tool_use_id: call::wire_id(call_id, IdStyle::Plain),
                 content: inside,
                 status: (*is_error && family.rich_results).then_some("error"),
             };

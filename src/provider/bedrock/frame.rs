@@ -12,7 +12,7 @@ const LONGEST_HEADERS: usize = 128 * 1024;
 
 /// The reason why the bytes are no stream of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum FrameError {
     /// The lengths are impossible, or their checksum is wrong.
     Prelude,
     /// A frame exceeds the limit.
@@ -23,7 +23,7 @@ pub(super) enum Broken {
     Headers,
 }
 
-impl Broken {
+impl FrameError {
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::Prelude => "it is not a stream of events",
@@ -48,19 +48,19 @@ pub(super) struct Frame<'a> {
 
 /// Splits a stream of bytes into frames. Only an unfinished frame is kept between two chunks.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub(super) struct FrameParser {
     bytes: Vec<u8>,
     longest: usize,
 }
 
-impl Frames {
+impl FrameParser {
     /// Returns a splitter for frames of at most `longest` bytes.
     pub(super) const fn new(longest: usize) -> Self {
         Self { bytes: Vec::new(), longest }
     }
 
     /// Reads more bytes and calls `on_frame` for each completed frame, until it returns an error.
-    pub(super) fn feed<E: From<Broken>>(
+    pub(super) fn feed<E: From<FrameError>>(
         &mut self,
         bytes: &[u8],
         mut on_frame: impl FnMut(Frame<'_>) -> Result<(), E>,
@@ -83,35 +83,35 @@ impl Frames {
 }
 
 /// Returns the length of the next frame, or `None` before its prelude has arrived.
-fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, Broken> {
+fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, FrameError> {
     let Some(prelude) = bytes.get(..PRELUDE) else { return Ok(None) };
     // The checksum comes first: only lengths that it confirms are looked at.
     if word(prelude, 8) != crc32(&prelude[..8]) {
-        return Err(Broken::Prelude);
+        return Err(FrameError::Prelude);
     }
-    let total = usize::try_from(word(prelude, 0)).map_err(|_| Broken::TooLong)?;
-    let headers = usize::try_from(word(prelude, 4)).map_err(|_| Broken::TooLong)?;
+    let total = usize::try_from(word(prelude, 0)).map_err(|_| FrameError::TooLong)?;
+    let headers = usize::try_from(word(prelude, 4)).map_err(|_| FrameError::TooLong)?;
     if total > longest || headers > LONGEST_HEADERS {
-        return Err(Broken::TooLong);
+        return Err(FrameError::TooLong);
     }
     if total < PRELUDE + headers + TAIL {
-        return Err(Broken::Prelude);
+        return Err(FrameError::Prelude);
     }
     Ok(Some(total))
 }
 
 /// Parses a complete frame whose lengths have been checked.
-fn read(whole: &[u8]) -> Result<Frame<'_>, Broken> {
-    let (body, tail) = whole.split_at_checked(whole.len().saturating_sub(TAIL)).ok_or(Broken::Prelude)?;
+fn read(whole: &[u8]) -> Result<Frame<'_>, FrameError> {
+    let (body, tail) = whole.split_at_checked(whole.len().saturating_sub(TAIL)).ok_or(FrameError::Prelude)?;
     if word(tail, 0) != crc32(body) {
-        return Err(Broken::Checksum);
+        return Err(FrameError::Checksum);
     }
-    let length = usize::try_from(word(body, 4)).map_err(|_| Broken::Prelude)?;
-    let (headers, payload) = body[PRELUDE..].split_at_checked(length).ok_or(Broken::Prelude)?;
+    let length = usize::try_from(word(body, 4)).map_err(|_| FrameError::Prelude)?;
+    let (headers, payload) = body[PRELUDE..].split_at_checked(length).ok_or(FrameError::Prelude)?;
     let mut frame = Frame { payload, ..Frame::default() };
     let mut rest = headers;
     while !rest.is_empty() {
-        let (name, value) = header(&mut rest).ok_or(Broken::Headers)?;
+        let (name, value) = header(&mut rest).ok_or(FrameError::Headers)?;
         // Only text headers are needed, but the length of the others has to be known to skip them.
         let Some(value) = value else { continue };
         match name {

@@ -30,13 +30,13 @@ fn event(name: &str, payload: &[u8]) -> Vec<u8> {
     frame(&[(":message-type", "event"), (":event-type", name)], payload)
 }
 
-fn feed(pieces: &[&[u8]]) -> Result<Vec<(String, Vec<u8>)>, Broken> {
-    let mut frames = Frames::new(1 << 20);
+fn feed(pieces: &[&[u8]]) -> Result<Vec<(String, Vec<u8>)>, FrameError> {
+    let mut frames = FrameParser::new(1 << 20);
     let mut seen = Vec::new();
     for piece in pieces {
         frames.feed(piece, |frame| {
             seen.push((frame.name.to_owned(), frame.payload.to_vec()));
-            Ok::<(), Broken>(())
+            Ok::<(), FrameError>(())
         })?;
     }
     Ok(seen)
@@ -50,14 +50,14 @@ fn the_checksum_is_the_known_one() {
 
 #[test]
 fn a_frame_has_its_kind_its_name_and_its_payload() {
-    let mut frames = Frames::new(1000);
+    let mut frames = FrameParser::new(1000);
     let mut seen = false;
     let bytes = frame(&[(":message-type", "exception"), (":exception-type", "x"), ("other", "y")], b"{}");
     frames
         .feed(&bytes, |frame| {
             assert_eq!((frame.kind, frame.name, frame.payload), ("exception", "x", &b"{}"[..]));
             seen = true;
-            Ok::<(), Broken>(())
+            Ok::<(), FrameError>(())
         })
         .unwrap();
     assert!(seen && !frames.is_pending());
@@ -71,14 +71,14 @@ fn what_is_damaged_ends_the_stream() {
         bad[at] ^= 0x10;
         assert!(feed(&[&bad]).is_err(), "byte {at}");
     }
-    assert_eq!(feed(&[b"HTTP/1.1 200 OK\r\n"]), Err(Broken::Prelude));
-    assert_eq!(feed(&[br#"{"message": "no stream"}"#]), Err(Broken::Prelude));
+    assert_eq!(feed(&[b"HTTP/1.1 200 OK\r\n"]), Err(FrameError::Prelude));
+    assert_eq!(feed(&[br#"{"message": "no stream"}"#]), Err(FrameError::Prelude));
     let mut long = u32::MAX.to_be_bytes().to_vec();
     long.extend_from_slice(&0u32.to_be_bytes());
     long.extend_from_slice(&crc32(&long).to_be_bytes());
-    assert_eq!(feed(&[&long]), Err(Broken::TooLong));
+    assert_eq!(feed(&[&long]), Err(FrameError::TooLong));
     for headers in [&b"\x05ab"[..], b"\x01a\x63", b"\x01a\x07\xff\xff", b"\x01a\x07\x00\x01\xff"] {
-        assert_eq!(feed(&[&raw(headers, b"")]), Err(Broken::Headers), "{headers:?}");
+        assert_eq!(feed(&[&raw(headers, b"")]), Err(FrameError::Headers), "{headers:?}");
     }
 }
 

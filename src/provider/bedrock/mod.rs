@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 pub use credentials::from_environment;
 use credentials::{Credentials, KeyPair};
-use decode::Converse;
-use frame::Frames;
+use decode::ConverseDecoder;
+use frame::FrameParser;
 pub use region::public_address;
 use reqwest::Url;
-use sigv4::{Scope, Unsigned};
+use sigv4::{SigningScope, UnsignedRequest};
 
-use super::http::{Endpoint, Http};
+use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
 use super::stream::{EventError, Progress, explain};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
@@ -32,7 +32,7 @@ const SERVICE: &str = "bedrock";
 pub struct Bedrock {
     base: Url,
     endpoint: Endpoint,
-    http: Arc<Http>,
+    http: Arc<HttpClients>,
     credentials: Option<Credentials>,
     region: String,
 }
@@ -44,7 +44,7 @@ impl Bedrock {
     /// for `region` if `base` does not contain a region.
     #[must_use]
     pub fn new(
-        http: Arc<Http>,
+        http: Arc<HttpClients>,
         provider: &str,
         base: &Url,
         key: Option<&ApiKey>,
@@ -89,8 +89,8 @@ impl Bedrock {
         // Sorted by name, as the signature requires. The token's header sorts last.
         let mut headers = vec![("content-type", "application/json"), ("host", &host), ("x-amz-date", at)];
         headers.extend(pair.token().map(|token| ("x-amz-security-token", token)));
-        let request = Unsigned { method: "POST", path: url.path(), headers: &headers, body };
-        let scope = Scope { region: &self.region, service: SERVICE };
+        let request = UnsignedRequest { method: "POST", path: url.path(), headers: &headers, body };
+        let scope = SigningScope { region: &self.region, service: SERVICE };
         sigv4::authorization(&request, pair, scope, at)
     }
 
@@ -98,11 +98,11 @@ impl Bedrock {
         &self,
         endpoint: &Endpoint,
         body: Vec<u8>,
-        answer: &mut Converse<'_>,
+        answer: &mut ConverseDecoder<'_>,
     ) -> Result<(), ProviderError> {
         let mut received = endpoint.post(&self.http, body).await?;
         // A frame contains more than the answer's text, so it may be larger than the answer's limit.
-        let mut frames = Frames::new(self.http.limits().answer.saturating_mul(2));
+        let mut frames = FrameParser::new(self.http.limits().answer.saturating_mul(2));
         let mut progress = None;
         loop {
             let chunk = match received.chunk().await {
@@ -150,7 +150,7 @@ impl Provider for Bedrock {
         Box::pin(async move {
             let body = self.body(request)?;
             let endpoint = self.signed(&self.url(&request.model), &body, clock::unix_ms());
-            let mut answer = Converse::new(sink, self.http.limits().answer);
+            let mut answer = ConverseDecoder::new(sink, self.http.limits().answer);
             self.run(&endpoint, body, &mut answer).await?;
             Ok(answer.finish(request))
         })

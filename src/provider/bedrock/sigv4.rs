@@ -13,14 +13,14 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// The region and the service that a signature is valid for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scope<'a> {
+pub(super) struct SigningScope<'a> {
     pub(super) region: &'a str,
     pub(super) service: &'a str,
 }
 
 /// A request to be signed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unsigned<'a> {
+pub(super) struct UnsignedRequest<'a> {
     pub(super) method: &'a str,
     /// Path as it is sent, percent-encoded once.
     pub(super) path: &'a str,
@@ -31,7 +31,12 @@ pub(super) struct Unsigned<'a> {
 
 /// Returns the value of the `authorization` header. `at` is the time in the form `20150830T123600Z`, equal to the
 /// header `x-amz-date`.
-pub(super) fn authorization(request: &Unsigned<'_>, pair: &KeyPair, scope: Scope<'_>, at: &str) -> String {
+pub(super) fn authorization(
+    request: &UnsignedRequest<'_>,
+    pair: &KeyPair,
+    scope: SigningScope<'_>,
+    at: &str,
+) -> String {
     let day = at.get(..8).unwrap_or(at);
     let place = format!("{day}/{}/{}/aws4_request", scope.region, scope.service);
     let digest = hex(&Sha256::digest(canonical(request)));
@@ -44,7 +49,7 @@ pub(super) fn authorization(request: &Unsigned<'_>, pair: &KeyPair, scope: Scope
 
 /// Returns the canonical form of the request, which both sides compute. This client never sends a query, so that line
 /// is empty.
-fn canonical(request: &Unsigned<'_>) -> String {
+fn canonical(request: &UnsignedRequest<'_>) -> String {
     let mut text = format!("{}\n{}\n\n", request.method, encoded_path(request.path));
     for (name, value) in request.headers {
         // Writing to a String does not fail.
@@ -54,11 +59,11 @@ fn canonical(request: &Unsigned<'_>) -> String {
     text
 }
 
-fn names(request: &Unsigned<'_>) -> String {
+fn names(request: &UnsignedRequest<'_>) -> String {
     request.headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";")
 }
 
-fn signing_key(secret: &str, day: &str, scope: Scope<'_>) -> [u8; 32] {
+fn signing_key(secret: &str, day: &str, scope: SigningScope<'_>) -> [u8; 32] {
     // Each step narrows the key: to the day, the region, the service and this version of the signature.
     let key = mac(format!("AWS4{secret}").as_bytes(), day.as_bytes());
     [scope.region, scope.service, "aws4_request"].iter().fold(key, |key, part| mac(&key, part.as_bytes()))
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     const AT: &str = "20150830T123600Z";
-    const SCOPE: Scope<'static> = Scope { region: "us-east-1", service: "service" };
+    const SCOPE: SigningScope<'static> = SigningScope { region: "us-east-1", service: "service" };
     const HOST: (&str, &str) = ("host", "example.amazonaws.com");
     const DATE: (&str, &str) = ("x-amz-date", AT);
 
@@ -103,7 +108,7 @@ mod tests {
     }
 
     fn signature(method: &str, headers: &[(&str, &str)], body: &[u8]) -> String {
-        let request = Unsigned { method, path: "/", headers, body };
+        let request = UnsignedRequest { method, path: "/", headers, body };
         let value = authorization(&request, &pair(), SCOPE, AT);
         value.rsplit_once("Signature=").unwrap().1.to_owned()
     }
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_header_names_key_place_and_signed_headers() {
-        let request = Unsigned { method: "GET", path: "/", headers: &[HOST, DATE], body: b"" };
+        let request = UnsignedRequest { method: "GET", path: "/", headers: &[HOST, DATE], body: b"" };
         let value = authorization(&request, &pair(), SCOPE, AT);
         let start = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
                      SignedHeaders=host;x-amz-date, Signature=";
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_published_signing_key_comes_out() {
-        let scope = Scope { region: "us-east-1", service: "iam" };
+        let scope = SigningScope { region: "us-east-1", service: "iam" };
         let key = signing_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "20150830", scope);
         assert_eq!(hex(&key), "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9");
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::effort::Additional;
+use super::effort::AdditionalFields;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -13,7 +13,7 @@ pub(super) struct Body<'a> {
     pub(super) inference_config: Inference,
     // The fields depend on the maker of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) additional_model_request_fields: Option<Additional>,
+    pub(super) additional_model_request_fields: Option<AdditionalFields>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,13 +69,13 @@ pub(super) enum Tool<'a> {
         name: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<&'a str>,
-        input_schema: Json<'a>,
+        input_schema: JsonSchema<'a>,
     },
-    CachePoint(Point),
+    CachePoint(CachePoint),
 }
 
 #[derive(Serialize)]
-pub(super) struct Json<'a> {
+pub(super) struct JsonSchema<'a> {
     pub(super) json: Cow<'a, Value>,
 }
 
@@ -107,7 +107,7 @@ pub(super) enum Part<'a> {
     },
     ReasoningContent(Reasoning<'a>),
     /// A mark: the content before it may be cached for the next request.
-    CachePoint(Point),
+    CachePoint(CachePoint),
 }
 
 #[derive(Serialize)]
@@ -131,6 +131,6 @@ pub(super) struct Source<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-pub(super) enum Point {
+pub(super) enum CachePoint {
     Default,
 }

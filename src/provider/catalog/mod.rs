@@ -1,20 +1,20 @@
 //! Resolves a model's name to a provider that is ready to answer, from the configuration, the built-in providers and
 //! the keys.
 
-mod endpoint;
-pub mod listing;
-mod speaks;
+mod builtin;
+pub mod known_models;
+mod wire_format;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use endpoint::{Endpoint, KNOWN, known};
-use speaks::Speaks;
+pub use builtin::{BuiltinProvider, KNOWN, known};
+use wire_format::WireFormat;
 
 use super::anthropic::Anthropic;
 use super::bedrock::{self, Bedrock};
 use super::google::Google;
-use super::http::{Http, Limits};
+use super::http::{HttpClients, HttpLimits};
 use super::key::{self, ApiKey};
 use super::openai::OpenAi;
 use super::responses::Responses;
@@ -28,7 +28,7 @@ use crate::id::ModelRef;
 
 /// A model that is ready to be asked.
 #[derive(Clone)]
-pub struct Resolved {
+pub struct ResolvedModel {
     pub route: Route,
     /// The client that asks the model.
     pub provider: Arc<dyn Provider>,
@@ -50,12 +50,12 @@ pub struct Resolved {
 #[derive(Clone, Debug)]
 pub struct Catalog {
     home: Home,
-    http: Arc<Http>,
+    http: Arc<HttpClients>,
 }
 
 /// The data that another program needs to ask a model by itself.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wire {
+pub struct ModelConnection {
     pub api: Api,
     /// Address from the configuration or from flock's own list, without a slash at the end.
     pub base_url: String,
@@ -77,7 +77,7 @@ pub struct Wire {
 ///
 /// Returns [`ProviderError::NotConfigured`] if the model is a script, which only flock can play, or if its provider has
 /// no valid base URL.
-pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
+pub fn wire(model: &ModelRef, config: &Config) -> Result<ModelConnection, ProviderError> {
     if model.is_script() {
         return Err(ProviderError::NotConfigured {
             provider: model.provider().to_owned(),
@@ -88,7 +88,7 @@ pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
     }
     let known = known(model.provider());
     let (base_url, api) = address(model, config, known)?;
-    Ok(Wire {
+    Ok(ModelConnection {
         api,
         // A parsed URL ends with a slash if it has no path. Programs that append a path would double it.
         base_url: base_url.as_str().trim_end_matches('/').to_owned(),
@@ -96,15 +96,15 @@ pub fn wire(model: &ModelRef, config: &Config) -> Result<Wire, ProviderError> {
         context_window: window(model, config),
         max_tokens: longest(model, config),
         images: sees(model, config),
-        reasoning: listing::reasons(config, model).unwrap_or(false),
+        reasoning: known_models::reasons(config, model).unwrap_or(false),
     })
 }
 
 /// The checked target of a model's requests.
 #[derive(Clone, Debug)]
-struct Target {
+struct RequestTarget {
     api: Api,
-    speaks: Speaks,
+    speaks: WireFormat,
     base_url: reqwest::Url,
     key: Option<ApiKey>,
     /// Bedrock's region, if the configuration has one.
@@ -113,7 +113,7 @@ struct Target {
 
 /// The handling of a provider's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keys {
+enum KeyLookup {
     /// The key is looked up, and must exist if the provider requires one.
     Wanted,
     /// The key is not looked up.
@@ -124,13 +124,13 @@ impl Catalog {
     /// Returns the catalog of this home. No file is opened and no connection is made before a model is asked.
     #[must_use]
     pub fn new(home: Home) -> Self {
-        Self::with_limits(home, Limits::default())
+        Self::with_limits(home, HttpLimits::default())
     }
 
     /// Returns the catalog with other limits for timeouts and sizes than [`Catalog::new`].
     #[must_use]
-    pub fn with_limits(home: Home, limits: Limits) -> Self {
-        Self { home, http: Arc::new(Http::new(limits)) }
+    pub fn with_limits(home: Home, limits: HttpLimits) -> Self {
+        Self { home, http: Arc::new(HttpClients::new(limits)) }
     }
 
     /// Returns the model, ready to be asked.
@@ -139,8 +139,8 @@ impl Catalog {
     ///
     /// Returns [`ProviderError::NotConfigured`] if the provider has no valid base URL, its wire format is not
     /// supported, its key is missing or malformed, or the script cannot be opened.
-    pub fn resolve(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
-        self.resolve_with(model, config, Keys::Wanted)
+    pub fn resolve(&self, model: &ModelRef, config: &Config) -> Result<ResolvedModel, ProviderError> {
+        self.resolve_with(model, config, KeyLookup::Wanted)
     }
 
     /// Returns the model without looking up its key.
@@ -150,14 +150,19 @@ impl Catalog {
     /// # Errors
     ///
     /// Returns [`ProviderError::NotConfigured`] for the same reasons as [`Catalog::resolve`], except for the key.
-    pub fn resolve_keyless(&self, model: &ModelRef, config: &Config) -> Result<Resolved, ProviderError> {
-        self.resolve_with(model, config, Keys::LeftAlone)
+    pub fn resolve_keyless(&self, model: &ModelRef, config: &Config) -> Result<ResolvedModel, ProviderError> {
+        self.resolve_with(model, config, KeyLookup::LeftAlone)
     }
 
-    fn resolve_with(&self, model: &ModelRef, config: &Config, keys: Keys) -> Result<Resolved, ProviderError> {
+    fn resolve_with(
+        &self,
+        model: &ModelRef,
+        config: &Config,
+        keys: KeyLookup,
+    ) -> Result<ResolvedModel, ProviderError> {
         if model.is_script() {
             let script = self.script(model)?;
-            return Ok(Resolved {
+            return Ok(ResolvedModel {
                 // A script has no wire format and accepts the content of any. This one stands in.
                 route: Route { model: model.clone(), api: Api::OpenAiCompletions },
                 provider: Arc::new(script),
@@ -172,14 +177,14 @@ impl Catalog {
         let known = known(model.provider());
         let target = self.target(model, config, known, keys)?;
         let own = config.model(model);
-        Ok(Resolved {
+        Ok(ResolvedModel {
             route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
             context_window: window(model, config),
             max_tokens: longest(model, config),
             images: sees(model, config),
             reasoning: own.and_then(|own| own.reasoning),
-            reasons: listing::reasons(config, model),
+            reasons: known_models::reasons(config, model),
             label: label(model),
         })
     }
@@ -193,7 +198,7 @@ impl Catalog {
         if model.is_script() {
             return self.script(model).map(drop);
         }
-        self.target(model, config, known(model.provider()), Keys::Wanted).map(drop)
+        self.target(model, config, known(model.provider()), KeyLookup::Wanted).map(drop)
     }
 
     /// Returns the environment variable that the key of this model's provider comes from, if there is one.
@@ -227,25 +232,25 @@ impl Catalog {
         &self,
         model: &ModelRef,
         config: &Config,
-        known: Option<&'static Endpoint>,
-        keys: Keys,
-    ) -> Result<Target, ProviderError> {
+        known: Option<&'static BuiltinProvider>,
+        keys: KeyLookup,
+    ) -> Result<RequestTarget, ProviderError> {
         let provider = model.provider();
         let settings = config.providers.get(provider);
         let region = config.bedrock_region.clone();
         let (base_url, api) = address(model, config, known)?;
-        let speaks = Speaks::of(api).map_err(|unspoken| {
+        let speaks = WireFormat::of(api).map_err(|unspoken| {
             let (reason, hint) = unspoken.explain(provider);
             let (provider, model) = (provider.to_owned(), model.to_string());
             ProviderError::NotConfigured { provider, model, reason, hint }
         })?;
-        if keys == Keys::LeftAlone {
-            return Ok(Target { api, speaks, base_url, key: None, region });
+        if keys == KeyLookup::LeftAlone {
+            return Ok(RequestTarget { api, speaks, base_url, key: None, region });
         }
         // For Bedrock, the AWS keys of the environment are the last source.
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| missing(model, reason, "apiKey", "-"))?
-            .or_else(|| matches!(speaks, Speaks::Converse).then(bedrock::from_environment).flatten());
+            .or_else(|| matches!(speaks, WireFormat::Converse).then(bedrock::from_environment).flatten());
         if key.is_none() && wants_key(model, config, known) {
             return Err(missing(model, "it has no key".to_owned(), "apiKey", "-"));
         }
@@ -253,25 +258,25 @@ impl Catalog {
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(missing(model, "its key holds characters that no key has".to_owned(), "apiKey", "-"));
         }
-        Ok(Target { api, speaks, base_url, key, region })
+        Ok(RequestTarget { api, speaks, base_url, key, region })
     }
 
-    fn provider(&self, model: &ModelRef, target: Target) -> Arc<dyn Provider> {
-        let Target { speaks, base_url, key, region, .. } = target;
+    fn provider(&self, model: &ModelRef, target: RequestTarget) -> Arc<dyn Provider> {
+        let RequestTarget { speaks, base_url, key, region, .. } = target;
         let (http, provider, key) = (self.http.clone(), model.provider(), key.as_ref());
         match speaks {
-            Speaks::Messages => Arc::new(Anthropic::new(http, provider, &base_url, key)),
-            Speaks::Completions => Arc::new(OpenAi::new(http, provider, &base_url, key)),
-            Speaks::Responses => Arc::new(Responses::new(http, provider, &base_url, key)),
-            Speaks::Codex => Arc::new(Responses::codex(http, provider, &base_url, key)),
-            Speaks::Google => Arc::new(Google::new(http, provider, &base_url, key)),
-            Speaks::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key, region.as_deref())),
+            WireFormat::Messages => Arc::new(Anthropic::new(http, provider, &base_url, key)),
+            WireFormat::Completions => Arc::new(OpenAi::new(http, provider, &base_url, key)),
+            WireFormat::Responses => Arc::new(Responses::new(http, provider, &base_url, key)),
+            WireFormat::Codex => Arc::new(Responses::codex(http, provider, &base_url, key)),
+            WireFormat::Google => Arc::new(Google::new(http, provider, &base_url, key)),
+            WireFormat::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key, region.as_deref())),
         }
     }
 }
 
 /// Returns `true` if the provider requires a key. It does at its public address; another address may not.
-fn wants_key(model: &ModelRef, config: &Config, known: Option<&Endpoint>) -> bool {
+fn wants_key(model: &ModelRef, config: &Config, known: Option<&BuiltinProvider>) -> bool {
     config.providers.get(model.provider()).and_then(|settings| settings.base_url.as_ref()).is_none()
         && known.is_some_and(|known| !known.keys.is_empty())
 }
@@ -280,7 +285,7 @@ fn wants_key(model: &ModelRef, config: &Config, known: Option<&Endpoint>) -> boo
 fn address(
     model: &ModelRef,
     config: &Config,
-    known: Option<&Endpoint>,
+    known: Option<&BuiltinProvider>,
 ) -> Result<(reqwest::Url, Api), ProviderError> {
     let settings = config.providers.get(model.provider());
     let own_url = settings.and_then(|settings| settings.base_url.as_deref());
@@ -315,7 +320,7 @@ fn longest(model: &ModelRef, config: &Config) -> u32 {
     config
         .model(model)
         .and_then(answer_of)
-        .or(listing::of(model).answer)
+        .or(known_models::of(model).answer)
         .unwrap_or(known(model.provider()).map_or(4_096, |known| known.max_tokens))
 }
 
@@ -325,7 +330,7 @@ fn sees(model: &ModelRef, config: &Config) -> bool {
     let own = config.model(model);
     let known = known(model.provider());
     own.and_then(|own| own.images)
-        .or(listing::of(model).images)
+        .or(known_models::of(model).images)
         .unwrap_or(own.is_some() || known.is_some_and(|known| known.images))
 }
 
@@ -338,7 +343,7 @@ pub fn window(model: &ModelRef, config: &Config) -> u64 {
     config
         .model(model)
         .and_then(|own| own.context_window)
-        .or(listing::of(model).context)
+        .or(known_models::of(model).context)
         .unwrap_or(known(model.provider()).map_or(32_768, |known| known.context_window))
 }
 

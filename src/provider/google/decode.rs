@@ -3,15 +3,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::assembly::Assembly;
 use super::super::http::message_of;
 use super::super::number;
+use super::super::response_builder::ResponseBuilder;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
 
 /// A decoder for the chunks of a generateContent stream.
-pub(in crate::provider) struct Chunks<'a> {
-    answer: Assembly<'a>,
+pub(in crate::provider) struct GoogleDecoder<'a> {
+    answer: ResponseBuilder<'a>,
     stop: StopReason,
     stopped: bool,
 }
@@ -89,9 +89,9 @@ struct Tokens {
     cached_content_token_count: Option<u64>,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> GoogleDecoder<'a> {
     pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
-        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, stopped: false }
+        Self { answer: ResponseBuilder::new(sink, limit), stop: StopReason::End, stopped: false }
     }
 
     pub(in crate::provider) fn finish(self, request: &Request) -> Response {
@@ -203,7 +203,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-impl Decoder for Chunks<'_> {
+impl Decoder for GoogleDecoder<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         if self.stopped && data.trim_ascii() == b"[DONE]" {
             return Ok(Progress::Done);

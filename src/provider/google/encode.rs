@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::call::{self, Style};
+use super::super::call::{self, IdStyle};
 use super::super::message::ToolCall;
-use super::super::text::{self, is_blank};
-use super::super::written::written;
+use super::super::serialization::written;
+use super::super::text_format::{self, is_blank};
 use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
-use super::family::{Family, Thinking};
+use super::family::{Family, ThinkingConfig};
 use super::schema;
 use super::signature::usable;
 
@@ -24,7 +24,7 @@ struct Body<'a> {
     tools: Option<[Tools<'a>; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig>,
-    generation_config: Generation<'a>,
+    generation_config: GenerationConfig<'a>,
     // The growing part comes last, so that all requests of a session begin with the same bytes.
     contents: Vec<Content<'a>>,
 }
@@ -37,12 +37,12 @@ struct Instruction<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Tools<'a> {
-    function_declarations: Vec<Declaration<'a>>,
+    function_declarations: Vec<FunctionDeclaration<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Declaration<'a> {
+struct FunctionDeclaration<'a> {
     name: &'a str,
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,24 +54,24 @@ struct Declaration<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolConfig {
-    function_calling_config: Mode,
+    function_calling_config: CallingMode,
 }
 
 #[derive(Serialize)]
-struct Mode {
+struct CallingMode {
     mode: &'static str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Generation<'a> {
+struct GenerationConfig<'a> {
     max_output_tokens: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_mime_type: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_json_schema: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_config: Option<Thinking>,
+    thinking_config: Option<ThinkingConfig>,
 }
 
 #[derive(Serialize)]
@@ -84,14 +84,14 @@ struct Content<'a> {
 #[serde(rename_all = "camelCase")]
 struct Part<'a> {
     #[serde(flatten)]
-    kind: Kind<'a>,
+    kind: PartKind<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Kind<'a> {
+enum PartKind<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -125,27 +125,27 @@ struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<Cow<'a, str>>,
     name: Cow<'a, str>,
-    response: Answer<'a>,
+    response: FunctionResult<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parts: Vec<Part<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Answer<'a> {
+enum FunctionResult<'a> {
     Output(Cow<'a, str>),
     Error(Cow<'a, str>),
 }
 
-impl<'a> From<Kind<'a>> for Part<'a> {
-    fn from(kind: Kind<'a>) -> Self {
+impl<'a> From<PartKind<'a>> for Part<'a> {
+    fn from(kind: PartKind<'a>) -> Self {
         Self { kind, thought_signature: None }
     }
 }
 
 impl Part<'_> {
     const fn is_output(&self) -> bool {
-        matches!(self.kind, Kind::Output { .. })
+        matches!(self.kind, PartKind::Output { .. })
     }
 }
 
@@ -160,8 +160,9 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
             let declare = |tool| declaration(tool, family);
             [Tools { function_declarations: request.tools.iter().map(declare).collect() }]
         }),
-        tool_config: has_tools.then_some(ToolConfig { function_calling_config: Mode { mode: "AUTO" } }),
-        generation_config: Generation {
+        tool_config: has_tools
+            .then_some(ToolConfig { function_calling_config: CallingMode { mode: "AUTO" } }),
+        generation_config: GenerationConfig {
             max_output_tokens: request.max_tokens,
             response_mime_type: form.map(|_| "application/json"),
             response_json_schema: match form {
@@ -176,10 +177,10 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
 }
 
 /// Declares a tool, with its whole JSON schema if the model accepts one, else with a reduced schema.
-fn declaration(tool: &ToolSpec, family: Family) -> Declaration<'_> {
+fn declaration(tool: &ToolSpec, family: Family) -> FunctionDeclaration<'_> {
     // Other models know only a part of the schema's keywords.
     let whole = family.takes_json_schema();
-    Declaration {
+    FunctionDeclaration {
         name: &tool.name,
         description: &tool.description,
         parameters_json_schema: whole.then_some(&*tool.parameters),
@@ -233,11 +234,11 @@ fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
         }
         // Thoughts without a signature are for people to read and are not sent back.
         Block::Thinking { thinking, signature, .. } => Part {
-            kind: Kind::Text { text: Cow::Borrowed(thinking), thought: true },
+            kind: PartKind::Text { text: Cow::Borrowed(thinking), thought: true },
             thought_signature: Some(usable(signature.as_deref())?),
         },
         Block::ToolCall { id, name, arguments, signature } => Part {
-            kind: Kind::Call {
+            kind: PartKind::Call {
                 function_call: Call {
                     id: wire_id(id, family),
                     name: call::tool_name(name),
@@ -255,7 +256,7 @@ fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Pa
         Block::Text { text, .. } if !is_blank(text) => vec![said(text)],
         Block::Image { media_type, data } => vec![picture(media_type, data)],
         Block::ToolResult { call_id, name, content, is_error } => {
-            let text = text::joined(content);
+            let text = text_format::joined(content);
             let text = if is_blank(&text) { Cow::Borrowed("(no output)") } else { text };
             let mut parts: Vec<Part<'_>> = pictures(content).collect();
             // Only Gemini 3 accepts pictures in a result. For other models they follow the result.
@@ -265,10 +266,10 @@ fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Pa
             let output = Output {
                 id: wire_id(call_id, family),
                 name: call::tool_name(called),
-                response: if *is_error { Answer::Error(text) } else { Answer::Output(text) },
+                response: if *is_error { FunctionResult::Error(text) } else { FunctionResult::Output(text) },
                 parts: within,
             };
-            parts.insert(0, Kind::Output { function_response: output }.into());
+            parts.insert(0, PartKind::Output { function_response: output }.into());
             parts
         }
         _ => Vec::new(),
@@ -284,17 +285,17 @@ fn pictures(content: &[Block]) -> impl Iterator<Item = Part<'_>> {
 
 /// Returns the id of a call for Gemini 3. Older models match results by name and order and know no ids.
 fn wire_id(id: &str, family: Family) -> Option<Cow<'_, str>> {
-    family.is_third().then(|| call::wire_id(id, Style::Plain))
+    family.is_third().then(|| call::wire_id(id, IdStyle::Plain))
 }
 
 fn said(text: &str) -> Part<'_> {
-    Kind::Text { text: Cow::Borrowed(text), thought: false }.into()
+    PartKind::Text { text: Cow::Borrowed(text), thought: false }.into()
 }
 
 fn picture<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
     if media_type.starts_with("image/") && !data.is_empty() {
-        Kind::Picture { inline_data: Picture { mime_type: media_type, data } }.into()
+        PartKind::Picture { inline_data: Picture { mime_type: media_type, data } }.into()
     } else {
-        Kind::Text { text: Cow::Owned(text::left_out(media_type)), thought: false }.into()
+        PartKind::Text { text: Cow::Owned(text_format::left_out(media_type)), thought: false }.into()
     }
 }

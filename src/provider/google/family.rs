@@ -24,7 +24,7 @@ pub(super) enum Family {
 /// The `thinkingConfig` of a request.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Thinking {
+pub(super) struct ThinkingConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     include_thoughts: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ impl Family {
     }
 
     /// Returns the setting for this effort, or `None` if the model knows none.
-    pub(super) fn thinking(self, effort: Effort) -> Option<Thinking> {
+    pub(super) fn thinking(self, effort: Effort) -> Option<ThinkingConfig> {
         // Without a request for them, the API does not return any thoughts.
         let include_thoughts = (effort != Effort::Off).then_some(true);
         let (level, budget) = match (self, effort) {
@@ -88,7 +88,7 @@ impl Family {
             (Self::Second { .. }, Effort::Medium) => (None, Some(8_192)),
             (Self::Second { .. }, Effort::High) => (None, Some(24_576)),
         };
-        Some(Thinking { include_thoughts, thinking_level: level, thinking_budget: budget })
+        Some(ThinkingConfig { include_thoughts, thinking_level: level, thinking_budget: budget })
     }
 }
 

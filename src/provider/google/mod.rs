@@ -11,9 +11,9 @@ use std::sync::Arc;
 use family::Family;
 use reqwest::Url;
 
-use super::http::{Endpoint, Http};
+use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
-use super::passing::{Passage, Want, nowhere};
+use super::passthrough::{ForwardKind, Forwarder, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// The API version for an address that names none.
@@ -22,13 +22,13 @@ const VERSION: &str = "v1beta";
 /// A client for an API that speaks generateContent.
 pub struct Google {
     endpoint: Endpoint,
-    http: Arc<Http>,
+    http: Arc<HttpClients>,
 }
 
 impl Google {
     /// Returns a client for the API at `base`: its root, with or without the version.
     #[must_use]
-    pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
+    pub fn new(http: Arc<HttpClients>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let mut endpoint = Endpoint::new(provider, root(base), key.cloned());
         // The key is never sent in the address, because addresses end up in logs.
         if let Some(key) = key {
@@ -51,19 +51,19 @@ impl Provider for Google {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let body = self.body(request)?;
-            let mut url = method(self.endpoint.url(), &request.model, Want::Stream);
+            let mut url = method(self.endpoint.url(), &request.model, ForwardKind::Stream);
             url.query_pairs_mut().append_pair("alt", "sse");
             let endpoint = self.endpoint.at(url);
-            let mut decoder = decode::Chunks::new(sink, self.http.limits().answer);
+            let mut decoder = decode::GoogleDecoder::new(sink, self.http.limits().answer);
             stream::run(&endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })
     }
 
-    fn passage(&self, model: &str, want: Want) -> Option<Passage> {
+    fn passage(&self, model: &str, want: ForwardKind) -> Option<Forwarder> {
         let endpoint = self.endpoint.at(method(self.endpoint.url(), model, want));
-        let decoder = decode::Chunks::new(nowhere(), self.http.limits().answer);
-        Some(Passage::new(endpoint, &self.http, Box::new(decoder)))
+        let decoder = decode::GoogleDecoder::new(nowhere(), self.http.limits().answer);
+        Some(Forwarder::new(endpoint, &self.http, Box::new(decoder)))
     }
 }
 
@@ -93,11 +93,11 @@ fn is_version(segment: &str) -> bool {
 }
 
 /// Returns the address of a method for a model. The model's name is encoded as part of the path, whatever it contains.
-fn method(root: &Url, model: &str, want: Want) -> Url {
+fn method(root: &Url, model: &str, want: ForwardKind) -> Url {
     let method = match want {
-        Want::Answer => "generateContent",
-        Want::Stream => "streamGenerateContent",
-        Want::Count => "countTokens",
+        ForwardKind::Answer => "generateContent",
+        ForwardKind::Stream => "streamGenerateContent",
+        ForwardKind::Count => "countTokens",
     };
     let mut url = root.clone();
     // A model's name may begin with its collection.
@@ -132,7 +132,8 @@ mod tests {
             ("", "../x?y", "/v1beta/models/..%2Fx%3Fy:streamGenerateContent?alt=sse"),
             ("/a?b=c", "m", "/a/v1beta/models/m:streamGenerateContent?b=c&alt=sse"),
         ] {
-            let mut url = method(&root(&format!("{host}{base}").parse().unwrap()), model, Want::Stream);
+            let mut url =
+                method(&root(&format!("{host}{base}").parse().unwrap()), model, ForwardKind::Stream);
             url.query_pairs_mut().append_pair("alt", "sse");
             assert_eq!(url.as_str(), format!("{host}{expected}"));
         }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 
 use super::super::ProviderError;
-use super::{Endpoint, Limits};
+use super::{Endpoint, HttpLimits};
 
 /// Allowed bytes on the wire for each byte of an answer. A token of four characters comes in an event of 250 bytes.
 const WIRE_OVERHEAD: usize = 64;
@@ -20,13 +20,13 @@ const TAIL_TIME: Duration = Duration::from_secs(2);
 pub struct Body<'a> {
     endpoint: Cow<'a, Endpoint>,
     response: reqwest::Response,
-    limits: Limits,
+    limits: HttpLimits,
     received: usize,
     settling: bool,
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(endpoint: Cow<'a, Endpoint>, response: reqwest::Response, limits: Limits) -> Self {
+    pub(super) fn new(endpoint: Cow<'a, Endpoint>, response: reqwest::Response, limits: HttpLimits) -> Self {
         Self { endpoint, response, limits, received: 0, settling: false }
     }
 

@@ -8,26 +8,26 @@ use std::time::Duration;
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Url};
 
-use super::Limits;
+use super::HttpLimits;
 
 /// The connection pools that all providers of a catalog share.
 #[derive(Debug, Default)]
-pub struct Http {
-    limits: Limits,
+pub struct HttpClients {
+    limits: HttpLimits,
     loopback: OnceLock<Client>,
     general: OnceLock<Client>,
 }
 
-impl Http {
+impl HttpClients {
     /// Returns pools without any connection.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: HttpLimits) -> Self {
         Self { limits, loopback: OnceLock::new(), general: OnceLock::new() }
     }
 
     /// Returns the limits that apply to every call.
     #[must_use]
-    pub const fn limits(&self) -> Limits {
+    pub const fn limits(&self) -> HttpLimits {
         self.limits
     }
 

@@ -3,7 +3,7 @@
 
 mod body;
 mod client;
-mod refusal;
+mod error_response;
 mod retry_after;
 pub mod sse;
 
@@ -12,9 +12,9 @@ use std::time::Duration;
 
 pub use body::Body;
 use bytes::Bytes;
-pub use client::Http;
-pub use refusal::Refused;
-pub(super) use refusal::message_of;
+pub use client::HttpClients;
+pub use error_response::RequestError;
+pub(super) use error_response::message_of;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{StatusCode, Url};
 
@@ -24,7 +24,7 @@ use crate::clean::is_unseen;
 
 /// Timeouts and size limits of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct HttpLimits {
     /// Timeout for opening a connection.
     pub connect: Duration,
     /// Timeout for the first byte of the answer. It is well below the time limit of a turn, so that a turn with
@@ -41,7 +41,7 @@ pub struct Limits {
     pub answer: usize,
 }
 
-impl Default for Limits {
+impl Default for HttpLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(30),
@@ -104,12 +104,12 @@ impl Endpoint {
     ///
     /// Returns [`ProviderError`] if the provider cannot be reached, is silent past the timeout, or answers with an
     /// error status.
-    pub async fn post<'a>(&'a self, http: &Http, request: Vec<u8>) -> Result<Body<'a>, ProviderError> {
+    pub async fn post<'a>(&'a self, http: &HttpClients, request: Vec<u8>) -> Result<Body<'a>, ProviderError> {
         let response = self.send(http, self.headers.clone(), request).await?;
         if response.status().is_success() {
             return Ok(Body::new(Cow::Borrowed(self), response, http.limits()));
         }
-        Err(refusal::read(self, response).await.error)
+        Err(error_response::read(self, response).await.error)
     }
 
     /// Sends a request that another program has written, and returns the head of the answer too. The program's headers
@@ -120,15 +120,15 @@ impl Endpoint {
     /// Returns [`Refused`] for the same reasons as [`Endpoint::post`].
     pub async fn pass(
         self,
-        http: &Http,
+        http: &HttpClients,
         mut headers: HeaderMap,
         request: Bytes,
-    ) -> Result<(StatusCode, HeaderMap, Body<'static>), Refused> {
+    ) -> Result<(StatusCode, HeaderMap, Body<'static>), RequestError> {
         // The endpoint's headers come last, so that the program cannot replace the key.
         headers.extend(self.headers.clone());
         let mut response = self.send(http, headers, request).await?;
         if !response.status().is_success() {
-            return Err(refusal::read(&self, response).await);
+            return Err(error_response::read(&self, response).await);
         }
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         Ok((status, headers, Body::new(Cow::Owned(self), response, http.limits())))
@@ -136,7 +136,7 @@ impl Endpoint {
 
     async fn send(
         &self,
-        http: &Http,
+        http: &HttpClients,
         headers: HeaderMap,
         request: impl Into<reqwest::Body>,
     ) -> Result<reqwest::Response, ProviderError> {

@@ -5,7 +5,7 @@
 
 /// Splits a stream of bytes into events. Only an unfinished event is kept between two chunks.
 #[derive(Debug, Default)]
-pub struct Events {
+pub struct EventStreamParser {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
@@ -13,7 +13,7 @@ pub struct Events {
     begun: bool,
 }
 
-impl Events {
+impl EventStreamParser {
     /// Reads more bytes and calls `on_event` with the data of each completed event, until it returns an error.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ mod tests {
 
     fn events(pieces: &[&[u8]]) -> Vec<String> {
         let mut seen = Vec::new();
-        let mut events = Events::default();
+        let mut events = EventStreamParser::default();
         let mut on_event = |data: &[u8]| {
             seen.push(String::from_utf8_lossy(data).into_owned());
             Ok::<(), ()>(())

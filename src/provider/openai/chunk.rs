@@ -32,9 +32,9 @@ pub(super) struct Groq {
 #[derive(Deserialize)]
 pub(super) struct Choice {
     #[serde(default)]
-    pub delta: Option<Piece>,
+    pub delta: Option<MessageDelta>,
     #[serde(default)]
-    pub message: Option<Piece>,
+    pub message: Option<MessageDelta>,
     #[serde(default)]
     pub finish_reason: Option<String>,
     #[serde(default)]
@@ -42,9 +42,9 @@ pub(super) struct Choice {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Piece {
+pub(super) struct MessageDelta {
     #[serde(default)]
-    pub content: Text,
+    pub content: MessageContent,
     #[serde(default)]
     pub reasoning_content: Option<String>,
     #[serde(default)]
@@ -55,21 +55,21 @@ pub(super) struct Piece {
     #[serde(default)]
     pub refusal: Option<String>,
     #[serde(default)]
-    pub tool_calls: Option<Vec<CallPiece>>,
+    pub tool_calls: Option<Vec<CallDelta>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct CallPiece {
+pub(super) struct CallDelta {
     #[serde(default)]
     pub index: Option<u64>,
     #[serde(default)]
     pub id: Option<String>,
     #[serde(default)]
-    pub function: Option<FunctionPiece>,
+    pub function: Option<FunctionDelta>,
 }
 
 #[derive(Deserialize, Default)]
-pub(super) struct FunctionPiece {
+pub(super) struct FunctionDelta {
     #[serde(default)]
     pub name: Option<String>,
     /// Arguments as a text, or as an object with some servers.
@@ -84,7 +84,7 @@ pub(super) struct Tokens {
     #[serde(default, deserialize_with = "number::count")]
     pub completion_tokens: Option<u64>,
     #[serde(default)]
-    pub prompt_tokens_details: Option<Cached>,
+    pub prompt_tokens_details: Option<PromptTokenDetails>,
     /// DeepSeek's count of cached tokens.
     #[serde(default, deserialize_with = "number::count")]
     pub prompt_cache_hit_tokens: Option<u64>,
@@ -125,7 +125,7 @@ impl Tokens {
 }
 
 #[derive(Deserialize, Clone, Copy)]
-pub(super) struct Cached {
+pub(super) struct PromptTokenDetails {
     #[serde(default, deserialize_with = "number::count")]
     pub cached_tokens: Option<u64>,
     /// OpenRouter's count of tokens written to the cache.
@@ -135,12 +135,12 @@ pub(super) struct Cached {
 
 /// The content of a message: a string, null, or Mistral's list of parts with text and thinking.
 #[derive(Default)]
-pub(super) struct Text {
+pub(super) struct MessageContent {
     pub text: String,
     pub thinking: String,
 }
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for MessageContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextVisitor)
     }
@@ -149,32 +149,32 @@ impl<'de> Deserialize<'de> for Text {
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text;
+    type Value = MessageContent;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, a list of parts, or null")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
-        Ok(Text { text: text.to_owned(), thinking: String::new() })
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<MessageContent, E> {
+        Ok(MessageContent { text: text.to_owned(), thinking: String::new() })
     }
 
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Text, E> {
-        Ok(Text { text, thinking: String::new() })
+    fn visit_string<E: de::Error>(self, text: String) -> Result<MessageContent, E> {
+        Ok(MessageContent { text, thinking: String::new() })
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<Text, E> {
-        Ok(Text::default())
+    fn visit_unit<E: de::Error>(self) -> Result<MessageContent, E> {
+        Ok(MessageContent::default())
     }
 
     // An object has no known meaning here. It is skipped, so that the rest of the chunk is not lost.
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Text, A::Error> {
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<MessageContent, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
+        Ok(MessageContent::default())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Text, A::Error> {
-        let mut whole = Text::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<MessageContent, A::Error> {
+        let mut whole = MessageContent::default();
         while let Some(part) = parts.next_element::<Value>()? {
             whole.text.push_str(part["text"].as_str().unwrap_or_default());
             // Mistral's thinking is a text, or again a list of parts.

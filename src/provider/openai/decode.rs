@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use super::super::assembly::Assembly;
 use super::super::http::message_of;
+use super::super::response_builder::ResponseBuilder;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
-use super::chunk::{CallPiece, Choice, Chunk, Piece, Tokens};
-use super::details::Details;
+use super::chunk::{CallDelta, Choice, Chunk, MessageDelta, Tokens};
+use super::reasoning_details::ReasoningDetails;
 
 /// A decoder for completion chunks.
-pub(in crate::provider) struct Completion<'a> {
-    answer: Assembly<'a>,
+pub(in crate::provider) struct CompletionDecoder<'a> {
+    answer: ResponseBuilder<'a>,
     stop: StopReason,
     /// The calls so far: the server's index of each, if it sends one, and its part in the answer.
     calls: Vec<(Option<u64>, usize)>,
     stopped: bool,
-    details: Details,
+    details: ReasoningDetails,
     /// The part of thinking that the details belong to.
     detailed: Option<usize>,
     limit: usize,
@@ -24,14 +24,14 @@ pub(in crate::provider) struct Completion<'a> {
     priced: bool,
 }
 
-impl<'a> Completion<'a> {
+impl<'a> CompletionDecoder<'a> {
     pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
         Self {
-            answer: Assembly::new(sink, limit),
+            answer: ResponseBuilder::new(sink, limit),
             stop: StopReason::End,
             calls: Vec::new(),
             stopped: false,
-            details: Details::default(),
+            details: ReasoningDetails::default(),
             detailed: None,
             limit,
             priced: false,
@@ -88,7 +88,7 @@ impl<'a> Completion<'a> {
         Ok(())
     }
 
-    fn piece(&mut self, piece: Piece) -> Result<(), EventError> {
+    fn piece(&mut self, piece: MessageDelta) -> Result<(), EventError> {
         for detail in piece.reasoning_details.into_iter().flatten() {
             self.details.add(detail, self.limit)?;
         }
@@ -113,7 +113,7 @@ impl<'a> Completion<'a> {
         Ok(())
     }
 
-    fn call(&mut self, piece: CallPiece) -> Result<(), EventError> {
+    fn call(&mut self, piece: CallDelta) -> Result<(), EventError> {
         let id = piece.id.unwrap_or_default();
         let function = piece.function.unwrap_or_default();
         let name = function.name.unwrap_or_default();
@@ -174,7 +174,7 @@ impl<'a> Completion<'a> {
     }
 }
 
-impl Decoder for Completion<'_> {
+impl Decoder for CompletionDecoder<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         if data.trim_ascii() == b"[DONE]" {
             // Some servers never send a stop reason, so this may be the only end of an answer. Without anything before
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn pieces_that_only_name_a_call_cost_nothing_however_much_it_has() {
         let mut sink = |_: Delta| {};
-        let mut completion = Completion::new(&mut sink, 8 << 20);
+        let mut completion = CompletionDecoder::new(&mut sink, 8 << 20);
         let piece = |function: Value| {
             json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": function}]}}]}).to_string()
         };
@@ -265,7 +265,7 @@ mod tests {
             (json!("none"), 0),
         ] {
             let mut sink = |_: Delta| {};
-            let mut completion = Completion::new(&mut sink, 1_000);
+            let mut completion = CompletionDecoder::new(&mut sink, 1_000);
             let event = json!({"choices": [{"delta": {"content": "a"}}], "usage": usage});
             completion.event(event.to_string().as_bytes()).unwrap();
             let answer = completion.finish(&Request::default());

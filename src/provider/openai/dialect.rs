@@ -1,7 +1,7 @@
 //! The differences between servers that speak chat completions.
 
 use super::super::Effort;
-use super::super::call::Style;
+use super::super::call::IdStyle;
 use super::effort;
 
 /// The variant of the wire format that a server expects.
@@ -13,11 +13,11 @@ pub(super) struct Dialect {
     /// `true` if token counts must be requested. Mistral always sends them and refuses the request for them.
     pub ask_usage: bool,
     /// Form of tool call ids.
-    pub ids: Style,
+    pub ids: IdStyle,
     /// Accepted words for the effort.
-    pub effort: Words,
+    pub effort: EffortWords,
     /// Field for sending reasoning back.
-    pub reasoning: Field,
+    pub reasoning: ReasoningField,
     /// `true` for a router to other providers. It expects their reasoning back with its details, supports cache marks,
     /// and reports what it charges.
     pub routes: bool,
@@ -25,7 +25,7 @@ pub(super) struct Dialect {
 
 /// The field in which the reasoning of an answer is sent back. Hygiene has already decided how much of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
+pub(super) enum ReasoningField {
     /// No field. The server refuses fields that it does not know.
     None,
     /// `reasoning`.
@@ -36,7 +36,7 @@ pub(super) enum Field {
 
 /// The accepted words for the effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Words {
+pub(super) enum EffortWords {
     /// OpenAI's own words, which depend on the model.
     OpenAi,
     /// Low, medium and high, and a word for no reasoning.
@@ -55,7 +55,7 @@ impl Dialect {
         Self {
             max_completion_tokens: is("api.openai.com") || is("openai.azure.com"),
             ask_usage: !mistral,
-            ids: if mistral { Style::Nine } else { Style::Short },
+            ids: if mistral { IdStyle::Nine } else { IdStyle::Short },
             reasoning: match () {
                 // These servers refuse an unknown field. OpenRouter gets its own `reasoning_details` instead.
                 () if matches!(provider, "openai" | "github-copilot" | "openrouter")
@@ -66,23 +66,25 @@ impl Dialect {
                     || is("githubcopilot.com")
                     || is("openrouter.ai") =>
                 {
-                    Field::None
+                    ReasoningField::None
                 }
                 () if matches!(provider, "groq" | "cerebras" | "ollama")
                     || is("groq.com")
                     || is("cerebras.ai") =>
                 {
-                    Field::Reasoning
+                    ReasoningField::Reasoning
                 }
-                () => Field::Content,
+                () => ReasoningField::Content,
             },
             routes: provider == "openrouter" || is("openrouter.ai"),
             effort: match () {
                 // These servers refuse `reasoning_effort`.
-                () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => Words::Unknown,
-                () if is("api.openai.com") || is("openai.azure.com") => Words::OpenAi,
-                () if matches!(provider, "ollama" | "openrouter") || is("openrouter.ai") => Words::WithNone,
-                () => Words::Three,
+                () if mistral || is("x.ai") || is("deepseek.com") || is("groq.com") => EffortWords::Unknown,
+                () if is("api.openai.com") || is("openai.azure.com") => EffortWords::OpenAi,
+                () if matches!(provider, "ollama" | "openrouter") || is("openrouter.ai") => {
+                    EffortWords::WithNone
+                }
+                () => EffortWords::Three,
             },
         }
     }
@@ -90,21 +92,21 @@ impl Dialect {
     /// Returns the word for this effort, or `None` if the field is left out.
     pub(super) fn word(self, model: &str, effort: Option<Effort>, tools: bool) -> Option<&'static str> {
         // These models refuse tools while they reason, so reasoning is turned off for a request with tools.
-        if self.effort == Words::OpenAi && tools && effort::reasons_or_takes_tools(model) {
+        if self.effort == EffortWords::OpenAi && tools && effort::reasons_or_takes_tools(model) {
             return Some("none");
         }
         match (self.effort, effort?) {
-            (Words::OpenAi, effort) => effort::word(model, effort),
-            (Words::WithNone, Effort::Off) => Some("none"),
+            (EffortWords::OpenAi, effort) => effort::word(model, effort),
+            (EffortWords::WithNone, Effort::Off) => Some("none"),
             // These have no word for no reasoning.
-            (Words::Three, Effort::Off) | (Words::Unknown, _) => None,
-            (Words::WithNone | Words::Three, effort) => Some(effort.as_str()),
+            (EffortWords::Three, Effort::Off) | (EffortWords::Unknown, _) => None,
+            (EffortWords::WithNone | EffortWords::Three, effort) => Some(effort.as_str()),
         }
     }
 
     /// Returns `true` if a model that expects its reasoning back can get it from this server. A router passes it on.
     pub(super) fn takes_reasoning_content(self) -> bool {
-        self.reasoning != Field::None || self.routes
+        self.reasoning != ReasoningField::None || self.routes
     }
 
     /// Returns `true` if this model caches prompts only up to a mark in the request.
@@ -113,10 +115,10 @@ impl Dialect {
     }
 
     /// Returns the form of call ids for this model. Mistral's models require theirs behind a router too.
-    pub(super) fn ids_for(self, model: &str) -> Style {
+    pub(super) fn ids_for(self, model: &str) -> IdStyle {
         let model = model.to_ascii_lowercase();
         let family = ["mistral", "mixtral", "codestral", "pixtral", "devstral", "ministral"];
-        if family.iter().any(|name| model.contains(name)) { Style::Nine } else { self.ids }
+        if family.iter().any(|name| model.contains(name)) { IdStyle::Nine } else { self.ids }
     }
 }
 
@@ -144,9 +146,9 @@ mod tests {
         assert!(Dialect::of("mine", "x.openai.azure.com").max_completion_tokens);
         assert!(!Dialect::of("openai", "127.0.0.1").max_completion_tokens);
         assert!(!Dialect::of("mine", "notapi.openai.com.example.org").max_completion_tokens);
-        assert_eq!(Dialect::of("mine", "api.mistral.ai").ids, Style::Nine);
-        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("mistralai/Devstral-2"), Style::Nine);
-        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("qwen3"), Style::Short);
+        assert_eq!(Dialect::of("mine", "api.mistral.ai").ids, IdStyle::Nine);
+        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("mistralai/Devstral-2"), IdStyle::Nine);
+        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("qwen3"), IdStyle::Short);
     }
 
     #[test]
@@ -168,14 +170,14 @@ mod tests {
     #[test]
     fn reasoning_goes_back_in_a_field_that_is_known() {
         for (provider, host, expected) in [
-            ("openai", "127.0.0.1", Field::None),
-            ("mine", "x.openai.azure.com", Field::None),
-            ("mistral", "api.mistral.ai", Field::None),
-            ("openrouter", "openrouter.ai", Field::None),
-            ("groq", "api.groq.com", Field::Reasoning),
-            ("ollama", "127.0.0.1", Field::Reasoning),
-            ("lab", "127.0.0.1", Field::Content),
-            ("deepseek", "api.deepseek.com", Field::Content),
+            ("openai", "127.0.0.1", ReasoningField::None),
+            ("mine", "x.openai.azure.com", ReasoningField::None),
+            ("mistral", "api.mistral.ai", ReasoningField::None),
+            ("openrouter", "openrouter.ai", ReasoningField::None),
+            ("groq", "api.groq.com", ReasoningField::Reasoning),
+            ("ollama", "127.0.0.1", ReasoningField::Reasoning),
+            ("lab", "127.0.0.1", ReasoningField::Content),
+            ("deepseek", "api.deepseek.com", ReasoningField::Content),
         ] {
             assert_eq!(Dialect::of(provider, host).reasoning, expected, "{provider} at {host}");
         }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::super::call;
 use super::super::data_url::DataUrl;
-use super::super::text::{self, is_blank};
-use super::super::written::written;
+use super::super::serialization::written;
+use super::super::text_format::{self, is_blank};
 use super::super::{AnswerFormat, Block, Message, Request, Role, ToolSpec};
-use super::details;
-use super::dialect::{Dialect, Field, wants_thinking_back};
+use super::dialect::{Dialect, ReasoningField, wants_thinking_back};
+use super::reasoning_details;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -34,7 +34,7 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Tool<'a>>,
     // The growing part comes last, so that all requests of a session begin with the same bytes.
-    messages: Vec<Wire<'a>>,
+    messages: Vec<WireMessage<'a>>,
 }
 
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ struct Tool<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-enum Wire<'a> {
+enum WireMessage<'a> {
     System {
         content: Content<'a>,
     },
@@ -73,7 +73,7 @@ enum Wire<'a> {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         reasoning_details: Vec<Value>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<WireToolCall<'a>>,
     },
     Tool {
         tool_call_id: Cow<'a, str>,
@@ -95,7 +95,7 @@ enum Part<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        cache_control: Option<Cache>,
+        cache_control: Option<CacheControl>,
     },
     ImageUrl {
         image_url: Image<'a>,
@@ -105,7 +105,7 @@ enum Part<'a> {
 /// Marks the end of the part that the provider may cache for the next request.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Cache {
+enum CacheControl {
     Ephemeral,
 }
 
@@ -121,15 +121,15 @@ struct Image<'a> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct WireToolCall<'a> {
     id: Cow<'a, str>,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Function<'a>,
+    function: CalledFunction<'a>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct CalledFunction<'a> {
     name: Cow<'a, str>,
     #[serde(serialize_with = "as_json_text")]
     arguments: Cow<'a, Value>,
@@ -180,17 +180,17 @@ fn format(format: &AnswerFormat) -> Value {
     }
 }
 
-fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
+fn messages(request: &Request, dialect: Dialect) -> Vec<WireMessage<'_>> {
     let mut wire = Vec::with_capacity(request.messages.len() + 1);
     let marks = dialect.marks(&request.model);
     if !is_blank(&request.system) {
         let text = Cow::Borrowed(request.system.as_str());
         let content = if marks {
-            Content::Parts(vec![Part::Text { text, cache_control: Some(Cache::Ephemeral) }])
+            Content::Parts(vec![Part::Text { text, cache_control: Some(CacheControl::Ephemeral) }])
         } else {
             Content::Text(text)
         };
-        wire.push(Wire::System { content });
+        wire.push(WireMessage::System { content });
     }
     let style = dialect.ids_for(&request.model);
     let wants = wants_thinking_back(&request.model);
@@ -209,9 +209,9 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
             Role::User | Role::Tool => {
                 for block in &message.content {
                     if let Block::ToolResult { call_id, name, content, is_error } = block {
-                        wire.push(Wire::Tool {
+                        wire.push(WireMessage::Tool {
                             tool_call_id: call::wire_id(call_id, style),
-                            content: text::result(content, *is_error),
+                            content: text_format::result(content, *is_error),
                         });
                         collect_pictures(name, content, &mut pending);
                     }
@@ -228,21 +228,26 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<Wire<'_>> {
 }
 
 /// Marks the last message for the cache: the next request of this turn continues after it.
-fn mark_last(wire: &mut [Wire<'_>]) {
-    if let Some(Wire::User { content: Content::Parts(parts) }) = wire.last_mut()
+fn mark_last(wire: &mut [WireMessage<'_>]) {
+    if let Some(WireMessage::User { content: Content::Parts(parts) }) = wire.last_mut()
         && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
     {
-        *cache_control = Some(Cache::Ephemeral);
+        *cache_control = Some(CacheControl::Ephemeral);
     }
 }
 
-fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call::Style, marks: bool) {
+fn flush<'a>(
+    wire: &mut Vec<WireMessage<'a>>,
+    pending: &mut Vec<Part<'a>>,
+    style: call::IdStyle,
+    marks: bool,
+) {
     if pending.is_empty() {
         return;
     }
     // Mistral's models refuse a user message directly after a tool result.
-    if style == call::Style::Nine && matches!(wire.last(), Some(Wire::Tool { .. })) {
-        wire.push(Wire::Assistant {
+    if style == call::IdStyle::Nine && matches!(wire.last(), Some(WireMessage::Tool { .. })) {
+        wire.push(WireMessage::Assistant {
             content: Some(Cow::Borrowed(READ)),
             reasoning_content: None,
             reasoning: None,
@@ -253,7 +258,7 @@ fn flush<'a>(wire: &mut Vec<Wire<'a>>, pending: &mut Vec<Part<'a>>, style: call:
     let parts = std::mem::take(pending);
     // With cache marks all messages have the same form, so that the cached beginning stays the same when the mark
     // moves.
-    wire.push(Wire::User { content: if marks { Content::Parts(parts) } else { content(parts) } });
+    wire.push(WireMessage::User { content: if marks { Content::Parts(parts) } else { content(parts) } });
 }
 
 fn user<'a>(message: &'a Message, pending: &mut Vec<Part<'a>>) {
@@ -280,16 +285,24 @@ fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {
 
 /// Returns the model's message, or `None` if nothing of it can be sent. `wants` is `true` if the model refuses calls
 /// without reasoning, even if it is empty.
-fn assistant(message: &Message, style: call::Style, wants: bool, dialect: Dialect) -> Option<Wire<'_>> {
-    let tool_calls: Vec<Call<'_>> = message
+fn assistant(
+    message: &Message,
+    style: call::IdStyle,
+    wants: bool,
+    dialect: Dialect,
+) -> Option<WireMessage<'_>> {
+    let tool_calls: Vec<WireToolCall<'_>> = message
         .tool_calls()
-        .map(|call| Call {
+        .map(|call| WireToolCall {
             id: call::wire_id(call.id, style),
             kind: "function",
-            function: Function { name: call::tool_name(call.name), arguments: call::input(call.arguments) },
+            function: CalledFunction {
+                name: call::tool_name(call.name),
+                arguments: call::input(call.arguments),
+            },
         })
         .collect();
-    let content = Some(text::joined(&message.content)).filter(|text| !is_blank(text));
+    let content = Some(text_format::joined(&message.content)).filter(|text| !is_blank(text));
     // Reasoning alone makes no message in this format.
     if content.is_none() && tool_calls.is_empty() {
         return None;
@@ -300,12 +313,12 @@ fn assistant(message: &Message, style: call::Style, wants: bool, dialect: Dialec
     let thought = (!is_blank(&thought) || (wants && !tool_calls.is_empty())).then_some(thought);
     let (reasoning_content, reasoning) = match dialect.reasoning {
         _ if wants => (thought, None),
-        Field::Content => (thought, None),
-        Field::Reasoning => (None, thought),
-        Field::None => (None, None),
+        ReasoningField::Content => (thought, None),
+        ReasoningField::Reasoning => (None, thought),
+        ReasoningField::None => (None, None),
     };
     let reasoning_details = if dialect.routes { reasoning_details(&message.content) } else { Vec::new() };
-    Some(Wire::Assistant { content, reasoning_content, reasoning, reasoning_details, tool_calls })
+    Some(WireMessage::Assistant { content, reasoning_content, reasoning, reasoning_details, tool_calls })
 }
 
 /// Returns the details that were kept as signatures of thinking blocks. Signatures of other providers are skipped.
@@ -314,7 +327,7 @@ fn reasoning_details(content: &[Block]) -> Vec<Value> {
         Block::Thinking { signature, .. } => signature.as_deref(),
         _ => None,
     });
-    signatures.filter_map(details::open).flatten().collect()
+    signatures.filter_map(reasoning_details::open).flatten().collect()
 }
 
 fn thinking(content: &[Block]) -> String {
@@ -342,6 +355,6 @@ fn image<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
     if media_type.starts_with("image/") && !data.is_empty() {
         Part::ImageUrl { image_url: Image { url: DataUrl { media_type, data } } }
     } else {
-        Part::text(text::left_out(media_type))
+        Part::text(text_format::left_out(media_type))
     }
 }

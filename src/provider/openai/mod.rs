@@ -3,32 +3,32 @@
 
 mod chunk;
 pub(super) mod decode;
-mod details;
 mod dialect;
 pub(super) mod effort;
 mod encode;
+mod reasoning_details;
 
 use std::sync::Arc;
 
 use dialect::Dialect;
 pub use dialect::wants_thinking_back;
 
-use super::http::{Endpoint, Http};
+use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
-use super::passing::{Passage, Want, nowhere};
+use super::passthrough::{ForwardKind, Forwarder, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// A client for an API that speaks chat completions.
 pub struct OpenAi {
     endpoint: Endpoint,
-    http: Arc<Http>,
+    http: Arc<HttpClients>,
     dialect: Dialect,
 }
 
 impl OpenAi {
     /// Returns a client for the API at `base`, which includes `/v1`. Private servers need no key.
     #[must_use]
-    pub fn new(http: Arc<Http>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
+    pub fn new(http: Arc<HttpClients>, provider: &str, base: &reqwest::Url, key: Option<&ApiKey>) -> Self {
         let mut url = base.clone();
         let root = base.path().trim_end_matches('/');
         url.set_path(&format!("{}/chat/completions", root.strip_suffix("/chat/completions").unwrap_or(root)));
@@ -53,17 +53,17 @@ impl Provider for OpenAi {
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
             let body = self.body(request)?;
-            let decoder = decode::Completion::new(sink, self.http.limits().answer);
+            let decoder = decode::CompletionDecoder::new(sink, self.http.limits().answer);
             let mut decoder = decoder.priced(self.dialect.routes);
             stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;
             Ok(decoder.finish(request))
         })
     }
 
-    fn passage(&self, _model: &str, want: Want) -> Option<Passage> {
-        let decoder = decode::Completion::new(nowhere(), self.http.limits().answer);
+    fn passage(&self, _model: &str, want: ForwardKind) -> Option<Forwarder> {
+        let decoder = decode::CompletionDecoder::new(nowhere(), self.http.limits().answer);
         let decoder = Box::new(decoder.priced(self.dialect.routes));
-        (want != Want::Count).then(|| Passage::new(self.endpoint.clone(), &self.http, decoder))
+        (want != ForwardKind::Count).then(|| Forwarder::new(self.endpoint.clone(), &self.http, decoder))
     }
 }
 
@@ -75,11 +75,11 @@ impl Provider for OpenAi {
 /// Returns [`ProviderError`] if the request fails, or if the answer breaks off or cannot be read.
 pub async fn complete(
     endpoint: &Endpoint,
-    http: &Http,
+    http: &HttpClients,
     body: Vec<u8>,
     sink: Sink<'_>,
 ) -> Result<Response, ProviderError> {
-    let mut decoder = decode::Completion::new(sink, http.limits().answer);
+    let mut decoder = decode::CompletionDecoder::new(sink, http.limits().answer);
     stream::run(endpoint, http, body, &mut decoder).await?;
     Ok(decoder.finish(&Request::default()))
 }

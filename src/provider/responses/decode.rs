@@ -3,24 +3,24 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::assembly::Assembly;
 use super::super::http::message_of;
 use super::super::number;
+use super::super::response_builder::ResponseBuilder;
 use super::super::stream::{Decoder, EventError, Progress, decode};
 use super::super::{Request, Response, Sink, StopReason, Usage};
-use super::item::{self, Said, joined_id};
+use super::item::{self, MessageSignature, joined_id};
 
 /// A decoder for Responses events.
-pub(in crate::provider) struct Events<'a> {
-    answer: Assembly<'a>,
+pub(in crate::provider) struct ResponsesDecoder<'a> {
+    answer: ResponseBuilder<'a>,
     stop: StopReason,
-    items: Vec<Item>,
+    items: Vec<OpenItem>,
 }
 
 /// An item of the answer that is arriving.
-struct Item {
+struct OpenItem {
     index: u64,
-    kind: Kind,
+    kind: OutputItemKind,
     /// Its part in the answer.
     part: usize,
     /// `true` once a piece of it has arrived.
@@ -28,7 +28,7 @@ struct Item {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum OutputItemKind {
     Reasoning,
     Message,
     Call,
@@ -45,7 +45,7 @@ struct Event {
     delta: Value,
     arguments: Value,
     summary_index: u64,
-    response: Option<Whole>,
+    response: Option<WholeResponse>,
     code: Value,
     message: Value,
     error: Value,
@@ -70,7 +70,7 @@ impl Default for Event {
 }
 
 #[derive(Deserialize)]
-struct Whole {
+struct WholeResponse {
     #[serde(default)]
     status: Option<String>,
     #[serde(default)]
@@ -78,13 +78,13 @@ struct Whole {
     #[serde(default, deserialize_with = "number::counts")]
     usage: Option<Tokens>,
     #[serde(default)]
-    incomplete_details: Option<Incomplete>,
+    incomplete_details: Option<IncompleteDetails>,
     #[serde(default)]
     error: Value,
 }
 
 #[derive(Deserialize)]
-struct Incomplete {
+struct IncompleteDetails {
     #[serde(default)]
     reason: Option<String>,
 }
@@ -96,18 +96,18 @@ struct Tokens {
     #[serde(default, deserialize_with = "number::count")]
     output_tokens: Option<u64>,
     #[serde(default)]
-    input_tokens_details: Option<Details>,
+    input_tokens_details: Option<InputTokenDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
+struct InputTokenDetails {
     #[serde(default, deserialize_with = "number::count")]
     cached_tokens: Option<u64>,
 }
 
-impl<'a> Events<'a> {
+impl<'a> ResponsesDecoder<'a> {
     pub(in crate::provider) fn new(sink: Sink<'a>, limit: usize) -> Self {
-        Self { answer: Assembly::new(sink, limit), stop: StopReason::End, items: Vec::new() }
+        Self { answer: ResponseBuilder::new(sink, limit), stop: StopReason::End, items: Vec::new() }
     }
 
     pub(in crate::provider) fn finish(self, request: &Request) -> Response {
@@ -115,7 +115,7 @@ impl<'a> Events<'a> {
     }
 
     /// Returns the item with this index, if it is of this kind.
-    fn known(&mut self, index: u64, kind: Kind) -> Option<&mut Item> {
+    fn known(&mut self, index: u64, kind: OutputItemKind) -> Option<&mut OpenItem> {
         self.items.iter_mut().rev().find(|item| item.index == index && item.kind == kind)
     }
 
@@ -123,9 +123,9 @@ impl<'a> Events<'a> {
     /// as tools that the provider runs itself.
     fn open(&mut self, index: u64, item: &Value) -> Result<Option<usize>, EventError> {
         let kind = match item["type"].as_str() {
-            Some("reasoning") => Kind::Reasoning,
-            Some("message") => Kind::Message,
-            Some("function_call") => Kind::Call,
+            Some("reasoning") => OutputItemKind::Reasoning,
+            Some("message") => OutputItemKind::Message,
+            Some("function_call") => OutputItemKind::Call,
             _ => return Ok(None),
         };
         if let Some(known) = self.known(index, kind) {
@@ -133,19 +133,21 @@ impl<'a> Events<'a> {
         }
         let word = |key: &str| item[key].as_str().unwrap_or_default();
         let part = match kind {
-            Kind::Message => self.answer.open_text()?,
-            Kind::Call => self.answer.open_call(&joined_id(word("call_id"), word("id")), word("name"))?,
-            Kind::Reasoning => {
+            OutputItemKind::Message => self.answer.open_text()?,
+            OutputItemKind::Call => {
+                self.answer.open_call(&joined_id(word("call_id"), word("id")), word("name"))?
+            }
+            OutputItemKind::Reasoning => {
                 self.answer.open_thinking(None)?;
                 self.answer.last().unwrap_or_default()
             }
         };
-        self.items.push(Item { index, kind, part, begun: false });
+        self.items.push(OpenItem { index, kind, part, begun: false });
         Ok(Some(part))
     }
 
     /// Adds a piece to an item. If the server has not announced the item, it is started here.
-    fn more(&mut self, index: u64, kind: Kind, piece: &Value) -> Result<(), EventError> {
+    fn more(&mut self, index: u64, kind: OutputItemKind, piece: &Value) -> Result<(), EventError> {
         let Some(piece) = piece.as_str() else { return Ok(()) };
         let part = match self.known(index, kind) {
             Some(item) => {
@@ -153,28 +155,30 @@ impl<'a> Events<'a> {
                 item.part
             }
             // Without its announcement a call has no name and cannot be run.
-            None if kind == Kind::Call => return Ok(()),
+            None if kind == OutputItemKind::Call => return Ok(()),
             None => {
-                let part = if kind == Kind::Message {
+                let part = if kind == OutputItemKind::Message {
                     self.answer.open_text()?
                 } else {
                     self.answer.open_thinking(None)?;
                     self.answer.last().unwrap_or_default()
                 };
-                self.items.push(Item { index, kind, part, begun: true });
+                self.items.push(OpenItem { index, kind, part, begun: true });
                 part
             }
         };
         match kind {
-            Kind::Call => self.answer.arguments(part, "", piece)?,
-            Kind::Message | Kind::Reasoning => self.answer.more(part, piece.to_owned())?,
+            OutputItemKind::Call => self.answer.arguments(part, "", piece)?,
+            OutputItemKind::Message | OutputItemKind::Reasoning => {
+                self.answer.more(part, piece.to_owned())?
+            }
         }
         Ok(())
     }
 
     /// Starts a paragraph of the reasoning summary.
     fn paragraph(&mut self, index: u64, number: u64) -> Result<(), EventError> {
-        match self.known(index, Kind::Reasoning).map(|item| (item.part, item.begun)) {
+        match self.known(index, OutputItemKind::Reasoning).map(|item| (item.part, item.begun)) {
             // The first paragraph needs no blank line before it, and neither does one before any text.
             Some((part, true)) if number > 0 => Ok(self.answer.more(part, "\n\n".to_owned())?),
             _ => Ok(()),
@@ -187,7 +191,7 @@ impl<'a> Events<'a> {
         let open = self.items.iter().rev().find(|open| open.part == part);
         let Some((kind, begun)) = open.map(|open| (open.kind, open.begun)) else { return Ok(()) };
         match kind {
-            Kind::Reasoning => {
+            OutputItemKind::Reasoning => {
                 // Some servers stream no pieces, so the text is taken from the complete item.
                 if !begun {
                     let thought = texts(&item["summary"], "\n\n").or_else(|| texts(&item["content"], "\n\n"));
@@ -197,7 +201,7 @@ impl<'a> Events<'a> {
                     self.answer.sign(part, kept)?;
                 }
             }
-            Kind::Message => {
+            OutputItemKind::Message => {
                 if !begun {
                     self.answer.more(part, texts(&item["content"], "").unwrap_or_default())?;
                 }
@@ -205,11 +209,11 @@ impl<'a> Events<'a> {
                     self.stop = StopReason::Refusal;
                 }
                 let id = item["id"].as_str().unwrap_or_default();
-                if let Some(signature) = Said::write(id, item["phase"].as_str()) {
+                if let Some(signature) = MessageSignature::write(id, item["phase"].as_str()) {
                     self.answer.sign(part, signature)?;
                 }
             }
-            Kind::Call => {
+            OutputItemKind::Call => {
                 if let Some(all) = item["arguments"].as_str().filter(|all| !all.is_empty()) {
                     self.answer.all_arguments(part, all)?;
                 }
@@ -219,7 +223,7 @@ impl<'a> Events<'a> {
     }
 
     /// Finishes the answer. The last event contains the whole answer again.
-    fn end(&mut self, whole: Whole) -> Result<(), EventError> {
+    fn end(&mut self, whole: WholeResponse) -> Result<(), EventError> {
         if whole.status.as_deref() == Some("failed") {
             return Err(failure(&whole.error));
         }
@@ -247,7 +251,7 @@ impl<'a> Events<'a> {
     }
 }
 
-impl Decoder for Events<'_> {
+impl Decoder for ResponsesDecoder<'_> {
     fn event(&mut self, data: &[u8]) -> Result<Progress, EventError> {
         if data.trim_ascii() == b"[DONE]" {
             // OpenAI does not send this marker. From a server that does, it ends an answer that is not empty.
@@ -263,18 +267,20 @@ impl Decoder for Events<'_> {
             "response.output_item.added" => {
                 self.open(index, &event.item)?;
             }
-            "response.output_text.delta" => self.more(index, Kind::Message, &event.delta)?,
+            "response.output_text.delta" => self.more(index, OutputItemKind::Message, &event.delta)?,
             "response.refusal.delta" => {
                 self.stop = StopReason::Refusal;
-                self.more(index, Kind::Message, &event.delta)?;
+                self.more(index, OutputItemKind::Message, &event.delta)?;
             }
             "response.reasoning_summary_part.added" => self.paragraph(index, event.summary_index)?,
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.more(index, Kind::Reasoning, &event.delta)?;
+                self.more(index, OutputItemKind::Reasoning, &event.delta)?;
             }
-            "response.function_call_arguments.delta" => self.more(index, Kind::Call, &event.delta)?,
+            "response.function_call_arguments.delta" => {
+                self.more(index, OutputItemKind::Call, &event.delta)?
+            }
             "response.function_call_arguments.done" => {
-                let part = self.known(index, Kind::Call).map(|item| item.part);
+                let part = self.known(index, OutputItemKind::Call).map(|item| item.part);
                 if let (Some(part), Some(all)) = (part, event.arguments.as_str()) {
                     self.answer.all_arguments(part, all)?;
                 }
@@ -302,7 +308,7 @@ impl Decoder for Events<'_> {
     }
 
     fn whole(&mut self, document: &[u8]) -> Result<(), EventError> {
-        let whole: Whole = decode(document)?;
+        let whole: WholeResponse = decode(document)?;
         if whole.error.is_object() {
             return Err(failure(&whole.error));
         }

@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::super::call;
 use super::super::data_url::DataUrl;
 use super::super::openai::effort;
-use super::super::text::{self, is_blank};
-use super::super::written::written;
+use super::super::serialization::written;
+use super::super::text_format::{self, is_blank};
 use super::super::{AnswerFormat, Block, Effort, Message, Request, Role};
-use super::item::{Reasoning, Said, split_id};
+use super::item::{MessageSignature, ReasoningItem, split_id};
 
 /// The differences between the servers that speak this API.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Form {
+pub(super) struct Variant {
     /// `true` if items are sent back with their ids.
     pub ids: bool,
     /// `true` if a limit of the answer is accepted.
@@ -24,7 +24,7 @@ pub(super) struct Form {
     pub instructions: bool,
 }
 
-impl Form {
+impl Variant {
     /// The form for OpenAI's public API and compatible servers.
     pub const PUBLIC: Self = Self { ids: true, limit: true, instructions: false };
     /// The form for Codex, which refuses a limit and does not recognise the ids that it issues.
@@ -48,21 +48,21 @@ struct Body<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Thought>,
+    reasoning: Option<ReasoningOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Text<'a>>,
+    text: Option<TextOptions<'a>>,
     // The growing part comes last, so that all requests of a session begin with the same bytes.
     input: Vec<Item<'a>>,
 }
 
 #[derive(Serialize)]
-struct Text<'a> {
+struct TextOptions<'a> {
     // The type serialises in the form of this API.
     format: &'a AnswerFormat,
 }
 
 #[derive(Serialize)]
-struct Thought {
+struct ReasoningOptions {
     effort: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<&'static str>,
@@ -82,13 +82,13 @@ struct Tool<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    Own(Own<'a>),
-    Reasoning(Reasoning<'a>),
+    Own(TypedItem<'a>),
+    Reasoning(ReasoningItem<'a>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Own<'a> {
+enum TypedItem<'a> {
     Message {
         role: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +142,7 @@ fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok
 }
 
 /// Returns the request body as bytes.
-pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u8>> {
+pub(super) fn request(request: &Request, form: Variant) -> serde_json::Result<Vec<u8>> {
     let reasons = effort::reasons(&request.model);
     let tools = request.tools.iter().map(|tool| Tool {
         kind: "function",
@@ -162,12 +162,12 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
         include: if reasons { vec!["reasoning.encrypted_content"] } else { Vec::new() },
         prompt_cache_key: request.cache_key.as_deref(),
         max_output_tokens: form.limit.then_some(request.max_tokens.max(LEAST)),
-        reasoning: told.map(|(effort, word)| Thought {
+        reasoning: told.map(|(effort, word)| ReasoningOptions {
             effort: word,
             // The reasoning itself is encrypted. Only its summary can be shown.
             summary: (effort != Effort::Off).then_some("auto"),
         }),
-        text: request.format.as_ref().map(|format| Text { format }),
+        text: request.format.as_ref().map(|format| TextOptions { format }),
         input: items(request, form),
     };
     written(&body, request)
@@ -176,7 +176,7 @@ pub(super) fn request(request: &Request, form: Form) -> serde_json::Result<Vec<u
 /// The smallest limit that the API accepts.
 const LEAST: u32 = 16;
 
-fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
+fn items(request: &Request, form: Variant) -> Vec<Item<'_>> {
     let mut items = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
         if message.role == Role::Assistant {
@@ -198,23 +198,23 @@ fn items(request: &Request, form: Form) -> Vec<Item<'_>> {
 }
 
 /// Returns a block of the model as an item, or `None` if it cannot be sent.
-fn answer(block: &Block, form: Form, ids: bool) -> Option<Item<'_>> {
+fn answer(block: &Block, form: Variant, ids: bool) -> Option<Item<'_>> {
     Some(match block {
         Block::Thinking { signature, .. } => {
-            Item::Reasoning(Reasoning::read(signature.as_deref()?, form.ids)?)
+            Item::Reasoning(ReasoningItem::read(signature.as_deref()?, form.ids)?)
         }
         Block::Text { text, signature } if !is_blank(text) => {
-            let Said { id, phase, .. } = Said::read(signature.as_deref());
+            let MessageSignature { id, phase, .. } = MessageSignature::read(signature.as_deref());
             let id = id.filter(|_| ids);
             // An item with an id is one of the API's own items, which have these fields.
             let (status, annotations) =
                 if id.is_some() { (Some("completed"), Some([])) } else { (None, None) };
             let content = vec![Part::OutputText { text, annotations }];
-            Item::Own(Own::Message { role: "assistant", id, status, phase, content })
+            Item::Own(TypedItem::Message { role: "assistant", id, status, phase, content })
         }
         Block::ToolCall { id, name, arguments, .. } => {
             let (call_id, id) = split_id(id);
-            Item::Own(Own::FunctionCall {
+            Item::Own(TypedItem::FunctionCall {
                 id: id.filter(|_| ids),
                 call_id,
                 name: call::tool_name(name),
@@ -225,25 +225,25 @@ fn answer(block: &Block, form: Form, ids: bool) -> Option<Item<'_>> {
     })
 }
 
-fn output(block: &Block) -> Option<Own<'_>> {
+fn output(block: &Block) -> Option<TypedItem<'_>> {
     let Block::ToolResult { call_id, content, is_error, .. } = block else { return None };
-    let said = text::result(content, *is_error);
+    let said = text_format::result(content, *is_error);
     let mut pictures = content.iter().filter_map(picture).peekable();
     let output = if pictures.peek().is_none() {
         Output::Text(said)
     } else {
         Output::Parts(std::iter::once(Part::InputText { text: said }).chain(pictures).collect())
     };
-    Some(Own::FunctionCallOutput { call_id: split_id(call_id).0, output })
+    Some(TypedItem::FunctionCallOutput { call_id: split_id(call_id).0, output })
 }
 
-fn user(message: &Message) -> Option<Own<'_>> {
+fn user(message: &Message) -> Option<TypedItem<'_>> {
     let parts = message.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } if !is_blank(text) => Some(Part::InputText { text: Cow::Borrowed(text) }),
         other => picture(other),
     });
     let content: Vec<Part<'_>> = parts.collect();
-    (!content.is_empty()).then_some(Own::Message {
+    (!content.is_empty()).then_some(TypedItem::Message {
         role: "user",
         id: None,
         status: None,
@@ -257,6 +257,6 @@ fn picture(block: &Block) -> Option<Part<'_>> {
     Some(if media_type.starts_with("image/") && !data.is_empty() {
         Part::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" }
     } else {
-        Part::InputText { text: Cow::Owned(text::left_out(media_type)) }
+        Part::InputText { text: Cow::Owned(text_format::left_out(media_type)) }
     })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::call::{self, Style};
+use super::super::call::{self, IdStyle};
 
 /// Joins the two ids of a call into its id in a conversation: the id that its result refers to, and the id of its item.
 pub(super) fn joined_id(call: &str, item: &str) -> String {
@@ -25,10 +25,10 @@ pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
         Some((own, item)) if !own.is_empty() && !item.is_empty() => (own, Some(item)),
         _ => (id, None),
     };
-    let own = match call::wire_id(own, Style::Plain) {
+    let own = match call::wire_id(own, IdStyle::Plain) {
         Cow::Borrowed(own) => Cow::Borrowed(own),
         // The first part was rewritten. Two calls may differ in their second part alone, so the whole id is hashed.
-        Cow::Owned(_) => call::wire_id(id, Style::Plain),
+        Cow::Owned(_) => call::wire_id(id, IdStyle::Plain),
     };
     // An id of another form comes from another provider and is not sent as an item's id.
     (own, item.filter(|item| is_id(item, "fc_")))
@@ -36,7 +36,7 @@ pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
 
 /// The content of a text's signature: the message that the text came from.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Said<'a> {
+pub(super) struct MessageSignature<'a> {
     v: u8,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub id: Option<Cow<'a, str>>,
@@ -44,7 +44,7 @@ pub(super) struct Said<'a> {
     pub phase: Option<Cow<'a, str>>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> MessageSignature<'a> {
     /// Returns the signature for a message, or `None` if there is nothing to keep.
     pub(super) fn write(id: &'a str, phase: Option<&'a str>) -> Option<String> {
         let id = Some(id).filter(|id| !id.is_empty()).map(Cow::Borrowed);
@@ -76,11 +76,11 @@ impl<'a> Said<'a> {
 /// remains: commentary or final answer.
 #[must_use]
 pub fn phase_alone(signature: &str) -> Option<String> {
-    Said::write("", Said::read(Some(signature)).phase.as_deref())
+    MessageSignature::write("", MessageSignature::read(Some(signature)).phase.as_deref())
 }
 
 fn is_id(id: &str, prefix: &str) -> bool {
-    id.starts_with(prefix) && matches!(call::wire_id(id, Style::Plain), Cow::Borrowed(_))
+    id.starts_with(prefix) && matches!(call::wire_id(id, IdStyle::Plain), Cow::Borrowed(_))
 }
 
 /// Returns a reasoning item in the form in which it is kept: complete, but without null fields.
@@ -94,12 +94,12 @@ pub(super) fn keep(mut item: Value) -> Option<String> {
 /// A reasoning item in a request.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Reasoning<'a> {
+pub(super) enum ReasoningItem<'a> {
     Kept(&'a RawValue),
     Nameless(Map<String, Value>),
 }
 
-impl<'a> Reasoning<'a> {
+impl<'a> ReasoningItem<'a> {
     /// Reads the item from a thinking block's signature, without its id unless `ids` is set. Returns `None` for a
     /// signature of another API.
     pub(super) fn read(signature: &'a str, ids: bool) -> Option<Self> {
@@ -148,16 +148,19 @@ mod tests {
 
     #[test]
     fn a_text_keeps_its_id_and_phase() {
-        let signature = Said::write("msg_1", Some("final_answer")).unwrap();
-        let said = Said::read(Some(&signature));
+        let signature = MessageSignature::write("msg_1", Some("final_answer")).unwrap();
+        let said = MessageSignature::read(Some(&signature));
         assert_eq!((said.id.as_deref(), said.phase.as_deref()), (Some("msg_1"), Some("final_answer")));
-        assert_eq!(Said::read(Some("msg_2")).id.as_deref(), Some("msg_2"));
+        assert_eq!(MessageSignature::read(Some("msg_2")).id.as_deref(), Some("msg_2"));
         for foreign in ["c2lnbmVk", "{\"v\":2,\"id\":\"msg_1\"}", "{", "{\"v\":1,\"id\":\"rs_1\"}"] {
-            assert_eq!(Said::read(Some(foreign)).id, None, "{foreign}");
+            assert_eq!(MessageSignature::read(Some(foreign)).id, None, "{foreign}");
         }
-        assert_eq!(Said::write("", None), None);
+        assert_eq!(MessageSignature::write("", None), None);
         let alone = phase_alone(&signature).unwrap();
-        assert_eq!(Said::read(Some(&alone)), Said { id: None, ..Said::read(Some(&signature)) });
+        assert_eq!(
+            MessageSignature::read(Some(&alone)),
+            MessageSignature { id: None, ..MessageSignature::read(Some(&signature)) }
+        );
         assert_eq!(phase_alone(&alone), Some(alone.clone()));
         for without in ["msg_1", "c2lnbmVk", "{\"v\":1,\"phase\":\"other\"}"] {
             assert_eq!(phase_alone(without), None, "{without}");
@@ -170,11 +173,11 @@ mod tests {
             "encrypted_content": "gAAA"});
         let kept = keep(item).unwrap();
         assert_eq!(kept, r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAA"}"#);
-        let text = |ids| serde_json::to_string(&Reasoning::read(&kept, ids).unwrap()).unwrap();
+        let text = |ids| serde_json::to_string(&ReasoningItem::read(&kept, ids).unwrap()).unwrap();
         assert_eq!(text(true), kept);
         assert_eq!(text(false), r#"{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}"#);
         for foreign in ["c2lnbmVk", "{\"type\":\"message\"}", "{", "[1]"] {
-            assert!(Reasoning::read(foreign, true).is_none(), "{foreign}");
+            assert!(ReasoningItem::read(foreign, true).is_none(), "{foreign}");
         }
     }
 }

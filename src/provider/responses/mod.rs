@@ -8,27 +8,27 @@ mod item;
 
 use std::sync::Arc;
 
-use encode::Form;
+use encode::Variant;
 pub use item::phase_alone;
 use reqwest::Url;
 
-use super::http::{Endpoint, Http};
+use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
-use super::passing::{Passage, Want, nowhere};
+use super::passthrough::{ForwardKind, Forwarder, nowhere};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
 
 /// A client for an API that speaks Responses.
 pub struct Responses {
     endpoint: Endpoint,
-    http: Arc<Http>,
-    form: Form,
+    http: Arc<HttpClients>,
+    form: Variant,
 }
 
 impl Responses {
     /// Returns a client for the API at `base`, which includes `/v1`. For Azure the resource's address is sufficient;
     /// behind another address Azure is recognised by `azure` in the provider's id.
     #[must_use]
-    pub fn new(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
+    pub fn new(http: Arc<HttpClients>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let azure = is_azure(provider, base);
         let root = match base.path().trim_end_matches('/') {
             // The address of an Azure resource has no path.
@@ -42,12 +42,12 @@ impl Responses {
             Some(key) => endpoint.header("authorization", &format!("Bearer {}", key.expose())),
             None => {}
         }
-        Self { endpoint, http, form: Form::PUBLIC }
+        Self { endpoint, http, form: Variant::PUBLIC }
     }
 
     /// Returns a client for Codex's API at `base`. For ChatGPT the address may end with or without `/codex`.
     #[must_use]
-    pub fn codex(http: Arc<Http>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
+    pub fn codex(http: Arc<HttpClients>, provider: &str, base: &Url, key: Option<&ApiKey>) -> Self {
         let root = base.path().trim_end_matches('/');
         let root = if root.ends_with("/backend-api") { format!("{root}/codex") } else { root.to_owned() };
         let mut endpoint = Endpoint::new(provider, with_path(base, &root), key.cloned());
@@ -59,12 +59,12 @@ impl Responses {
                 endpoint.header("chatgpt-account-id", &account);
             }
         }
-        Self { endpoint, http, form: Form::CODEX }
+        Self { endpoint, http, form: Variant::CODEX }
     }
 
     async fn ask(&self, request: &Request, sink: Sink<'_>) -> Result<Response, ProviderError> {
         let body = self.body(request)?;
-        let mut decoder = decode::Events::new(sink, self.http.limits().answer);
+        let mut decoder = decode::ResponsesDecoder::new(sink, self.http.limits().answer);
         match &request.cache_key {
             // Codex's servers find the session's cached prompt by this header, not by the body alone.
             Some(key) if !self.form.ids => {
@@ -91,9 +91,9 @@ impl Provider for Responses {
         Box::pin(self.ask(request, sink))
     }
 
-    fn passage(&self, _model: &str, want: Want) -> Option<Passage> {
-        let decoder = Box::new(decode::Events::new(nowhere(), self.http.limits().answer));
-        (want != Want::Count).then(|| Passage::new(self.endpoint.clone(), &self.http, decoder))
+    fn passage(&self, _model: &str, want: ForwardKind) -> Option<Forwarder> {
+        let decoder = Box::new(decode::ResponsesDecoder::new(nowhere(), self.http.limits().answer));
+        (want != ForwardKind::Count).then(|| Forwarder::new(self.endpoint.clone(), &self.http, decoder))
     }
 }
 

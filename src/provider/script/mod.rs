@@ -5,7 +5,7 @@
 //! format.
 
 mod document;
-mod play;
+mod playback;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -78,7 +78,7 @@ impl Provider for Script {
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let answer = play::answer(&self.document, request);
+            let answer = playback::answer(&self.document, request);
             pause(answer.delay).await;
             if !answer.think.is_empty() {
                 sink(Delta::Thinking(answer.think.clone()));

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use super::program::{Covered, Program, TurnFile};
-use super::{Found, locate};
+use super::interface::{HiddenEntry, Program, TurnFile};
+use super::{LocatedProgram, locate};
 use crate::config::Agent;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, hex};
-use crate::sandbox::fitting::{Fitting, Fittings, PROGRAMS_TARGET};
+use crate::sandbox::program_mounts::{PROGRAMS_TARGET, ProgramMount, ProgramMounts};
 
 /// Returns the folder of a program's conversations with an agent. It has a folder for each session.
 #[must_use]
@@ -35,24 +35,24 @@ pub fn turns(home: &Home, agent: &AgentId) -> PathBuf {
     home.agent(agent).join("turns")
 }
 
-fn empty(home: &Home, agent: &AgentId, covered: &Covered) -> PathBuf {
+fn empty(home: &Home, agent: &AgentId, covered: &HiddenEntry) -> PathBuf {
     home.agent(agent).join("empty").join(if covered.is_folder { "folder" } else { "file" })
 }
 
 /// Returns the mounts that an agent's sandbox needs for the program that runs its turns. Empty if no program does, or
 /// if it runs on the host. `None` if the program is not completely installed.
 #[must_use]
-pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<Fitting>> {
+pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<ProgramMount>> {
     let Some(program) = super::named(&agent.runtime).filter(|_| !agent.runs_on_host()) else {
         return Some(Vec::new());
     };
-    let Found { parts, .. } = locate::find(program).ok()?;
+    let LocatedProgram { parts, .. } = locate::find(program).ok()?;
     let parts = parts.mounts.iter().filter(|(_, target)| target.starts_with(PROGRAMS_TARGET));
-    let parts = parts.map(|(source, target)| Fitting::part(source, target.clone()));
-    let mut found = parts.collect::<Option<Vec<Fitting>>>()?;
-    found.push(Fitting::State(state(home, &agent.id, program)));
-    found.push(Fitting::Turn(turns(home, &agent.id)));
-    found.extend(program.covered().iter().map(|covered| Fitting::Cover {
+    let parts = parts.map(|(source, target)| ProgramMount::part(source, target.clone()));
+    let mut found = parts.collect::<Option<Vec<ProgramMount>>>()?;
+    found.push(ProgramMount::State(state(home, &agent.id, program)));
+    found.push(ProgramMount::Turn(turns(home, &agent.id)));
+    found.extend(program.covered().iter().map(|covered| ProgramMount::Cover {
         source: empty(home, &agent.id, covered),
         name: covered.name.to_owned(),
         is_folder: covered.is_folder,
@@ -63,13 +63,13 @@ pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<Fitting>> {
 /// Returns a function that gives the mounts of every agent of a home. A program that is incomplete, for example during
 /// an update, keeps its last known mounts. Removing them would mean a new sandbox, which would end the jobs in it.
 #[must_use]
-pub fn fittings_of(home: &Home) -> Fittings {
+pub fn fittings_of(home: &Home) -> ProgramMounts {
     let home = home.clone();
     last_seen(move |agent| fittings(&home, agent))
 }
 
-fn last_seen(look: impl Fn(&Agent) -> Option<Vec<Fitting>> + Send + Sync + 'static) -> Fittings {
-    let seen: Mutex<HashMap<AgentId, (String, Vec<Fitting>)>> = Mutex::default();
+fn last_seen(look: impl Fn(&Agent) -> Option<Vec<ProgramMount>> + Send + Sync + 'static) -> ProgramMounts {
+    let seen: Mutex<HashMap<AgentId, (String, Vec<ProgramMount>)>> = Mutex::default();
     Arc::new(move |agent| {
         let found = look(agent);
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +154,7 @@ fn readable(path: &Path, mode: u32) -> std::io::Result<()> {
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
 
-    use super::super::program::TurnFile;
+    use super::super::interface::TurnFile;
     use super::*;
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         let place = program.clone();
         let look = last_seen(move |agent| match agent.runtime.as_str() {
             "native" => Some(Vec::new()),
-            _ => Some(vec![Fitting::part(&place, "/opt/flock/x".to_owned())?]),
+            _ => Some(vec![ProgramMount::part(&place, "/opt/flock/x".to_owned())?]),
         });
         assert_eq!(look(&agent), [], "it was never seen");
         fs_err::write(&program, "1").unwrap();

@@ -6,10 +6,10 @@ use super::Program;
 use crate::config::Api;
 use crate::id::ModelRef;
 use crate::provider::Usage;
-use crate::runtime::{Order, RuntimeError};
+use crate::runtime::{RuntimeError, RuntimeRequest};
 
 /// Grants access to turns.
-pub trait Gate: Send + Sync {
+pub trait AccessProvider: Send + Sync {
     /// Returns `true` if this home has the model's provider. A program uses its own login only if it does not.
     fn has_provider(&self, model: &ModelRef) -> bool;
 
@@ -19,26 +19,31 @@ pub trait Gate: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if the agent's model cannot be asked, or not by this program.
-    fn open(&self, order: &Order, program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError>;
+    fn open(
+        &self,
+        order: &RuntimeRequest,
+        program: &dyn Program,
+        own_login: bool,
+    ) -> Result<TurnAccess, RuntimeError>;
 }
 
 /// Access for one turn. Dropping it ends the access.
-pub struct Pass {
+pub struct TurnAccess {
     /// The access to the agent's model. `None` if the program uses its own login.
-    pub relay: Option<Relayed>,
+    pub relay: Option<RelayAccess>,
     /// The token for MCP.
     pub mcp_token: String,
     /// flock's address for programs on the host, as in `http://127.0.0.1:3779`.
     pub host_origin: String,
     /// The counts of the turn's calls so far.
-    pub calls: Arc<Calls>,
+    pub calls: Arc<CallCounter>,
     /// Ends the access when it is dropped.
     pub close: Box<dyn Send + Sync>,
 }
 
 /// A model behind the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relayed {
+pub struct RelayAccess {
     /// The token for the relay. It takes the place of a provider's key.
     pub token: String,
     /// The wire format of the model.
@@ -51,7 +56,7 @@ pub struct Relayed {
 
 /// The model calls of one turn, as counted by the relay.
 #[derive(Debug, Default)]
-pub struct Calls(Mutex<Count>);
+pub struct CallCounter(Mutex<Count>);
 
 /// The counts in [`Calls`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,14 +70,14 @@ pub struct Count {
     pub refused: Option<(u16, String)>,
     /// The reason why the last refused call was refused by flock. `None` again once a call of at least that size was
     /// allowed.
-    pub forbidden: Option<Forbidden>,
+    pub forbidden: Option<CallRefusal>,
     /// Set once MCP was asked for the list of tools with this turn's token.
     pub listed_tools: bool,
 }
 
 /// The reason why flock refused a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Forbidden {
+pub enum CallRefusal {
     /// The budget has no room for the call now, and may have later.
     #[error("{why}")]
     Paused {
@@ -86,7 +91,7 @@ pub enum Forbidden {
     Settings(String),
 }
 
-impl Forbidden {
+impl CallRefusal {
     /// Returns `true` if an allowed call of this size shows that the refusal no longer applies. A smaller call, for
     /// example for a title, shows nothing about a budget.
     #[must_use]
@@ -98,7 +103,7 @@ impl Forbidden {
     }
 }
 
-impl Calls {
+impl CallCounter {
     /// Changes the counts.
     pub fn note(&self, change: impl FnOnce(&mut Count)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -117,10 +122,10 @@ mod tests {
 
     #[test]
     fn a_call_as_large_shows_that_the_budget_has_room_again() {
-        let paused = Forbidden::Paused { why: "no room".to_owned(), call: (100, 50) };
+        let paused = CallRefusal::Paused { why: "no room".to_owned(), call: (100, 50) };
         for (call, undone) in [((100, 50), true), ((0, 150), true), ((100, 49), false), ((1, 1), false)] {
             assert_eq!(paused.is_undone_by(call), undone, "{call:?}");
         }
-        assert!(Forbidden::Settings("no such model".to_owned()).is_undone_by((1, 1)));
+        assert!(CallRefusal::Settings("no such model".to_owned()).is_undone_by((1, 1)));
     }
 }

@@ -12,11 +12,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use super::PROGRAMS;
-use super::keeper::{self, Left, Told};
+use super::subreaper::{self, OrphanCounts, SubreaperReport};
 use crate::env::{self, TURN};
 use crate::id::AgentId;
 use crate::process::{ProcessId, table};
-use crate::sandbox::{Piece, Run};
+use crate::sandbox::{OutputChunk, ProgramCommand};
 
 /// Variables of flock's own environment that a program gets besides its own variables: the user, language and time, and
 /// access to the network. API keys of providers are left out, because the program asks its models through flock or with
@@ -79,11 +79,11 @@ fn is_passed(name: &str) -> bool {
 
 /// The end of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ran {
+pub struct RunExit {
     /// The exit code, or 128 plus the signal.
     pub code: i32,
     /// The processes that the program left running.
-    pub left: Left,
+    pub left: OrphanCounts,
 }
 
 /// Returns the path of flock's own program, for [`attend`]. It leads to the file from which this process was started,
@@ -101,12 +101,12 @@ pub fn own_file() -> PathBuf {
 ///
 /// Returns an error if the program cannot be started, or its output cannot be read.
 pub async fn attend(
-    run: &Run,
+    run: &ProgramCommand,
     folder: &Path,
     home: &str,
     flock: &Path,
-    heard: &mut (dyn FnMut(Piece<'_>) + Send),
-) -> io::Result<Ran> {
+    heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
+) -> io::Result<RunExit> {
     // The mark is in the environment of every process of the turn. It finds those that left the process tree.
     let mark = format!("{home}.{:016x}", rand::random::<u64>());
     let (own, keepers) = UnixStream::pair()?;
@@ -120,7 +120,7 @@ pub async fn attend(
     // Ctrl-C in the terminal from which flock was started must not reach the program.
     command.process_group(0);
     // From here on, dropping this function's future ends everything that was started.
-    let mut tree = Tree { keeper: None, mark: Some(format!("{}={mark}", TURN.name)) };
+    let mut tree = ProcessTree { keeper: None, mark: Some(format!("{}={mark}", TURN.name)) };
     let mut child = command.spawn()?;
     tree.keeper = child.id().and_then(|pid| ProcessId::of(i32::try_from(pid).ok()?));
     // The command holds the keeper's end of the socket. While it is open, the end of the keeper would not be noticed.
@@ -131,7 +131,7 @@ pub async fn attend(
     widen(&out);
     let feed = async {
         // If the keeper has ended, its report says why.
-        let _ = hand.write_all(&keeper::handed(&run.input)).await;
+        let _ = hand.write_all(&subreaper::handed(&run.input)).await;
         // The sending side stays open for the whole run: its end tells the keeper to give up.
         std::future::pending::<()>().await;
     };
@@ -142,11 +142,11 @@ pub async fn attend(
             tokio::select! {
                 read = out.read(&mut out_bytes), if out_open => match read? {
                     0 => out_open = false,
-                    read => heard(Piece::Out(&out_bytes[..read])),
+                    read => heard(OutputChunk::Out(&out_bytes[..read])),
                 },
                 read = err.read(&mut err_bytes), if err_open => match read? {
                     0 => err_open = false,
-                    read => heard(Piece::Err(&err_bytes[..read])),
+                    read => heard(OutputChunk::Err(&err_bytes[..read])),
                 },
             }
         }
@@ -166,16 +166,16 @@ pub async fn attend(
     tree.keeper = None;
     let mut report = String::new();
     (&mut told).take(REPORT).read_to_string(&mut report).await?;
-    let left = match Told::read(&report) {
-        Some(Told::Unstarted(number)) => return Err(io::Error::from_raw_os_error(number)),
-        Some(Told::Left(left)) => {
+    let left = match SubreaperReport::read(&report) {
+        Some(SubreaperReport::Unstarted(number)) => return Err(io::Error::from_raw_os_error(number)),
+        Some(SubreaperReport::Left(left)) => {
             tree.mark = None;
             left
         }
         // Somebody has killed the keeper. The processes with the mark are found and ended.
-        None => Left::default(),
+        None => OrphanCounts::default(),
     };
-    Ok(Ran { code: status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1), left })
+    Ok(RunExit { code: status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1), left })
 }
 
 /// Ends the processes that programs of this home left on the host after both flock and the keeper were killed.
@@ -185,17 +185,17 @@ pub fn sweep(home: &str) {
 }
 
 /// All processes that a program has started. Dropping this kills them. The keeper then ends by itself.
-struct Tree {
+struct ProcessTree {
     keeper: Option<ProcessId>,
     mark: Option<String>,
 }
 
-impl Drop for Tree {
+impl Drop for ProcessTree {
     fn drop(&mut self) {
         let Some(mark) = &self.mark else { return };
         table::end(|| {
             // Both searches are needed: by descent while the keeper lives, and by the mark in the environment.
-            let held = self.keeper.map(|keeper| table::below(keeper, keeper::is_supervisor));
+            let held = self.keeper.map(|keeper| table::below(keeper, subreaper::is_supervisor));
             let mut found = held.unwrap_or_default();
             found.extend(table::bearing(|variable| variable == mark.as_bytes()));
             found

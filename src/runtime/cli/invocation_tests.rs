@@ -6,28 +6,28 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::program::{Conversation, Invocation, Place, Program, Turn};
-use super::{PROGRAMS, handed, named};
+use super::interface::{ConversationStart, Invocation, Program, RunLocation, TurnSpec};
+use super::{PROGRAMS, environment, named};
 use crate::config::{Api, Effort};
-use crate::sandbox::policy::Withheld;
+use crate::sandbox::policy::DisabledTools;
 
 const SYSTEM: &str = "You are \"bob\".\n\nUse ${AvailableTools} and $HOME, '''quotes''' and \\ signs.";
 const PROMPT: &str = "[Current Message]\n/help @SOUL.md $skill\0 --version";
 
-pub(super) fn turn<'a>(program: &dyn Program) -> Turn<'a> {
+pub(super) fn turn<'a>(program: &dyn Program) -> TurnSpec<'a> {
     let api = *APIS.iter().find(|api| program.speaks(**api)).unwrap();
-    Turn {
+    TurnSpec {
         provider: "provider-1",
-        place: Place::Sandbox,
+        place: RunLocation::Sandbox,
         model: "model-1",
         api: Some(api),
         context_window: 200_000,
         max_tokens: 8_000,
         effort: None,
         system: SYSTEM,
-        withheld: Withheld::default(),
+        withheld: DisabledTools::default(),
         prompt: PROMPT,
-        conversation: Conversation::New(Uuid::from_u128(1)),
+        conversation: ConversationStart::New(Uuid::from_u128(1)),
         origin: "http://127.0.0.1:3128",
         relay_token: Some("relay-token-1"),
         mcp_token: "mcp-token-1",
@@ -86,15 +86,15 @@ pub(super) fn shown(run: &Result<Invocation, String>) -> String {
 
 fn told(name: &str, learned: Option<&str>) -> String {
     let program = named(name).unwrap();
-    let first = Turn { learned, ..turn(program) };
-    let next = Turn {
-        conversation: Conversation::Resumed("conversation-1"),
+    let first = TurnSpec { learned, ..turn(program) };
+    let next = TurnSpec {
+        conversation: ConversationStart::Resumed("conversation-1"),
         effort: Some(Effort::High),
         ..first.clone()
     };
-    let off = Turn { effort: Some(Effort::Off), ..first.clone() };
-    let own = Turn {
-        place: Place::Host,
+    let off = TurnSpec { effort: Some(Effort::Off), ..first.clone() };
+    let own = TurnSpec {
+        place: RunLocation::Host,
         model: "",
         api: None,
         context_window: 0,
@@ -104,8 +104,8 @@ fn told(name: &str, learned: Option<&str>) -> String {
         system: "",
         ..first.clone()
     };
-    let without = |commands, writing, reading| Turn {
-        withheld: Withheld { commands, writing, patching: writing, reading },
+    let without = |commands, writing, reading| TurnSpec {
+        withheld: DisabledTools { commands, writing, patching: writing, reading },
         ..first.clone()
     };
     let mut told = String::new();
@@ -136,12 +136,12 @@ fn told(name: &str, learned: Option<&str>) -> String {
 fn claude_code_is_started_so() {
     insta::assert_snapshot!(told("claude", None));
     let program = named("claude").unwrap();
-    let environment = |turn: Turn<'_>| program.invocation(&turn).unwrap().environment;
+    let environment = |turn: TurnSpec<'_>| program.invocation(&turn).unwrap().environment;
     let has = |environment: &[(String, String)], name: &str, value: &str| {
         environment.contains(&(name.to_owned(), value.to_owned()))
     };
     // A model with a small context and a short answer.
-    let little = environment(Turn { context_window: 32_768, max_tokens: 1_000, ..turn(program) });
+    let little = environment(TurnSpec { context_window: 32_768, max_tokens: 1_000, ..turn(program) });
     for (name, value) in [
         ("CLAUDE_CODE_MAX_OUTPUT_TOKENS", "1000"),
         ("CLAUDE_CODE_MAX_CONTEXT_TOKENS", "32768"),
@@ -152,7 +152,7 @@ fn claude_code_is_started_so() {
     }
     // A model without effort levels gets a number of tokens, but not one that decides itself how much it thinks.
     let budget = |model: &str, effort: Effort, max_tokens: u64| {
-        let environment = environment(Turn { model, effort: Some(effort), max_tokens, ..turn(program) });
+        let environment = environment(TurnSpec { model, effort: Some(effort), max_tokens, ..turn(program) });
         let found = environment.into_iter().find(|(name, _)| name == "MAX_THINKING_TOKENS");
         found.map(|(_, value)| value)
     };
@@ -169,7 +169,7 @@ fn claude_code_is_started_so() {
         assert_eq!(budget(model, effort, max_tokens).as_deref(), expected, "{model} {effort:?} {max_tokens}");
     }
     // A setting for the sandbox is not used on the host, whoever answers.
-    let on_host = environment(Turn { place: Place::Host, ..turn(program) });
+    let on_host = environment(TurnSpec { place: RunLocation::Host, ..turn(program) });
     assert!(!has(&on_host, "IS_SANDBOX", "1") && has(&on_host, "ANTHROPIC_API_KEY", "relay-token-1"));
     assert!(program.refuses_host(true).is_some() && program.refuses_host(false).is_none());
 }
@@ -196,7 +196,7 @@ fn codex_is_started_so() {
     insta::assert_snapshot!(told("codex", Some(&models)));
 
     let known =
-        Turn { learned: Some(&models), model: "gpt-6-sol", effort: Some(Effort::Off), ..turn(program) };
+        TurnSpec { learned: Some(&models), model: "gpt-6-sol", effort: Some(Effort::Off), ..turn(program) };
     let run = program.invocation(&known).unwrap();
     let list: Value = serde_json::from_str(&run.files[0].content).unwrap();
     assert_eq!(list["models"].as_array().unwrap().len(), 1);
@@ -208,7 +208,7 @@ fn codex_is_started_so() {
 
 #[test]
 fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
-    let patience = handed::PATIENCE.as_secs();
+    let patience = environment::PATIENCE.as_secs();
     for (name, learned, written) in [
         ("claude", None, format!("\"timeout\":{patience}000")),
         ("codex", None, format!("mcp_servers.flock.tool_timeout_sec = {patience}\n")),
@@ -216,7 +216,7 @@ fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
         ("opencode", None, format!("\"timeout\":{patience}000")),
     ] {
         let program = named(name).unwrap();
-        let run = program.invocation(&Turn { learned, ..turn(program) });
+        let run = program.invocation(&TurnSpec { learned, ..turn(program) });
         let told = shown(&run);
         assert!(told.contains(&written), "{told}");
     }
@@ -226,17 +226,17 @@ fn every_program_waits_longer_for_flocks_tools_than_flock_does() {
 fn settings_of_codex_are_toml() {
     let program = named("codex").unwrap();
     let system = "a \"quoted\"\n\\ 한 \u{7f}\u{1b}\t '";
-    let run = program.invocation(&Turn { system, ..turn(program) }).unwrap();
+    let run = program.invocation(&TurnSpec { system, ..turn(program) }).unwrap();
     let config = run.state.last().unwrap().content.clone().unwrap();
     let line = config.lines().find_map(|line| line.strip_prefix("developer_instructions = ")).unwrap();
     // The value reads alike as JSON and as TOML.
     assert_eq!(serde_json::from_str::<String>(line).unwrap(), system);
     assert!(!config.contains('\u{7f}') && !config.contains('\u{1b}'), "{config:?}");
     let long = "x".repeat(200 << 10);
-    let own = Turn { system: &long, relay_token: None, state: None, api: None, ..turn(program) };
+    let own = TurnSpec { system: &long, relay_token: None, state: None, api: None, ..turn(program) };
     let error = program.invocation(&own).unwrap_err();
     assert!(error.contains("developer_instructions") && error.contains("models.providers"), "{error}");
-    assert!(program.invocation(&Turn { system: &long, ..turn(program) }).is_ok());
+    assert!(program.invocation(&TurnSpec { system: &long, ..turn(program) }).is_ok());
 }
 
 #[test]
@@ -252,8 +252,8 @@ fn gemini_cli_is_started_so() {
     insta::assert_snapshot!(told("gemini", Some(&own)));
 
     // With the login of the user, nothing else of the user's settings is taken.
-    let with = |user_settings| Turn {
-        place: Place::Host,
+    let with = |user_settings| TurnSpec {
+        place: RunLocation::Host,
         api: None,
         relay_token: None,
         learned: Some("You work well."),
@@ -284,11 +284,11 @@ fn gemini_cli_is_started_so() {
     let error = program.invocation(&with(Some("{,}"))).unwrap_err();
     assert!(error.contains("settings of Gemini CLI's user"), "{error}");
 
-    let missing = program.invocation(&Turn { learned: None, ..turn(program) });
+    let missing = program.invocation(&TurnSpec { learned: None, ..turn(program) });
     assert!(missing.unwrap_err().contains("own system prompt"));
-    let none = Turn { system: "", ..turn(program) };
+    let none = TurnSpec { system: "", ..turn(program) };
     assert!(program.learned(&none).is_none() && program.invocation(&none).is_ok());
-    let run = program.invocation(&Turn {
+    let run = program.invocation(&TurnSpec {
         model: "gemini-2.5-pro",
         effort: Some(Effort::Low),
         learned: Some(&own),
@@ -302,7 +302,7 @@ fn gemini_cli_is_started_so() {
     assert_eq!(generating["thinkingConfig"]["thinkingBudget"], 2_048);
     assert_eq!(generating["maxOutputTokens"], 8_000);
     let share = |model: &str, context_window: u64| {
-        let run = Turn { model, context_window, learned: Some(&own), ..turn(program) };
+        let run = TurnSpec { model, context_window, learned: Some(&own), ..turn(program) };
         let settings = program.invocation(&run).unwrap().state.pop().unwrap().content.unwrap();
         let settings: Value = serde_json::from_str(&settings).unwrap();
         settings["model"]["compressionThreshold"].as_f64()
@@ -322,7 +322,7 @@ fn opencode_is_started_so() {
         (Api::AnthropicMessages, "@ai-sdk/anthropic", "/relay/anthropic/v1"),
         (Api::GoogleGenerativeAi, "@ai-sdk/google", "/relay/google/v1beta"),
     ] {
-        let run = program.invocation(&Turn { api: Some(api), model: "a/b:c", ..turn(program) }).unwrap();
+        let run = program.invocation(&TurnSpec { api: Some(api), model: "a/b:c", ..turn(program) }).unwrap();
         let config = run.environment.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
         let config: Value = serde_json::from_str(&config.1).unwrap();
         assert_eq!(config["provider"]["flock"]["npm"], sdk);
@@ -330,22 +330,22 @@ fn opencode_is_started_so() {
         assert_eq!(config["provider"]["flock"]["models"]["a/b:c"]["limit"]["output"], 8_000);
         assert!(run.arguments.iter().any(|word| word == "flock/a/b:c"));
     }
-    let odd = Turn { api: Some(Api::BedrockConverseStream), ..turn(program) };
+    let odd = TurnSpec { api: Some(Api::BedrockConverseStream), ..turn(program) };
     assert!(program.invocation(&odd).is_err());
 }
 
 /// Returns turns of all kinds that a program does not refuse.
-fn runs(program: &dyn Program) -> Vec<(Turn<'static>, Invocation)> {
-    let first = Turn { learned: Some("What it says itself."), ..turn(program) };
+fn runs(program: &dyn Program) -> Vec<(TurnSpec<'static>, Invocation)> {
+    let first = TurnSpec { learned: Some("What it says itself."), ..turn(program) };
     let mut runs = Vec::new();
-    for conversation in [first.conversation, Conversation::Resumed("conversation-1")] {
+    for conversation in [first.conversation, ConversationStart::Resumed("conversation-1")] {
         for (relay_token, state, api) in [
             (first.relay_token, first.state, first.api),
             (first.relay_token, None, first.api),
             (None, program.login().and(first.state), None),
         ] {
             for effort in [None, Some(Effort::Off), Some(Effort::Low), Some(Effort::High)] {
-                let turn = Turn { conversation, relay_token, state, api, effort, ..first.clone() };
+                let turn = TurnSpec { conversation, relay_token, state, api, effort, ..first.clone() };
                 if let Ok(run) = program.invocation(&turn) {
                     runs.push((turn, run));
                 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::program::{Parts, Program};
+use super::interface::{Program, ProgramFiles};
 use crate::env;
 
 /// Folders below a user's home in which common installers put programs. The PATH of a service often lacks them.
@@ -18,11 +18,11 @@ const NOWHERE: &str = "/dev/null";
 
 /// An installed program.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LocatedProgram {
     /// The file to which the command leads, with all links followed.
     pub command: PathBuf,
     /// The files of the program.
-    pub parts: Parts,
+    pub parts: ProgramFiles,
 }
 
 /// Finds a program on PATH, or where its own installer or a common one puts it.
@@ -30,24 +30,24 @@ pub struct Found {
 /// # Errors
 ///
 /// Returns the missing part. The text completes "… is not installed: …".
-pub fn find(program: &dyn Program) -> Result<Found, String> {
+pub fn find(program: &dyn Program) -> Result<LocatedProgram, String> {
     let name = program.command();
     let named = which::which_in(name, Some(search_path(program.places())), "/")
         .map_err(|_| format!("no command {name} on PATH or in the places where it is usually put"))?;
     let command = fs_err::canonicalize(&named).map_err(|error| error.to_string())?;
     let parts =
         program.parts(&command).map_err(|why| format!("{} can't be used: {why}", command.display()))?;
-    Ok(Found { command, parts })
+    Ok(LocatedProgram { command, parts })
 }
 
 /// Returns the version that the program reports. `None` if it reports none in time.
-pub async fn version(program: &dyn Program, found: &Found) -> Option<String> {
+pub async fn version(program: &dyn Program, found: &LocatedProgram) -> Option<String> {
     let output = asked(program, found, &["--version"]).await?;
     program.version(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Returns the options that flock needs and the program lacks. `None` if the program does not list its options.
-pub async fn missing_options(program: &dyn Program, found: &Found) -> Option<Vec<&'static str>> {
+pub async fn missing_options(program: &dyn Program, found: &LocatedProgram) -> Option<Vec<&'static str>> {
     let options = program.options();
     let output = asked(program, found, options.help).await?;
     // Some programs print their help to standard output, others to standard error.
@@ -56,7 +56,11 @@ pub async fn missing_options(program: &dyn Program, found: &Found) -> Option<Vec
 }
 
 /// Returns the output of the program for these arguments. `None` if it does not end in time.
-async fn asked(program: &dyn Program, found: &Found, words: &[&str]) -> Option<std::process::Output> {
+async fn asked(
+    program: &dyn Program,
+    found: &LocatedProgram,
+    words: &[&str],
+) -> Option<std::process::Output> {
     let (file, arguments) = found.parts.host.split_first()?;
     let mut command = tokio::process::Command::new(file);
     command

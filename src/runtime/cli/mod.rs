@@ -5,32 +5,32 @@
 //! [`PROGRAMS`]. All programs reach their models through flock's relay and flock's tools through MCP, with a [`Pass`]
 //! that is valid for one turn.
 
-pub mod asks;
-mod bounds;
 mod claude;
 mod codex;
-mod ear;
+mod conversation_record;
+mod disabled_tools;
+pub mod environment;
+mod executable;
+mod extract;
 pub mod folders;
 pub mod gate;
 mod gemini;
-pub mod handed;
 pub mod host;
-pub mod installed;
-pub mod keeper;
-mod learned;
-pub mod lines;
+pub mod interface;
+pub mod json_lines;
 pub mod locate;
-mod memory;
-mod native;
+pub mod model_access;
 mod opencode;
+mod outcome;
+mod output_limits;
+mod output_reader;
 pub mod preview;
-pub mod program;
-mod reading;
+mod probe_cache;
 mod run;
 pub mod state;
-mod user;
-mod verdict;
-mod withheld;
+pub mod subreaper;
+mod user_folder;
+pub mod version_check;
 
 #[cfg(test)]
 mod invocation_tests;
@@ -41,14 +41,14 @@ mod reading_tests;
 #[cfg(test)]
 mod recorded_tests;
 
-pub(crate) use ear::RAW_TARGET;
-pub use gate::{Calls, Gate, Pass, Relayed};
-pub use locate::Found;
-pub use program::{
-    Conversation, Covered, Ended, Exit, Habits, Invocation, Learned, Parser, Parts, Place, Program, Said,
-    StateFile, Turn, TurnFile,
+pub use gate::{AccessProvider, CallCounter, RelayAccess, TurnAccess};
+pub use interface::{
+    ConversationStart, Exit, HiddenEntry, Invocation, Parser, Program, ProgramCapabilities, ProgramEvent,
+    ProgramFiles, ProgramProbe, RunLocation, RunOutcome, StateFile, TurnFile, TurnSpec,
 };
-pub use run::{Cli, Parts as CliParts};
+pub use locate::LocatedProgram;
+pub(crate) use output_reader::RAW_TARGET;
+pub use run::{ProgramRuntime, ProgramServices as CliParts};
 
 /// The programs that flock supports. There is no other list.
 pub static PROGRAMS: [&dyn Program; 4] =

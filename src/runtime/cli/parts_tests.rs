@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::interface::{ProgramFiles, RequiredOptions};
 use super::named;
-use super::program::{Options, Parts};
 
 const NATIVE: &[u8] = b"\x7fELF\x02\x01\x01";
 
@@ -27,10 +27,10 @@ impl Install {
 }
 
 fn arch() -> &'static str {
-    super::native::npm_arch()
+    super::executable::npm_arch()
 }
 
-fn parts(name: &str, command: &Path) -> Result<Parts, String> {
+fn parts(name: &str, command: &Path) -> Result<ProgramFiles, String> {
     let parts = named(name).unwrap().parts(command);
     if let Ok(parts) = &parts {
         let below = format!("/opt/flock/{name}/");
@@ -150,7 +150,7 @@ fn what_leads_to_no_program_is_said() {
 
 #[test]
 fn options_are_found_in_a_help_and_a_text_without_any_says_nothing() {
-    let options = Options { help: &["--help"], names: &["--json", "--model"] };
+    let options = RequiredOptions { help: &["--help"], names: &["--json", "--model"] };
     let help = "Usage: x [--json] [OPTIONS]\n  -m, --model-name <NAME>\n      --[no-]color";
     assert_eq!(options.missing_in(help), Some(vec!["--model"]));
     assert_eq!(options.missing_in("-m, --model=<NAME>  \u{1b}[1m--json\u{1b}[0m"), Some(vec![]));

@@ -4,22 +4,22 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::asks::{self, Unable, Way};
+use super::conversation_record;
 use super::folders;
-use super::learned::{Asked, Kept};
+use super::interface::{ConversationStart, Invocation, Program, RunLocation, TurnSpec};
 use super::locate;
-use super::memory;
-use super::program::{Conversation, Invocation, Place, Program, Turn};
-use super::state::State;
-use super::user::User;
+use super::model_access::{self, ModelAccess, ModelAccessError};
+use super::probe_cache::{Asked, CachedAnswer};
+use super::state::StateFolder;
+use super::user_folder::User;
 use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::{ModelRef, SessionKey, TurnId};
 use crate::provider::Catalog;
-use crate::runtime::{Order, prompt};
+use crate::runtime::{RuntimeRequest, prompt};
 use crate::sandbox::egress;
-use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
-use crate::sandbox::policy::Withheld;
+use crate::sandbox::policy::DisabledTools;
+use crate::sandbox::program_mounts::{STATE_TARGET, TURN_TARGET};
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::store::ProgramConversation;
 
@@ -58,14 +58,14 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     let Wanted { home, config, agent, model, system, session, .. } = *wanted;
     let on_host = agent.runs_on_host();
     let described = Catalog::new(home.clone()).describe(model, config);
-    let wire = match asks::way(program, model, config, described, on_host) {
-        Ok(Way::Relay(wire)) => Some(wire),
-        Ok(Way::OwnLogin) => None,
+    let wire = match model_access::way(program, model, config, described, on_host) {
+        Ok(ModelAccess::Relay(wire)) => Some(wire),
+        Ok(ModelAccess::OwnLogin) => None,
         // Only the key is missing, and keys are not shown.
-        Err(Unable::NoKey(_)) => crate::provider::catalog::wire(model, config).ok(),
+        Err(ModelAccessError::NoKey(_)) => crate::provider::catalog::wire(model, config).ok(),
         Err(unable) => return Err(unable.reason(program, model)),
     };
-    let state = State::of(home, program, session);
+    let state = StateFolder::of(home, program, session);
     let login = program.login();
     let user = login.filter(|_| wire.is_none()).and_then(|login| User::of(&login));
     let (origin, state, files, workspace) = if on_host {
@@ -78,25 +78,25 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
         let files = format!("{TURN_TARGET}/{}", folders::name_of(session));
         (origin, Some(format!("{STATE_TARGET}/{}", state.name())), files, WORKSPACE_TARGET.to_owned())
     };
-    let begun = memory::begun(&order(wanted), agent, wire.is_some());
+    let begun = conversation_record::begun(&order(wanted), agent, wire.is_some());
     let renews = program.habits().renews_prompt;
-    let known = wanted.known.filter(|known| memory::goes_on(&known.begun, &begun, renews));
+    let known = wanted.known.filter(|known| conversation_record::goes_on(&known.begun, &begun, renews));
     let (conversation, before) = match (known, wanted.missed) {
-        (Some(known), Some(missed)) => (Conversation::Resumed(&known.name), missed),
+        (Some(known), Some(missed)) => (ConversationStart::Resumed(&known.name), missed),
         // A new conversation gets a name only when the turn runs, so the nil id takes its place.
-        _ => (Conversation::New(Uuid::nil()), wanted.recent),
+        _ => (ConversationStart::New(Uuid::nil()), wanted.recent),
     };
     let text = prompt::compose(before, "");
-    let mut turn = Turn {
+    let mut turn = TurnSpec {
         provider: model.provider(),
-        place: if on_host { Place::Host } else { Place::Sandbox },
+        place: if on_host { RunLocation::Host } else { RunLocation::Sandbox },
         model: model.model(),
         api: wire.as_ref().map(|wire| wire.api),
         context_window: wire.as_ref().map_or(0, |wire| wire.context_window),
         max_tokens: wire.as_ref().map_or(0, |wire| u64::from(wire.max_tokens)),
         effort: agent.effort,
         system,
-        withheld: Withheld::of(agent),
+        withheld: DisabledTools::of(agent),
         prompt: &text,
         conversation,
         origin: &origin,
@@ -112,20 +112,20 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     let answered = program.learned(&turn).and_then(|asked| {
         let parts = locate::find(program).ok()?.parts;
         let asked = Asked { wanted: &asked, state: turn.state, workspace: turn.workspace };
-        Kept::of(home, &agent.id, program, &parts, asked).read()
+        CachedAnswer::of(home, &agent.id, program, &parts, asked).read()
     });
     turn.learned = answered.as_deref();
     // A program that needs the missing answer gets the placeholder instead.
     let run = program.invocation(&turn).or_else(|error| match turn.learned {
-        None => program.invocation(&Turn { learned: Some(UNASKED), ..turn.clone() }),
+        None => program.invocation(&TurnSpec { learned: Some(UNASKED), ..turn.clone() }),
         Some(_) => Err(error),
     })?;
     Ok(shown(program, known.map(|known| known.name.as_str()), &run))
 }
 
 /// Returns the order of the turn, without new messages.
-fn order(wanted: &Wanted<'_>) -> Order {
-    Order {
+fn order(wanted: &Wanted<'_>) -> RuntimeRequest {
+    RuntimeRequest {
         agent: wanted.agent.id.clone(),
         session: wanted.session.clone(),
         turn: TurnId::new(),

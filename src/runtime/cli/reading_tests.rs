@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
+use super::interface::{ConversationStart, Exit, RunOutcome};
 use super::named;
-use super::program::{Conversation, Ended, Exit};
 use super::recorded_tests::{NEW, answer, line};
 
 /// Parses events with a program's parser. Returns its reports, the answer, and the result for exit code 0.
-fn read(name: &str, events: &[Value]) -> (Vec<String>, String, Ended) {
+fn read(name: &str, events: &[Value]) -> (Vec<String>, String, RunOutcome) {
     let mut parser = named(name).unwrap().parser(NEW);
     let mut said = Vec::new();
     events.iter().for_each(|event| parser.line(event, &mut said));
@@ -16,8 +16,8 @@ fn read(name: &str, events: &[Value]) -> (Vec<String>, String, Ended) {
 }
 
 fn unknown(name: &str, stderr: &str) -> bool {
-    let mut parser = named(name).unwrap().parser(Conversation::Resumed("x"));
-    parser.end(&Exit { code: 1, stderr }) == Ended::Unknown
+    let mut parser = named(name).unwrap().parser(ConversationStart::Resumed("x"));
+    parser.end(&Exit { code: 1, stderr }) == RunOutcome::Unknown
 }
 
 fn said(id: &str, text: &str) -> Value {
@@ -37,7 +37,7 @@ fn a_sub_agent_of_claude_code_is_not_the_agent() {
     let (lines, answer, ended) = read("claude", &[other, own]);
     assert_eq!(lines, ["text \"Mine.\""]);
     assert_eq!(answer, "Mine.");
-    assert!(matches!(ended, Ended::Broken { .. }));
+    assert!(matches!(ended, RunOutcome::Broken { .. }));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_claude_code_took_is_added_up_over_its_results() {
             "cost 1.500000"
         ]
     );
-    assert_eq!(ended, Ended::Well { cut: true });
+    assert_eq!(ended, RunOutcome::Well { cut: true });
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn what_codex_does_besides_commands_is_told() {
             "usage in=3 out=3 read=4 write=2",
         ]
     );
-    assert_eq!((answer.as_str(), ended), ("Three.", Ended::Well { cut: false }));
+    assert_eq!((answer.as_str(), ended), ("Three.", RunOutcome::Well { cut: false }));
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_status_of_a_failure_is_found() {
     let failed = |message: &str| {
         let event = json!({"type": "turn.failed", "error": {"message": message}});
         match read("codex", &[event]).2 {
-            Ended::Failed { status, .. } => status,
+            RunOutcome::Failed { status, .. } => status,
             other => panic!("{other:?}"),
         }
     };
@@ -169,7 +169,7 @@ fn the_status_of_a_failure_is_found() {
         let event = json!({"type": "result", "status": "error", "error": {"message": message}});
         parser.line(&event, &mut Vec::new());
         match parser.end(&Exit { code, stderr: "" }) {
-            Ended::Failed { status, .. } => assert_eq!(status, expected, "{message} {code}"),
+            RunOutcome::Failed { status, .. } => assert_eq!(status, expected, "{message} {code}"),
             other => panic!("{other:?}"),
         }
     }
@@ -177,11 +177,11 @@ fn the_status_of_a_failure_is_found() {
 
 #[test]
 fn gemini_cli_without_a_login_is_none_that_lost_its_conversation() {
-    for conversation in [NEW, Conversation::Resumed("x")] {
+    for conversation in [NEW, ConversationStart::Resumed("x")] {
         let mut parser = named("gemini").unwrap().parser(conversation);
         let stderr = "Please set an Auth method in your /flocks/own/.gemini/settings.json";
         match parser.end(&Exit { code: 41, stderr }) {
-            Ended::Failed { status: Some(401), message } => {
+            RunOutcome::Failed { status: Some(401), message } => {
                 assert!(message.contains("log in") && !message.contains("/flocks/own"), "{message}");
             }
             other => panic!("{other:?}"),
@@ -196,15 +196,15 @@ fn the_end_of_opencode_is_its_last_step() {
     let text = |text: &str| json!({"type": "text", "part": {"text": text}});
     let (lines, answer, ended) = read("opencode", &[start.clone(), text("a"), text("b"), step("length")]);
     assert_eq!(lines, ["text \"a\"", "text \"\\n\\nb\"", "usage in=1 out=5 read=4 write=5", "cost 0.250000"]);
-    assert_eq!((answer.as_str(), ended), ("a\n\nb", Ended::Well { cut: true }));
+    assert_eq!((answer.as_str(), ended), ("a\n\nb", RunOutcome::Well { cut: true }));
     let later = json!({"type": "session.idle"});
-    assert_eq!(read("opencode", &[step("stop"), later]).2, Ended::Well { cut: false });
+    assert_eq!(read("opencode", &[step("stop"), later]).2, RunOutcome::Well { cut: false });
     for events in [vec![step("stop"), start], vec![step("tool-calls")], vec![step("stop"), text("more")]] {
-        assert!(matches!(read("opencode", &events).2, Ended::Broken { .. }), "{events:?}");
+        assert!(matches!(read("opencode", &events).2, RunOutcome::Broken { .. }), "{events:?}");
     }
     let mut parser = named("opencode").unwrap().parser(NEW);
     parser.line(&step("stop"), &mut Vec::new());
-    assert!(matches!(parser.end(&Exit { code: 143, stderr: "" }), Ended::Broken { .. }));
+    assert!(matches!(parser.end(&Exit { code: 143, stderr: "" }), RunOutcome::Broken { .. }));
 }
 
 #[test]
@@ -219,6 +219,6 @@ fn a_conversation_is_unknown_only_where_one_was_named_and_nothing_was_done() {
         assert!(!unknown(name, "something else"), "{name}");
         let mut parser = named(name).unwrap().parser(NEW);
         let new = parser.end(&Exit { code: 1, stderr: words });
-        assert!(matches!(new, Ended::Broken { .. }), "{name}: {new:?}");
+        assert!(matches!(new, RunOutcome::Broken { .. }), "{name}: {new:?}");
     }
 }

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::lines::{Line, Lines};
-use super::program::{Conversation, Ended, Exit, Program, Said};
+use super::interface::{ConversationStart, Exit, Program, ProgramEvent, RunOutcome};
+use super::json_lines::{LineSplitter, OutputLine};
 use super::{PROGRAMS, named};
 use crate::runtime::ToolEvent;
-use crate::runtime::trace::Trace;
+use crate::runtime::trace::TraceFormatter;
 
 struct Case {
     name: String,
@@ -20,11 +20,11 @@ struct Case {
     code: i32,
 }
 
-pub(super) const NEW: Conversation<'_> = Conversation::New(uuid::Uuid::nil());
+pub(super) const NEW: ConversationStart<'_> = ConversationStart::New(uuid::Uuid::nil());
 
 impl Case {
-    fn conversation(&self) -> Conversation<'_> {
-        if self.name.starts_with("resume") { Conversation::Resumed("before") } else { NEW }
+    fn conversation(&self) -> ConversationStart<'_> {
+        if self.name.starts_with("resume") { ConversationStart::Resumed("before") } else { NEW }
     }
 }
 
@@ -61,17 +61,17 @@ fn cases(program: &dyn Program) -> Vec<Case> {
 /// Parses a run with a program's parser.
 fn read(
     program: &dyn Program,
-    conversation: Conversation<'_>,
+    conversation: ConversationStart<'_>,
     output: &[u8],
     stderr: &str,
     code: i32,
-) -> (Vec<Said>, Vec<String>, Ended) {
+) -> (Vec<ProgramEvent>, Vec<String>, RunOutcome) {
     let mut parser = program.parser(conversation);
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     let (mut said, mut noise) = (Vec::new(), Vec::new());
-    let mut tell = |line: Line<'_>| match line {
-        Line::Event(event) => parser.line(&event, &mut said),
-        Line::Noise(text) => noise.push(text.to_owned()),
+    let mut tell = |line: OutputLine<'_>| match line {
+        OutputLine::Event(event) => parser.line(&event, &mut said),
+        OutputLine::Noise(text) => noise.push(text.to_owned()),
     };
     for piece in output.chunks(1000) {
         lines.take(piece, &mut tell);
@@ -79,20 +79,20 @@ fn read(
     lines.end(&mut tell);
     let is_over = parser.is_over();
     let ended = parser.end(&Exit { code, stderr });
-    if matches!(ended, Ended::Well { .. }) {
+    if matches!(ended, RunOutcome::Well { .. }) {
         assert!(is_over, "it had nothing more to tell");
     }
     (said, noise, ended)
 }
 
 /// Returns the text that a caller sees as the answer: the text since the last call.
-pub(super) fn answer(said: &[Said]) -> String {
+pub(super) fn answer(said: &[ProgramEvent]) -> String {
     let mut text = String::new();
     for said in said {
         match said {
-            Said::Text(piece) => text.push_str(piece),
-            Said::Anew(whole) => text.clone_from(whole),
-            Said::FlockTool | Said::Tool(ToolEvent::Began { .. }) => text.clear(),
+            ProgramEvent::Text(piece) => text.push_str(piece),
+            ProgramEvent::Anew(whole) => text.clone_from(whole),
+            ProgramEvent::FlockTool | ProgramEvent::Tool(ToolEvent::Began { .. }) => text.clear(),
             _ => {}
         }
     }
@@ -104,30 +104,32 @@ fn shown(text: &str) -> String {
     format!("{short:?}{}", if short.len() < text.len() { "…" } else { "" })
 }
 
-pub(super) fn line(said: &Said) -> String {
+pub(super) fn line(said: &ProgramEvent) -> String {
     match said {
-        Said::Conversation(name) => format!("conversation {name}"),
-        Said::Text(text) => format!("text {}", shown(text)),
-        Said::Thinking(text) => format!("thinking {}", shown(text)),
-        Said::Anew(text) => format!("anew {}", shown(text)),
-        Said::FlockTool => "a call of flock's".to_owned(),
-        Said::Tool(ToolEvent::Began { call, tool, arguments }) => format!("began {call} {tool} {arguments}"),
-        Said::Tool(ToolEvent::Ended { call, tool, result, error, took }) => {
+        ProgramEvent::Conversation(name) => format!("conversation {name}"),
+        ProgramEvent::Text(text) => format!("text {}", shown(text)),
+        ProgramEvent::Thinking(text) => format!("thinking {}", shown(text)),
+        ProgramEvent::Anew(text) => format!("anew {}", shown(text)),
+        ProgramEvent::FlockTool => "a call of flock's".to_owned(),
+        ProgramEvent::Tool(ToolEvent::Began { call, tool, arguments }) => {
+            format!("began {call} {tool} {arguments}")
+        }
+        ProgramEvent::Tool(ToolEvent::Ended { call, tool, result, error, took }) => {
             let error = error.as_deref().map(|error| format!(" error {}", shown(error)));
             let took = took.map(|took| format!(" in {took:?}")).unwrap_or_default();
             format!("ended {call} {tool} {}{}{took}", shown(result), error.unwrap_or_default())
         }
-        Said::Exit { call, code } => format!("exit {call} {code}"),
-        Said::Search(query) => format!("search {query}"),
-        Said::ConversationUsage(usage) => format!("conversation usage {usage:?}"),
-        Said::Usage(usage) => format!(
+        ProgramEvent::Exit { call, code } => format!("exit {call} {code}"),
+        ProgramEvent::Search(query) => format!("search {query}"),
+        ProgramEvent::ConversationUsage(usage) => format!("conversation usage {usage:?}"),
+        ProgramEvent::Usage(usage) => format!(
             "usage in={} out={} read={} write={}",
             usage.input, usage.output, usage.cache_read, usage.cache_write
         ),
-        Said::Cost(cost) => format!("cost {cost:.6}"),
-        Said::Retrying(why) => format!("retrying {why}"),
-        Said::Note(text) => format!("note {text}"),
-        Said::Doomed(why) => format!("doomed {why}"),
+        ProgramEvent::Cost(cost) => format!("cost {cost:.6}"),
+        ProgramEvent::Retrying(why) => format!("retrying {why}"),
+        ProgramEvent::Note(text) => format!("note {text}"),
+        ProgramEvent::Doomed(why) => format!("doomed {why}"),
     }
 }
 
@@ -143,7 +145,7 @@ fn told(program: &dyn Program) -> String {
             let _ = writeln!(told, "noise {}", shown(&noise));
         }
         let _ = writeln!(told, "answer {}\n{ended:?}", shown(&answer(&said)));
-        let mut trace = Trace::new("a");
+        let mut trace = TraceFormatter::new("a");
         let mut lines = Vec::new();
         said.iter().for_each(|said| trace.said(said, &mut lines));
         trace.end(&mut lines);
@@ -190,7 +192,7 @@ fn a_stream_that_is_cut_short_is_no_answer() {
                     let cut = cut.min(last + 20);
                     let (_, _, ended) = read(program, case.conversation(), &case.output[..cut], "", 0);
                     assert!(
-                        !matches!(ended, Ended::Well { .. }),
+                        !matches!(ended, RunOutcome::Well { .. }),
                         "{}/{} cut at {cut} of {}: {ended:?}, whole: {whole:?}",
                         program.name(),
                         case.name,
@@ -313,7 +315,7 @@ proptest! {
             for event in &events {
                 parser.line(event, &mut said);
             }
-            let mut trace = Trace::new("a");
+            let mut trace = TraceFormatter::new("a");
             let mut lines = Vec::new();
             said.iter().for_each(|said| trace.said(said, &mut lines));
             trace.end(&mut lines);
@@ -361,7 +363,7 @@ proptest! {
     fn any_bytes_are_survived_and_are_no_answer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for program in PROGRAMS {
             let (_, _, ended) = read(program, NEW, &bytes, &String::from_utf8_lossy(&bytes), 0);
-            prop_assert!(!matches!(ended, Ended::Well { .. }), "{ended:?}");
+            prop_assert!(!matches!(ended, RunOutcome::Well { .. }), "{ended:?}");
         }
     }
 }

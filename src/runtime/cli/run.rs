@@ -9,34 +9,36 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::ear::{Ear, Note, Seen, lingers};
+use super::conversation_record::{self, ConversationRecorder};
 use super::folders::{self, TurnFolder};
-use super::gate::{Count, Gate, Pass};
-use super::host::Ran;
-use super::locate::{self, Found};
-use super::memory::{self, Memory};
-use super::program::{Conversation, Ended, Invocation, Place, Program, Turn};
-use super::state::{self, State};
-use super::user::User;
-use super::{host, verdict, withheld};
+use super::gate::{AccessProvider, Count, TurnAccess};
+use super::host::RunExit;
+use super::interface::{ConversationStart, Invocation, Program, RunLocation, RunOutcome, TurnSpec};
+use super::locate::{self, LocatedProgram};
+use super::output_reader::{ConversationEvent, OutputReader, RunObservations, lingers};
+use super::state::{self, StateFolder};
+use super::user_folder::User;
+use super::{disabled_tools, host, outcome};
 use crate::config::{Agent, Config};
 use crate::env;
 use crate::error::{Explain as _, chain};
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::BoxFuture;
-use crate::runtime::{Event, Order, Reply, Runtime, RuntimeError, Tell, prompt};
-use crate::sandbox::fitting::{STATE_TARGET, TURN_TARGET};
-use crate::sandbox::policy::Withheld;
+use crate::runtime::{
+    Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,
+};
+use crate::sandbox::policy::DisabledTools;
+use crate::sandbox::program_mounts::{STATE_TARGET, TURN_TARGET};
 use crate::sandbox::spec::WORKSPACE_TARGET;
-use crate::sandbox::{Piece, Run, Sandbox, SandboxError, egress};
-use crate::store::{Begun, ProgramConversation, Store};
+use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError, egress};
+use crate::store::{ConversationOrigin, ProgramConversation, Store};
 
 /// Time in which a program must exit after it has reported how its run went.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// The parts of flock that turns of programs need.
-pub struct Parts {
+pub struct ProgramServices {
     pub home: Home,
     /// Returns the present configuration.
     pub config: Arc<dyn Fn() -> Arc<Config> + Send + Sync>,
@@ -45,7 +47,7 @@ pub struct Parts {
     /// Runs programs that are not on the host.
     pub sandbox: Arc<dyn Sandbox>,
     /// Grants access to models and tools.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<dyn AccessProvider>,
     /// Path of flock's own program, which runs as the keeper of programs on the host.
     pub flock: PathBuf,
     /// The agents that have had a turn in this process.
@@ -53,16 +55,16 @@ pub struct Parts {
 }
 
 /// The runtime of one program.
-pub struct Cli {
+pub struct ProgramRuntime {
     pub(super) program: &'static dyn Program,
-    pub(super) parts: Arc<Parts>,
+    pub(super) parts: Arc<ProgramServices>,
     /// Time in which the program must exit after it has reported how its run went.
     grace: Duration,
 }
 
-impl Cli {
+impl ProgramRuntime {
     #[must_use]
-    pub fn new(program: &'static dyn Program, parts: Arc<Parts>) -> Self {
+    pub fn new(program: &'static dyn Program, parts: Arc<ProgramServices>) -> Self {
         Self { program, parts, grace: GRACE }
     }
 
@@ -72,19 +74,19 @@ impl Cli {
     }
 
     fn failed(&self, message: String) -> RuntimeError {
-        let hint = verdict::LOGS.to_owned();
+        let hint = outcome::LOGS.to_owned();
         RuntimeError::Failed { program: self.program.title(), message, hint }
     }
 
     /// Makes the error of a turn of which nothing has begun.
     pub(super) fn unbegun(&self, reason: String) -> RuntimeError {
-        let hint = verdict::LOGS.to_owned();
+        let hint = outcome::LOGS.to_owned();
         RuntimeError::NotBegun { program: self.program.title(), reason, hint }
     }
 
     /// Makes the folder for the files of a turn. Before an agent's first turn, the remains of an earlier process are
     /// removed.
-    fn folder(&self, order: &Order) -> Result<TurnFolder, RuntimeError> {
+    fn folder(&self, order: &RuntimeRequest) -> Result<TurnFolder, RuntimeError> {
         // The lock is held while the folder is made, so that no other first turn of the agent removes it.
         let mut begun = self.parts.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let first = begun.insert(order.agent.clone());
@@ -102,13 +104,17 @@ impl Cli {
         known.map_err(|error| self.unbegun(chain(&error)))
     }
 
-    async fn turn(&self, order: &Order, tell: Tell<'_>) -> Result<Reply, RuntimeError> {
+    async fn turn(
+        &self,
+        order: &RuntimeRequest,
+        tell: RuntimeEventSink<'_>,
+    ) -> Result<RuntimeReply, RuntimeError> {
         let config = (self.parts.config)();
         let agent = config.agent(&order.agent);
         let agent = agent.ok_or_else(|| self.unbegun(format!("there is no agent {}", order.agent)))?;
         // The present configuration decides, not the one with which the conversation began.
-        let withheld = Withheld::of(agent);
-        if let Some(refused) = withheld::refusal(self.program, agent, withheld) {
+        let withheld = DisabledTools::of(agent);
+        if let Some(refused) = disabled_tools::refusal(self.program, agent, withheld) {
             return Err(refused);
         }
         if let Some(why) = self.program.refuses_host(host::is_root()).filter(|_| agent.runs_on_host()) {
@@ -121,32 +127,36 @@ impl Cli {
         }
         let found = locate::find(self.program).map_err(|reason| self.missing(reason))?;
         let pass = self.parts.gate.open(order, self.program, agent.runs_on_host())?;
-        let course = Course { cli: self, order, agent, withheld, found, pass, folder: self.folder(order)? };
-        let begun = memory::begun(order, agent, course.pass.relay.is_some());
+        let course =
+            ProgramTurn { cli: self, order, agent, withheld, found, pass, folder: self.folder(order)? };
+        let begun = conversation_record::begun(order, agent, course.pass.relay.is_some());
         let renews = self.program.habits().renews_prompt;
         // Another place, login or prompt needs a new conversation, even if the program knows the old one.
-        let known = self.known(&order.session)?.filter(|known| memory::goes_on(&known.begun, &begun, renews));
+        let known = self
+            .known(&order.session)?
+            .filter(|known| conversation_record::goes_on(&known.begun, &begun, renews));
         if let (Some(known), Some(missed)) = (known, &order.missed) {
-            let (ended, seen) = course.run(Conversation::Resumed(&known.name), missed, &begun, tell).await?;
+            let (ended, seen) =
+                course.run(ConversationStart::Resumed(&known.name), missed, &begun, tell).await?;
             // The conversation could not be continued, and nothing was done in it. The turn is run once more, in a new
             // one.
-            let why = verdict::lost(&ended, &seen, &course.pass.calls.now());
+            let why = outcome::lost(&ended, &seen, &course.pass.calls.now());
             let Some(why) = why else { return course.reply(ended, &seen) };
             let title = self.program.title();
-            tell(Event::Trace(format!("[{}] {title} {why} and begins another", order.agent)));
+            tell(RuntimeEvent::Trace(format!("[{}] {title} {why} and begins another", order.agent)));
         }
         let (ended, seen) =
-            course.run(Conversation::New(Uuid::new_v4()), &order.recent, &begun, tell).await?;
+            course.run(ConversationStart::New(Uuid::new_v4()), &order.recent, &begun, tell).await?;
         course.reply(ended, &seen)
     }
 }
 
-impl Runtime for Cli {
+impl Runtime for ProgramRuntime {
     fn name(&self) -> &'static str {
         self.program.name()
     }
 
-    fn is_metered(&self, order: &Order) -> bool {
+    fn is_metered(&self, order: &RuntimeRequest) -> bool {
         let config = (self.parts.config)();
         let on_host = config.agent(&order.agent).is_some_and(|agent| agent.runs_on_host());
         // In a sandbox every model call passes through the relay. On the host it depends on the provider.
@@ -164,7 +174,11 @@ impl Runtime for Cli {
             .map(|known| known.turn))
     }
 
-    fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
+    fn run<'a>(
+        &'a self,
+        order: &'a RuntimeRequest,
+        tell: RuntimeEventSink<'a>,
+    ) -> BoxFuture<'a, Result<RuntimeReply, RuntimeError>> {
         Box::pin(async {
             let reply = self.turn(order, tell).await;
             // After the turn, so that removing old files does not delay the answer.
@@ -175,33 +189,33 @@ impl Runtime for Cli {
 }
 
 /// One turn and its resources.
-pub(super) struct Course<'a> {
-    pub(super) cli: &'a Cli,
-    pub(super) order: &'a Order,
+pub(super) struct ProgramTurn<'a> {
+    pub(super) cli: &'a ProgramRuntime,
+    pub(super) order: &'a RuntimeRequest,
     agent: &'a Agent,
-    withheld: Withheld,
-    pub(super) found: Found,
-    pass: Pass,
+    withheld: DisabledTools,
+    pub(super) found: LocatedProgram,
+    pass: TurnAccess,
     folder: TurnFolder,
 }
 
 /// The place in which a program runs, as the program sees it.
-pub(super) struct Site {
+pub(super) struct RunPaths {
     origin: String,
     pub(super) state: Option<String>,
     files: String,
     pub(super) workspace: String,
     /// The folder of its state, as the host sees it.
-    pub(super) kept: Option<State>,
+    pub(super) kept: Option<StateFolder>,
     /// The folder of its user, if its login consists of links to files there.
     user: Option<User>,
 }
 
-impl Course<'_> {
-    fn site(&self) -> Site {
-        let state = State::of(&self.cli.parts.home, self.cli.program, &self.order.session);
+impl ProgramTurn<'_> {
+    fn site(&self) -> RunPaths {
+        let state = StateFolder::of(&self.cli.parts.home, self.cli.program, &self.order.session);
         if !self.agent.runs_on_host() {
-            return Site {
+            return RunPaths {
                 origin: format!("http://127.0.0.1:{}", egress::PORT),
                 state: Some(format!("{STATE_TARGET}/{}", state.name())),
                 files: format!("{TURN_TARGET}/{}", folders::name_of(&self.order.session)),
@@ -215,7 +229,7 @@ impl Course<'_> {
         let login = self.cli.program.login();
         let state = (self.pass.relay.is_some() || login.is_some()).then_some(state);
         let user = login.filter(|_| self.pass.relay.is_none()).and_then(|login| User::of(&login));
-        Site {
+        RunPaths {
             origin: self.pass.host_origin.clone(),
             state: state.as_ref().map(|state| state.path().display().to_string()),
             files: self.folder.path().display().to_string(),
@@ -228,16 +242,16 @@ impl Course<'_> {
     /// Runs the program once in this conversation. `before` holds the earlier messages that it lacks.
     async fn run(
         &self,
-        conversation: Conversation<'_>,
+        conversation: ConversationStart<'_>,
         before: &str,
-        begun: &Begun,
-        tell: Tell<'_>,
-    ) -> Result<(Ended, Seen), RuntimeError> {
+        begun: &ConversationOrigin,
+        tell: RuntimeEventSink<'_>,
+    ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
         let (cli, order, site) = (self.cli, self.order, self.site());
         let unwritten = |why: String| cli.unwritten(&why);
         let replaced = match (&site.kept, conversation) {
-            (Some(kept), Conversation::New(_)) => Some(kept.anew().map_err(unwritten)?),
-            (Some(kept), Conversation::Resumed(_)) => {
+            (Some(kept), ConversationStart::New(_)) => Some(kept.anew().map_err(unwritten)?),
+            (Some(kept), ConversationStart::Resumed(_)) => {
                 kept.ready().map_err(unwritten)?;
                 None
             }
@@ -245,9 +259,9 @@ impl Course<'_> {
         };
         let text = prompt::compose(before, &prompt::said(&order.messages));
         let relay = self.pass.relay.as_ref();
-        let mut turn = Turn {
+        let mut turn = TurnSpec {
             provider: order.model.provider(),
-            place: if self.agent.runs_on_host() { Place::Host } else { Place::Sandbox },
+            place: if self.agent.runs_on_host() { RunLocation::Host } else { RunLocation::Sandbox },
             model: order.model.model(),
             api: relay.map(|relay| relay.api),
             context_window: relay.map_or(0, |relay| relay.context_window),
@@ -271,8 +285,8 @@ impl Course<'_> {
                 (Ok(text), _) => Some(text),
                 // A resumed conversation that cannot be prepared is replaced by a new one. A new one that cannot be
                 // prepared is an error.
-                (Err(error), Conversation::Resumed(_)) => return Ok(self.unready(&chain(&error))),
-                (Err(error), Conversation::New(_)) => return Err(error),
+                (Err(error), ConversationStart::Resumed(_)) => return Ok(self.unready(&chain(&error))),
+                (Err(error), ConversationStart::New(_)) => return Err(error),
             },
             None => None,
         };
@@ -285,36 +299,37 @@ impl Course<'_> {
         })?;
         if let Err(why) = self.write(&invocation, &site) {
             return match conversation {
-                Conversation::Resumed(_) => Ok(self.unready(&why)),
-                Conversation::New(_) => Err(unwritten(why)),
+                ConversationStart::Resumed(_) => Ok(self.unready(&why)),
+                ConversationStart::New(_) => Err(unwritten(why)),
             };
         }
         // A second run of the same turn must not count the answers of the first.
         let answered = self.pass.calls.now().answered;
-        let mut memory = Memory {
+        let mut memory = ConversationRecorder {
             store: Arc::clone(&cli.parts.store),
             session: order.session.clone(),
             program: cli.program.name(),
             turn: order.turn,
             begun: begun.clone(),
             name: match conversation {
-                Conversation::Resumed(name) => Some(name.to_owned()),
+                ConversationStart::Resumed(name) => Some(name.to_owned()),
                 // A program that takes no names reports its own when it has begun.
-                Conversation::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
+                ConversationStart::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
             },
             has_turn: false,
             replaced,
             writing: None,
         };
         let parser = cli.program.parser(conversation);
-        let mut ear = Ear::new(parser, order.agent.as_str(), tell, Box::new(|note| memory.note(note)));
+        let mut ear =
+            OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| memory.note(note)));
         let (doom, over) = (ear.doom.clone(), ear.over.subscribe());
-        let mut heard = |piece: Piece<'_>| ear.hear(piece);
+        let mut heard = |piece: OutputChunk<'_>| ear.hear(piece);
         let started = tokio::select! {
             started = self.start(&invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
             // The program has reported its result, which counts. It is treated as one that exited with code 0.
-            () = lingers(over, cli.grace) => Some(Ok(Ran::default())),
+            () = lingers(over, cli.grace) => Some(Ok(RunExit::default())),
         };
         let (ran, stopped) = match started.transpose() {
             Ok(ran) => (ran, None),
@@ -330,21 +345,21 @@ impl Course<'_> {
         let calls = self.pass.calls.now();
         if relay.is_some() {
             // flock's own count is the one that is charged.
-            tell(Event::Usage(calls.usage));
+            tell(RuntimeEvent::Usage(calls.usage));
         }
         // A model call was answered, so the program has the turn even if it printed nothing.
-        if matches!(ended, Ended::Well { .. }) || calls.answered > answered {
-            memory.note(Note::Begun);
+        if matches!(ended, RunOutcome::Well { .. }) || calls.answered > answered {
+            memory.note(ConversationEvent::Begun);
         }
         memory.settled().await.map_err(|error| cli.failed(chain(&error)))?;
         if let Some(error) = stopped {
-            return Err(verdict::stopped(error, &seen, self.counted().as_ref()));
+            return Err(outcome::stopped(error, &seen, self.counted().as_ref()));
         }
         // A program that did not list flock's tools could not use them in this turn.
-        if ended == (Ended::Well { cut: false }) && !calls.listed_tools {
+        if ended == (RunOutcome::Well { cut: false }) && !calls.listed_tools {
             let title = cli.program.title();
             let note = format!("[{}] note: {title} did not reach flock's tools in this turn", order.agent);
-            tell(Event::Trace(note));
+            tell(RuntimeEvent::Trace(note));
             tracing::warn!(agent = %order.agent, "{title} has not asked for flock's tools");
         }
         Ok((ended, seen))
@@ -352,13 +367,13 @@ impl Course<'_> {
 
     /// Returns the result for a conversation that cannot be prepared, so that a new one is begun. The obstacle does not
     /// affect a new one.
-    fn unready(&self, why: &str) -> (Ended, Seen) {
+    fn unready(&self, why: &str) -> (RunOutcome, RunObservations) {
         tracing::warn!(agent = %self.order.agent, why, "a program's conversation can't be gone on with");
-        (Ended::Unknown, Seen::default())
+        (RunOutcome::Unknown, RunObservations::default())
     }
 
     /// Writes the files of a run into the folders of the turn and of the program.
-    pub(super) fn write(&self, invocation: &Invocation, site: &Site) -> Result<(), String> {
+    pub(super) fn write(&self, invocation: &Invocation, site: &RunPaths) -> Result<(), String> {
         self.folder.write(&invocation.files)?;
         let Some(kept) = &site.kept else { return Ok(()) };
         kept.write(&invocation.state, invocation.kept)?;
@@ -368,14 +383,14 @@ impl Course<'_> {
     pub(super) async fn start(
         &self,
         invocation: &Invocation,
-        heard: &mut (dyn FnMut(Piece<'_>) + Send),
-    ) -> Result<Ran, RuntimeError> {
+        heard: &mut (dyn FnMut(OutputChunk<'_>) + Send),
+    ) -> Result<RunExit, RuntimeError> {
         let parts = &self.found.parts;
         let words = if self.agent.runs_on_host() { &parts.host } else { &parts.sandbox };
         let mut env = invocation.environment.clone();
         env.push(self.mcp_url());
-        env.extend(withheld::environment(self.withheld));
-        let run = Run {
+        env.extend(disabled_tools::environment(self.withheld));
+        let run = ProgramCommand {
             command: words.iter().chain(&invocation.arguments).cloned().collect(),
             env,
             input: Bytes::from(invocation.input.clone()),
@@ -389,7 +404,7 @@ impl Course<'_> {
         // In a sandbox its helper ends the processes that a program leaves.
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
         let code = ended.map_err(|error| self.unstarted(&error))?;
-        Ok(Ran { code, ..Ran::default() })
+        Ok(RunExit { code, ..RunExit::default() })
     }
 
     /// Returns the variable with the address of flock's tools, for `flock mcp`, which connects programs without HTTP
@@ -409,8 +424,8 @@ impl Course<'_> {
         }
     }
 
-    fn reply(&self, ended: Ended, seen: &Seen) -> Result<Reply, RuntimeError> {
-        verdict::of(self.cli.program.title(), ended, seen, self.counted().as_ref())
+    fn reply(&self, ended: RunOutcome, seen: &RunObservations) -> Result<RuntimeReply, RuntimeError> {
+        outcome::of(self.cli.program.title(), ended, seen, self.counted().as_ref())
     }
 
     /// Returns flock's own count of the turn's model calls. `None` if the program asks its models directly.

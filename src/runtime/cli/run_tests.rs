@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::gate::{Calls, Pass, Relayed};
-use super::super::program::{Exit, Habits, Parser, Parts as ProgramParts, Said, StateFile, TurnFile};
+use super::super::gate::{CallCounter, RelayAccess, TurnAccess};
+use super::super::interface::{
+    Exit, Parser, ProgramCapabilities, ProgramEvent, ProgramFiles as ProgramParts, StateFile, TurnFile,
+};
 use super::*;
 use crate::config::Api;
 use crate::id::{ModelRef, TurnId};
 use crate::provider::{Message, Role, Usage};
-use crate::store::{Begin, NewSession, StoredPrompt};
+use crate::store::{NewSession, NewTurn, StoredPrompt};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -34,13 +36,13 @@ echo left $(cat "$(dirname "$0")/left" 2>/dev/null || echo 0 0) >&0
 exit $code
 "#;
 
-struct Scripted {
+struct ScriptedProgram {
     command: &'static str,
     renews_prompt: bool,
     withholds: AtomicBool,
 }
 
-impl Program for Scripted {
+impl Program for ScriptedProgram {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -66,16 +68,16 @@ impl Program for Scripted {
     fn version(&self, printed: &str) -> Option<String> {
         Some(printed.to_owned())
     }
-    fn habits(&self) -> Habits {
-        Habits { takes_names: false, renews_prompt: self.renews_prompt, least_memory: 0 }
+    fn habits(&self) -> ProgramCapabilities {
+        ProgramCapabilities { takes_names: false, renews_prompt: self.renews_prompt, least_memory: 0 }
     }
     fn withholds(&self) -> bool {
         self.withholds.load(Ordering::Relaxed)
     }
-    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
         let (how, name) = match turn.conversation {
-            Conversation::New(_) => ("new", String::new()),
-            Conversation::Resumed(name) => ("resumed", name.to_owned()),
+            ConversationStart::New(_) => ("new", String::new()),
+            ConversationStart::Resumed(name) => ("resumed", name.to_owned()),
         };
         Ok(Invocation {
             kept: None,
@@ -95,49 +97,56 @@ impl Program for Scripted {
             state: vec![StateFile { path: "settings".to_owned(), content: Some("flock's".to_owned()) }],
         })
     }
-    fn parser(&self, _conversation: Conversation<'_>) -> Box<dyn Parser> {
-        Box::new(Reader(None))
+    fn parser(&self, _conversation: ConversationStart<'_>) -> Box<dyn Parser> {
+        Box::new(ScriptParser(None))
     }
 }
 
-struct Reader(Option<Ended>);
+struct ScriptParser(Option<RunOutcome>);
 
-impl Parser for Reader {
-    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+impl Parser for ScriptParser {
+    fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let text = |name: &str| line[name].as_str().map(str::to_owned);
-        said.extend(text("name").map(Said::Conversation));
-        said.extend(text("text").map(Said::Text));
-        said.extend(text("doomed").map(Said::Doomed));
-        said.extend(line["tokens"].as_u64().map(|input| Said::Usage(Usage { input, ..Usage::default() })));
-        said.extend(line["cost"].as_f64().map(Said::Cost));
+        said.extend(text("name").map(ProgramEvent::Conversation));
+        said.extend(text("text").map(ProgramEvent::Text));
+        said.extend(text("doomed").map(ProgramEvent::Doomed));
+        said.extend(
+            line["tokens"].as_u64().map(|input| ProgramEvent::Usage(Usage { input, ..Usage::default() })),
+        );
+        said.extend(line["cost"].as_f64().map(ProgramEvent::Cost));
         match line["end"].as_str() {
-            Some("well") => self.0 = Some(Ended::Well { cut: false }),
-            Some("unknown") => self.0 = Some(Ended::Unknown),
+            Some("well") => self.0 = Some(RunOutcome::Well { cut: false }),
+            Some("unknown") => self.0 = Some(RunOutcome::Unknown),
             _ => {}
         }
     }
     fn is_over(&self) -> bool {
         self.0.is_some()
     }
-    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         let message = format!("exit {}: {}", exit.code, exit.stderr.trim());
-        self.0.take().unwrap_or(Ended::Broken { message })
+        self.0.take().unwrap_or(RunOutcome::Broken { message })
     }
 }
 
-struct Open {
+struct TestAccess {
     own_login: bool,
     relayed: bool,
 }
 
-impl Gate for Open {
+impl AccessProvider for TestAccess {
     fn has_provider(&self, _model: &ModelRef) -> bool {
         false
     }
-    fn open(&self, _order: &Order, _program: &dyn Program, own_login: bool) -> Result<Pass, RuntimeError> {
+    fn open(
+        &self,
+        _order: &RuntimeRequest,
+        _program: &dyn Program,
+        own_login: bool,
+    ) -> Result<TurnAccess, RuntimeError> {
         assert_eq!(own_login, self.own_login);
-        Ok(Pass {
-            relay: self.relayed.then(|| Relayed {
+        Ok(TurnAccess {
+            relay: self.relayed.then(|| RelayAccess {
                 token: "the-relay-token".to_owned(),
                 api: Api::AnthropicMessages,
                 context_window: 1000,
@@ -145,23 +154,23 @@ impl Gate for Open {
             }),
             mcp_token: "the-mcp-token".to_owned(),
             host_origin: "http://127.0.0.1:1".to_owned(),
-            calls: Arc::new(Calls::default()),
+            calls: Arc::new(CallCounter::default()),
             close: Box::new(()),
         })
     }
 }
 
 /// A sandbox whose engine stops responding once the program has printed this text.
-struct Leaving(String);
+struct LostSandbox(String);
 
-impl Sandbox for Leaving {
+impl Sandbox for LostSandbox {
     fn attend<'a>(
         &'a self,
         _: &'a AgentId,
-        _: &'a Run,
-        heard: &'a mut (dyn FnMut(Piece<'_>) + Send),
+        _: &'a ProgramCommand,
+        heard: &'a mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
-        heard(Piece::Out(self.0.as_bytes()));
+        heard(OutputChunk::Out(self.0.as_bytes()));
         let source = "it broke off the connection".into();
         Box::pin(async { Err(SandboxError::Unavailable { endpoint: "unix:///x".to_owned(), source }) })
     }
@@ -174,14 +183,14 @@ impl Sandbox for Leaving {
         _: &'a AgentId,
         _: crate::sandbox::Command,
         _: &'a tokio_util::sync::CancellationToken,
-    ) -> BoxFuture<'a, Result<crate::sandbox::Outcome, SandboxError>> {
+    ) -> BoxFuture<'a, Result<crate::sandbox::CommandOutcome, SandboxError>> {
         unreachable!()
     }
     fn spawn<'a>(
         &'a self,
         _: &'a AgentId,
         _: crate::sandbox::Command,
-    ) -> BoxFuture<'a, Result<crate::sandbox::Job, SandboxError>> {
+    ) -> BoxFuture<'a, Result<crate::sandbox::BackgroundJob, SandboxError>> {
         unreachable!()
     }
     fn jobs<'a>(
@@ -213,9 +222,9 @@ struct House {
     folder: tempfile::TempDir,
     document: Value,
     config: Arc<Mutex<Arc<Config>>>,
-    program: &'static Scripted,
-    cli: Cli,
-    order: Order,
+    program: &'static ScriptedProgram,
+    cli: ProgramRuntime,
+    order: RuntimeRequest,
     /// The messages since the last turn that the program has.
     missed: String,
 }
@@ -226,7 +235,7 @@ impl House {
     }
 
     /// Makes a home with or without a sandbox, and with the relay or the program's own login.
-    async fn with(renews_prompt: bool, sandbox: Option<Leaving>, relayed: bool) -> Self {
+    async fn with(renews_prompt: bool, sandbox: Option<LostSandbox>, relayed: bool) -> Self {
         let on_host = sandbox.is_none();
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -249,7 +258,7 @@ impl House {
         let config = Arc::new(Mutex::new(Arc::new(crate::config::parse::config(&document, &home).unwrap())));
         let store = Arc::new(Store::open(&home).unwrap());
         let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
-        let begin = Begin {
+        let begin = NewTurn {
             session: NewSession { key: session.clone(), file: Uuid::now_v7().to_string() },
             turn: TurnId::new(),
             model: "a/b".to_owned(),
@@ -257,22 +266,22 @@ impl House {
             now: 1,
         };
         store.begin_turn(begin).await.unwrap();
-        let program: &'static Scripted = Box::leak(Box::new(Scripted {
+        let program: &'static ScriptedProgram = Box::leak(Box::new(ScriptedProgram {
             command: Box::leak(command.display().to_string().into_boxed_str()),
             renews_prompt,
             withholds: AtomicBool::new(true),
         }));
         let current = Arc::clone(&config);
-        let parts = Parts {
+        let parts = ProgramServices {
             home,
             config: Arc::new(move || Arc::clone(&current.lock().unwrap())),
             store,
-            sandbox: Arc::new(sandbox.unwrap_or_else(|| Leaving(String::new()))),
-            gate: Arc::new(Open { own_login: on_host, relayed }),
+            sandbox: Arc::new(sandbox.unwrap_or_else(|| LostSandbox(String::new()))),
+            gate: Arc::new(TestAccess { own_login: on_host, relayed }),
             flock: keeper,
             begun: Mutex::default(),
         };
-        let order = Order {
+        let order = RuntimeRequest {
             agent: "coder".parse().unwrap(),
             session,
             turn: TurnId::new(),
@@ -284,7 +293,7 @@ impl House {
             recent: "[Recent Context]\n[user] before\n---\n".to_owned(),
             missed: None,
         };
-        let cli = Cli::new(program, Arc::new(parts));
+        let cli = ProgramRuntime::new(program, Arc::new(parts));
         Self { folder, document, config, program, cli, order, missed: String::new() }
     }
 
@@ -312,7 +321,7 @@ impl House {
         self.order.missed = self.knows().map(|_| self.missed.clone());
     }
 
-    async fn turn(&mut self) -> (Result<Reply, RuntimeError>, Vec<Event>) {
+    async fn turn(&mut self) -> (Result<RuntimeReply, RuntimeError>, Vec<RuntimeEvent>) {
         self.next();
         let mut events = Vec::new();
         let mut tell = |event| events.push(event);
@@ -341,7 +350,7 @@ async fn a_conversation_goes_on_under_the_programs_own_name() {
     house.does(WELL);
     let (reply, events) = house.turn().await;
     assert_eq!(reply.unwrap().stop, crate::provider::StopReason::End);
-    assert!(events.contains(&Event::Text("answer".to_owned())), "{events:?}");
+    assert!(events.contains(&RuntimeEvent::Text("answer".to_owned())), "{events:?}");
     let first = house.run(0);
     assert!(first.starts_with("args new  "), "{first}");
     assert!(first.contains("\nMCP_TOKEN=the-mcp-token\n"), "{first}");
@@ -391,7 +400,7 @@ async fn a_conversation_that_was_lost_is_begun_anew_in_the_same_turn() {
     assert!(house.run(1).starts_with("args resumed n-1"));
     assert!(house.run(2).starts_with("args new ") && house.run(2).contains("[Recent Context]"));
     assert!(
-        events.iter().any(|event| matches!(event, Event::Trace(line) if line.contains("lost"))),
+        events.iter().any(|event| matches!(event, RuntimeEvent::Trace(line) if line.contains("lost"))),
         "{events:?}"
     );
     house.does(WELL);
@@ -483,7 +492,7 @@ async fn a_conversation_that_can_not_be_gone_on_with_is_begun_anew_in_the_same_t
     assert!(house.run(2).starts_with("args new ") && house.run(2).contains("[Recent Context]"));
     let why = "[coder] Scripted can't go on with its conversation (exit 1: database disk image is malformed) and \
                begins another";
-    assert!(events.contains(&Event::Trace(why.to_owned())), "{events:?}");
+    assert!(events.contains(&RuntimeEvent::Trace(why.to_owned())), "{events:?}");
     house.turn().await.0.unwrap();
     assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
     assert!(house.run(4).starts_with("args new "), "{}", house.run(4));
@@ -508,7 +517,7 @@ async fn what_a_person_would_want_to_know_of_a_turn_is_in_its_log() {
     reply.unwrap();
     let traced: Vec<&str> = events
         .iter()
-        .filter_map(|event| if let Event::Trace(line) = event { Some(line.as_str()) } else { None })
+        .filter_map(|event| if let RuntimeEvent::Trace(line) = event { Some(line.as_str()) } else { None })
         .collect();
     assert_eq!(
         traced,
@@ -530,9 +539,10 @@ async fn a_program_that_never_stops_talking_is_ended() {
         panic!("{reply:?}")
     };
     assert_eq!(message, "it said more than 8 MB in one turn");
-    let told = |event: &Event| if let Event::Text(text) = event { text.len() } else { 0 };
+    let told = |event: &RuntimeEvent| if let RuntimeEvent::Text(text) = event { text.len() } else { 0 };
     assert!(events.iter().map(told).sum::<usize>() <= 8 << 20);
-    let doomed = events.iter().filter(|event| matches!(event, Event::Trace(line) if line.contains("8 MB")));
+    let doomed =
+        events.iter().filter(|event| matches!(event, RuntimeEvent::Trace(line) if line.contains("8 MB")));
     assert_eq!(doomed.count(), 1);
 }
 
@@ -542,7 +552,8 @@ async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_fi
     let keeps = r#"ls "$4" > "$here/found"; echo "$2" > "$4/kept";"#;
     house.does(&format!("{keeps} {WELL}"));
     let found = |house: &House| fs_err::read_to_string(house.folder.path().join("bin/found")).unwrap();
-    let state = |house: &House| State::of(&house.cli.parts.home, house.cli.program, &house.order.session);
+    let state =
+        |house: &House| StateFolder::of(&house.cli.parts.home, house.cli.program, &house.order.session);
     house.turn().await.0.unwrap();
     let path = state(&house).path();
     assert!(house.run(0).contains(&path.display().to_string()), "{}", house.run(0));
@@ -583,16 +594,16 @@ async fn an_exit_code_of_0_proves_nothing() {
 #[tokio::test]
 async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_it() {
     let said = "{\"name\":\"n-1\"}\n{\"text\":\"half\"}\n{\"text\":\" an answer\"}";
-    let mut house = House::with(true, Some(Leaving(said.to_owned())), false).await;
+    let mut house = House::with(true, Some(LostSandbox(said.to_owned())), false).await;
     let (reply, events) = house.turn().await;
     let Err(RuntimeError::Interrupted { message, hint, .. }) = &reply else { panic!("{reply:?}") };
     assert!(message.contains("does not answer") && hint.contains("docker"), "{message}, {hint}");
     // The last line has no line end, but was read nevertheless.
-    assert!(events.contains(&Event::Text(" an answer".to_owned())), "{events:?}");
+    assert!(events.contains(&RuntimeEvent::Text(" an answer".to_owned())), "{events:?}");
     let known = house.cli.parts.store.program_conversation(&house.order.session, "scripted").unwrap();
     assert_eq!(known.map(|known| known.name).as_deref(), Some("n-1"), "its name is kept");
     // A turn that was not begun may be tried again.
-    let mut house = House::with(true, Some(Leaving(String::new())), false).await;
+    let mut house = House::with(true, Some(LostSandbox(String::new())), false).await;
     let (reply, _) = house.turn().await;
     assert!(matches!(reply, Err(RuntimeError::NotRunning { .. })), "{reply:?}");
 }
@@ -657,7 +668,7 @@ async fn a_program_that_has_told_all_and_does_not_exit_is_ended() {
     house.does(&format!("{WELL}; sleep 4716"));
     let (reply, events) = house.turn().await;
     assert_eq!(reply.unwrap().stop, crate::provider::StopReason::End);
-    assert!(events.contains(&Event::Text("answer".to_owned())), "{events:?}");
+    assert!(events.contains(&RuntimeEvent::Text("answer".to_owned())), "{events:?}");
 }
 
 #[tokio::test]
@@ -684,9 +695,10 @@ async fn what_a_run_took_and_cost_is_told_while_it_goes_on() {
     );
     let (reply, events) = house.turn().await;
     reply.unwrap_err();
-    let told = |input, cost| Event::Usage(Usage { input, cost, ..Usage::default() });
+    let told = |input, cost| RuntimeEvent::Usage(Usage { input, cost, ..Usage::default() });
     let told = [told(7, None), told(7, Some(250_000)), told(9, Some(250_000))];
-    let usage: Vec<Event> = events.into_iter().filter(|event| matches!(event, Event::Usage(_))).collect();
+    let usage: Vec<RuntimeEvent> =
+        events.into_iter().filter(|event| matches!(event, RuntimeEvent::Usage(_))).collect();
     assert_eq!(usage, told);
     house.does(r#"echo '{"tokens":3}'; echo '{"cost":0.1}'; echo '{"text":"a"}'; echo '{"end":"well"}'"#);
     let usage = house.turn().await.0.unwrap().usage.unwrap();

@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::PROGRAMS;
 use super::folders;
-use super::program::{Program, StateFile};
+use super::interface::{Program, StateFile};
 use crate::error::chain;
 use crate::home::Home;
 use crate::home::beneath::{BeneathError, Kind, Owner, Root};
-use crate::home::clear;
+use crate::home::remove_tree;
 use crate::id::{AgentId, SessionKey};
 use crate::sandbox::workspace;
 
@@ -29,7 +29,7 @@ const MOST: usize = 100_000;
 
 /// A program's folder for one session of an agent.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct StateFolder {
     /// The folder above, which is mounted into the sandbox.
     shared: PathBuf,
     name: String,
@@ -40,7 +40,7 @@ pub struct State {
     identity: PathBuf,
 }
 
-impl State {
+impl StateFolder {
     /// Returns the folder of this session.
     #[must_use]
     pub fn of(home: &Home, program: &dyn Program, session: &SessionKey) -> Self {
@@ -91,15 +91,15 @@ impl State {
     /// # Errors
     ///
     /// Returns the path and the reason.
-    pub fn anew(&self) -> Result<Replaced, String> {
+    pub fn anew(&self) -> Result<StateBackup, String> {
         workspace::writable(&self.shared, self.owner()?).map_err(named)?;
         // Contents that a killed process set aside earlier are dropped, to make room for these.
         let moved = prepared(&self.gone)
             .and_then(|()| away(&self.aside, &self.gone))
             .and_then(|()| self.aside.parent().map_or(Ok(()), prepared))
-            .and_then(|()| clear::put_away(&self.shared, Path::new(&self.name), &self.aside));
+            .and_then(|()| remove_tree::put_away(&self.shared, Path::new(&self.name), &self.aside));
         let was = moved.map_err(|error| format!("{}: {error}", self.path().display()))?;
-        let replaced = Replaced { state: self.clone(), holds: was };
+        let replaced = StateBackup { state: self.clone(), holds: was };
         self.ready()?;
         Ok(replaced)
     }
@@ -217,8 +217,9 @@ impl State {
 
     /// Moves an entry to the folder for removal.
     fn put_away(&self, path: &Path) -> Result<(), BeneathError> {
-        let moved = prepared(&self.gone)
-            .and_then(|()| clear::put_away(&self.shared, path, &self.gone.join(Uuid::new_v4().to_string())));
+        let moved = prepared(&self.gone).and_then(|()| {
+            remove_tree::put_away(&self.shared, path, &self.gone.join(Uuid::new_v4().to_string()))
+        });
         moved.map(drop).map_err(|source| BeneathError::Io { verb: "move", path: path.to_owned(), source })
     }
 
@@ -230,12 +231,12 @@ impl State {
 /// The contents of a folder before it was emptied. Dropping this puts them back, unless the new conversation has begun:
 /// a conversation that could not begin is no reason to lose the old one.
 #[derive(Debug)]
-pub struct Replaced {
-    state: State,
+pub struct StateBackup {
+    state: StateFolder,
     holds: bool,
 }
 
-impl Replaced {
+impl StateBackup {
     /// Gives up the old contents.
     pub fn let_go(mut self) {
         self.holds = false;
@@ -243,12 +244,12 @@ impl Replaced {
     }
 }
 
-impl Drop for Replaced {
+impl Drop for StateBackup {
     fn drop(&mut self) {
         if self.holds {
-            let State { shared, name, aside, gone, .. } = &self.state;
+            let StateFolder { shared, name, aside, gone, .. } = &self.state;
             let new = gone.join(Uuid::new_v4().to_string());
-            let moved = clear::put_away(shared, Path::new(name), &new);
+            let moved = remove_tree::put_away(shared, Path::new(name), &new);
             log(moved.and_then(|_| fs_err::rename(aside, shared.join(name))));
         }
     }
@@ -284,7 +285,7 @@ pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option
                 sessions.iter().map(|session| folders::name_of(session).into()).collect();
             for (shared, left) in found.into_iter().filter(|(_, name)| !names.contains(name)) {
                 let to = gone.join(Uuid::new_v4().to_string());
-                log(prepared(&gone).and_then(|()| clear::put_away(&shared, &left, &to).map(drop)));
+                log(prepared(&gone).and_then(|()| remove_tree::put_away(&shared, &left, &to).map(drop)));
             }
         }
         if first {
@@ -322,7 +323,7 @@ fn prepared(folder: &Path) -> std::io::Result<()> {
 /// Empties the folder for removal. What cannot be removed stays for the next time.
 fn empty(gone: &Path) {
     for entry in fs_err::read_dir(gone).into_iter().flatten().flatten() {
-        if let Err((stuck, _)) = clear::clear(gone, Path::new(&entry.file_name())) {
+        if let Err((stuck, _)) = remove_tree::clear(gone, Path::new(&entry.file_name())) {
             tracing::warn!(path = %stuck.path.display(), error = %stuck.error, "something of a program's could not be removed");
         }
     }

@@ -4,21 +4,21 @@ use super::super::claude::Claude;
 use super::*;
 
 /// A home with one session of an agent.
-struct House {
+struct Fixture {
     folder: tempfile::TempDir,
     home: Home,
     session: SessionKey,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         Self { folder, home, session: "agent:coder:flock:main:ann".parse().unwrap() }
     }
 
-    fn state(&self) -> State {
-        State::of(&self.home, &Claude, &self.session)
+    fn state(&self) -> StateFolder {
+        StateFolder::of(&self.home, &Claude, &self.session)
     }
 
     fn gone(&self) -> usize {
@@ -36,7 +36,7 @@ fn take_rights(path: &Path) {
 
 #[test]
 fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
-    let house = House::new();
+    let house = Fixture::new();
     let state = house.state();
     state.ready().unwrap();
     let at = |name: &str| state.path().join(name);
@@ -66,7 +66,7 @@ fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
 
 #[test]
 fn what_a_login_is_made_of_is_linked_and_not_copied() {
-    let house = House::new();
+    let house = Fixture::new();
     let (state, user) = (house.state(), house.folder.path().join("user"));
     state.ready().unwrap();
     fs_err::create_dir_all(user.join("own/folder")).unwrap();
@@ -97,7 +97,7 @@ fn what_a_login_is_made_of_is_linked_and_not_copied() {
 
 #[test]
 fn a_link_in_the_place_of_a_folder_leads_nowhere() {
-    let house = House::new();
+    let house = Fixture::new();
     let (state, outside) = (house.state(), house.folder.path().join("outside"));
     state.ready().unwrap();
     fs_err::create_dir_all(&outside).unwrap();
@@ -116,7 +116,7 @@ fn a_link_in_the_place_of_a_folder_leads_nowhere() {
 
 #[test]
 fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
-    let house = House::new();
+    let house = Fixture::new();
     let (state, outside) = (house.state(), house.folder.path().join("outside"));
     state.ready().unwrap();
     let at = |name: &str| state.path().join(name);
@@ -149,7 +149,7 @@ fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
 
 #[test]
 fn however_much_lies_in_the_way_a_turn_can_begin() {
-    let house = House::new();
+    let house = Fixture::new();
     let state = house.state();
     state.ready().unwrap();
     let hooks = state.path().join("hooks");
@@ -180,7 +180,7 @@ fn however_much_lies_in_the_way_a_turn_can_begin() {
 
 #[test]
 fn what_is_begun_anew_replaces_the_old_only_once_it_has_begun() {
-    let house = House::new();
+    let house = Fixture::new();
     let state = house.state();
     let conversation = state.path().join("conversation");
     drop(state.anew().unwrap());
@@ -201,9 +201,9 @@ fn what_is_begun_anew_replaces_the_old_only_once_it_has_begun() {
 
 #[test]
 fn what_is_kept_of_sessions_that_are_none_any_more_goes() {
-    let house = House::new();
+    let house = Fixture::new();
     let other: SessionKey = "agent:coder:flock:request:1".parse().unwrap();
-    let gone_one = State::of(&house.home, &Claude, &other);
+    let gone_one = StateFolder::of(&house.home, &Claude, &other);
     for state in [&house.state(), &gone_one] {
         state.ready().unwrap();
         fs_err::write(state.path().join("x"), "x").unwrap();

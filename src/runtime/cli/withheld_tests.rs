@@ -1,8 +1,8 @@
 use uuid::Uuid;
 
+use super::super::interface::{ConversationStart, StateFile, TurnSpec};
 use super::super::invocation_tests::{models, shown, turn};
 use super::super::named;
-use super::super::program::{Conversation, StateFile, Turn};
 use super::*;
 
 /// Returns the words of a setting: names of tools that a program may use, or may not.
@@ -16,14 +16,21 @@ fn names<'a>(told: &'a str, before: &str, after: &str) -> Vec<&'a str> {
 fn what_is_withheld_is_in_no_list_of_tools() {
     for bits in 0..16_u8 {
         let [commands, writing, patching, reading] = [1, 2, 4, 8].map(|bit| bits & bit > 0);
-        let withheld = Withheld { commands, writing, patching, reading };
+        let withheld = DisabledTools { commands, writing, patching, reading };
         let told = |name: &str, learned: Option<&str>| {
             let program = named(name).unwrap();
             assert!(program.withholds());
             let [new, resumed] =
-                [Conversation::New(Uuid::from_u128(1)), Conversation::Resumed("1")].map(|conversation| {
-                    shown(&program.invocation(&Turn { withheld, learned, conversation, ..turn(program) }))
-                });
+                [ConversationStart::New(Uuid::from_u128(1)), ConversationStart::Resumed("1")].map(
+                    |conversation| {
+                        shown(&program.invocation(&TurnSpec {
+                            withheld,
+                            learned,
+                            conversation,
+                            ..turn(program)
+                        }))
+                    },
+                );
             (new, resumed)
         };
         let (new, resumed) = told("claude", None);
@@ -86,10 +93,10 @@ fn what_is_withheld_is_in_no_list_of_tools() {
 #[test]
 fn what_an_agent_left_is_not_run_where_commands_are_withheld() {
     for commands in [false, true] {
-        let withheld = Withheld { commands, ..Withheld::default() };
+        let withheld = DisabledTools { commands, ..DisabledTools::default() };
         let run = |name: &str, learned| {
             let program = named(name).unwrap();
-            program.invocation(&Turn { withheld, learned, ..turn(program) }).unwrap()
+            program.invocation(&TurnSpec { withheld, learned, ..turn(program) }).unwrap()
         };
         let searcher = StateFile { path: "cache/opencode/bin".to_owned(), content: None };
         assert_eq!(run("opencode", None).state.contains(&searcher), commands);
@@ -104,10 +111,10 @@ fn what_an_agent_left_is_not_run_where_commands_are_withheld() {
 #[test]
 fn codex_that_can_not_be_kept_from_its_tools_is_not_started() {
     let program = named("codex").unwrap();
-    let withheld = Withheld { commands: true, ..Withheld::default() };
+    let withheld = DisabledTools { commands: true, ..DisabledTools::default() };
     for learned in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {
-        let error = program.invocation(&Turn { withheld, learned, ..turn(program) }).unwrap_err();
+        let error = program.invocation(&TurnSpec { withheld, learned, ..turn(program) }).unwrap_err();
         assert!(error.contains("kept from its tools"), "{error}");
-        assert!(program.invocation(&Turn { learned, ..turn(program) }).is_ok());
+        assert!(program.invocation(&TurnSpec { learned, ..turn(program) }).is_ok());
     }
 }

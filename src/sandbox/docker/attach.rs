@@ -9,10 +9,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::io::StreamReader;
 
 /// A reader for the helper's output and a writer for its input.
-pub type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+pub type AttachedStreams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 /// Attaches to a container that runs or is about to be started.
-pub async fn attach(client: &Docker, container: &str) -> Result<Streams, bollard::errors::Error> {
+pub async fn attach(client: &Docker, container: &str) -> Result<AttachedStreams, bollard::errors::Error> {
     let options =
         AttachContainerOptionsBuilder::default().stream(true).stdin(true).stdout(true).stderr(false).build();
     let AttachContainerResults { output, input } = client.attach_container(container, Some(options)).await?;

@@ -10,13 +10,13 @@ use futures_util::future;
 
 use crate::id::AgentId;
 use crate::sandbox::helper::HelperError;
-use crate::sandbox::{SandboxError, engine, owned};
+use crate::sandbox::{SandboxError, containers, engine};
 
 use super::DockerSandbox;
 use super::slot::{Live, Slot};
 
 /// A function that returns `true` if an agent's sandbox has to be frozen.
-pub type Standing = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
+pub type FreezeCheck = Arc<dyn Fn(&AgentId) -> bool + Send + Sync>;
 
 impl DockerSandbox {
     pub(super) async fn freeze(&self, agent: &AgentId, frozen: bool) -> Result<(), SandboxError> {
@@ -31,7 +31,7 @@ impl DockerSandbox {
     ///
     /// Returns the first failure of listing, freezing or thawing. The other containers are frozen or thawed all the
     /// same.
-    pub async fn follow(&self, standing: Standing) -> Result<(), SandboxError> {
+    pub async fn follow(&self, standing: FreezeCheck) -> Result<(), SandboxError> {
         *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&standing);
         // Update the slots before asking the engine, so that a container created in the meantime sees the new state.
         let mut slots: Vec<(AgentId, Arc<Slot>)> = {
@@ -57,7 +57,7 @@ impl DockerSandbox {
         future::join_all(settled).await.into_iter().collect()
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> FreezeCheck {
         Arc::clone(&self.standing.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -67,8 +67,8 @@ impl DockerSandbox {
         let _freezing = slot.freezing.lock().await;
         let Some((id, found)) = self.own_container(agent).await? else { return Ok(()) };
         match (slot.is_frozen(), found.state.and_then(|state| state.status)) {
-            (true, Some(Status::RUNNING)) => owned::freeze(&self.engine, &id).await,
-            (false, Some(Status::PAUSED)) => owned::thaw(&self.engine, &id).await,
+            (true, Some(Status::RUNNING)) => containers::freeze(&self.engine, &id).await,
+            (false, Some(Status::PAUSED)) => containers::thaw(&self.engine, &id).await,
             // A stopped container has no processes to freeze.
             _ => Ok(()),
         }

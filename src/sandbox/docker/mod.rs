@@ -4,13 +4,13 @@
 //! A warm sandbox needs no call to the engine. The attached streams show if the container still lives, and a comparison
 //! with the configuration it was made from shows if it is still the right one.
 
+mod acquire;
 mod attach;
-mod attend;
-mod endings;
 mod freeze;
-mod make;
-mod owned;
-mod ready;
+mod home_containers;
+mod pending_shutdowns;
+mod program_run;
+mod provision;
 mod slot;
 
 use std::collections::HashMap;
@@ -23,25 +23,26 @@ use crate::config::{Config, SandboxMode};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
-use crate::sandbox::egress::{ConfiguredEgress, Dial, EgressPolicy, Inside, Internet};
+use crate::sandbox::egress::{ConfiguredEgress, Dialer, EgressPolicy, SandboxApi, SystemDialer};
 use crate::sandbox::engine::{self, Engine};
-use crate::sandbox::exec::{self, Exec};
-use crate::sandbox::fitting::{Fitting, Fittings, STATE_TARGET};
-use crate::sandbox::helper::{Expected, HelperError, ProbeReport};
+use crate::sandbox::exec::{self, EngineExec};
+use crate::sandbox::helper::{HelperError, ProbeExpectations, ProbeReport};
 use crate::sandbox::mount::ApprovedMounts;
-use crate::sandbox::probe::Probed;
+use crate::sandbox::probe::ProbeResult;
+use crate::sandbox::program_mounts::{ProgramMount, ProgramMounts, STATE_TARGET};
 use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{
-    Command, End, Job, JobReply, JobRequest, Outcome, Output, Piece, Run, Sandbox, SandboxError,
+    BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output, OutputChunk,
+    ProgramCommand, Sandbox, SandboxError,
 };
 
 pub(crate) use attach::attach;
-pub(crate) use make::install_helper;
+pub(crate) use provision::install_helper;
 
-use attend::Unrun;
-use freeze::Standing;
-use ready::Need;
-use slot::{Line, Live, Plan, Slot};
+use acquire::Purpose;
+use freeze::FreezeCheck;
+use program_run::ProgramRunError;
+use slot::{CommandTransport, ContainerPlan, Live, Slot};
 
 /// A function that returns the current configuration.
 pub type ConfigSource = Arc<dyn Fn() -> Arc<Config> + Send + Sync>;
@@ -55,12 +56,12 @@ pub struct DockerSandbox {
     /// An agent's slot is never replaced by another one, because its locks guard the agent's container.
     slots: Mutex<HashMap<AgentId, Arc<Slot>>>,
     /// The wanted freeze state of each agent. It is also applied to sandboxes that are created later.
-    standing: Mutex<Standing>,
+    standing: Mutex<FreezeCheck>,
     egress: Arc<dyn EgressPolicy>,
-    dial: Arc<dyn Dial>,
-    inside: Option<Arc<dyn Inside>>,
+    dial: Arc<dyn Dialer>,
+    inside: Option<Arc<dyn SandboxApi>>,
     mounts: ApprovedMounts,
-    fittings: Fittings,
+    fittings: ProgramMounts,
 }
 
 impl DockerSandbox {
@@ -70,7 +71,7 @@ impl DockerSandbox {
         Self {
             home,
             egress: Arc::new(ConfiguredEgress::new(Arc::clone(&config))),
-            dial: Arc::new(Internet::default()),
+            dial: Arc::new(SystemDialer::default()),
             inside: None,
             config,
             engine,
@@ -95,19 +96,19 @@ impl DockerSandbox {
 
     /// Sets the source of the mounts for agent programs. It is read before each command.
     #[must_use]
-    pub fn with_fittings(self, fittings: Fittings) -> Self {
+    pub fn with_fittings(self, fittings: ProgramMounts) -> Self {
         Self { fittings, ..self }
     }
 
     /// Replaces the way to the internet, which is this machine's own network by default.
     #[must_use]
-    pub fn with_dial(self, dial: Arc<dyn Dial>) -> Self {
+    pub fn with_dial(self, dial: Arc<dyn Dialer>) -> Self {
         Self { dial, ..self }
     }
 
     /// Sets the part of flock's HTTP interface that agent programs may call from inside a sandbox.
     #[must_use]
-    pub fn with_inside(self, inside: Arc<dyn Inside>) -> Self {
+    pub fn with_inside(self, inside: Arc<dyn SandboxApi>) -> Self {
         Self { inside: Some(inside), ..self }
     }
 
@@ -118,7 +119,7 @@ impl DockerSandbox {
 
     /// Returns the result of the last probe of each agent's sandbox, sorted by agent.
     #[must_use]
-    pub fn probes(&self) -> Vec<(AgentId, Probed)> {
+    pub fn probes(&self) -> Vec<(AgentId, ProbeResult)> {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let mut probes: Vec<_> =
             slots.iter().filter_map(|(agent, slot)| Some((agent.clone(), slot.probed()?))).collect();
@@ -132,7 +133,7 @@ impl DockerSandbox {
     ///
     /// Returns [`SandboxError::NotConfined`] if the probe finds something open, and fails if the sandbox cannot be made
     /// ready.
-    pub async fn probe(&self, agent: &AgentId) -> Result<Probed, SandboxError> {
+    pub async fn probe(&self, agent: &AgentId) -> Result<ProbeResult, SandboxError> {
         let slot = self.slot(agent);
         let live = self.live(agent, &slot).await?;
         let probed = self.probe_now(agent, &live).await?;
@@ -153,31 +154,31 @@ impl DockerSandbox {
     }
 
     /// Collects everything the agent's container depends on from the current configuration.
-    fn plan(&self, agent: &AgentId) -> Result<Plan, SandboxError> {
+    fn plan(&self, agent: &AgentId) -> Result<ContainerPlan, SandboxError> {
         let config = (self.config)();
         let Some(found) = config.agent(agent) else { return Err(SandboxError::Unknown(agent.clone())) };
         if found.sandbox == SandboxMode::Off {
             return Err(SandboxError::Off(agent.clone()));
         }
-        Ok(Plan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
+        Ok(ContainerPlan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
     }
 
-    async fn probe_now(&self, agent: &AgentId, live: &Live) -> Result<Probed, SandboxError> {
+    async fn probe_now(&self, agent: &AgentId, live: &Live) -> Result<ProbeResult, SandboxError> {
         let report = match &live.line {
-            Line::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
-            Line::Exec => {
-                let exec = Exec {
+            CommandTransport::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
+            CommandTransport::Exec => {
+                let exec = EngineExec {
                     container: live.container.clone(),
                     command: vec![HELPER_TARGET.to_owned(), "probe".to_owned()],
                     timeout: Duration::from_secs(20),
                     keep: 1 << 20,
-                    ..Exec::default()
+                    ..EngineExec::default()
                 };
                 let outcome = exec::run(&self.engine, &exec, &CancellationToken::new()).await?;
                 ProbeReport::parse(&outcome.output.head)
             }
         };
-        let has_state = live.plan.fittings.iter().any(|fitting| matches!(fitting, Fitting::State(_)));
+        let has_state = live.plan.fittings.iter().any(|fitting| matches!(fitting, ProgramMount::State(_)));
         let writable: &[&str] = if has_state { &[STATE_TARGET] } else { &[] };
         // The engine may run in a virtual machine with its own kernel. It is asked only if the kernel inside differs
         // from this machine's, because most engines share it.
@@ -186,7 +187,7 @@ impl DockerSandbox {
             Some(inside) if inside == here.trim() => inside.to_owned(),
             _ => self.engine.kernel().await?,
         };
-        Ok(Probed::now(&report, &Expected { writable, kernel: Some(&kernel) }))
+        Ok(ProbeResult::now(&report, &ProbeExpectations { writable, kernel: Some(&kernel) }))
     }
 
     async fn run_in(
@@ -195,18 +196,18 @@ impl DockerSandbox {
         live: &Live,
         mut command: Command,
         cancel: &CancellationToken,
-    ) -> Result<Outcome, SandboxError> {
+    ) -> Result<CommandOutcome, SandboxError> {
         // Counts the command as running, so that the container is not replaced under it.
         let _busy = live.enter();
         match &live.line {
-            Line::Helper(client) => {
+            CommandTransport::Helper(client) => {
                 command.env = live.plan.environment(command.env);
                 match client.run(&command, cancel).await {
                     Ok(outcome) => Ok(outcome),
                     Err(error) => Err(self.explained(agent, live, error).await),
                 }
             }
-            Line::Exec => {
+            CommandTransport::Exec => {
                 command.env = live.plan.whole_environment(command.env);
                 exec::run(&self.engine, &by_exec(live, command), cancel).await
             }
@@ -227,18 +228,18 @@ impl Sandbox for DockerSandbox {
         agent: &'a AgentId,
         command: Command,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>> {
         Box::pin(async move {
             let slot = self.slot(agent);
             let live = tokio::select! {
                 live = self.live(agent, &slot) => live?,
                 () = cancel.cancelled() => {
                     let output = Output::default();
-                    return Ok(Outcome { end: End::Cancelled, output, took: Duration::ZERO });
+                    return Ok(CommandOutcome { end: CommandExit::Cancelled, output, took: Duration::ZERO });
                 }
             };
             // With the helper a command is not repeated: its connection may break after the command began.
-            let again = matches!(live.line, Line::Exec).then(|| command.clone());
+            let again = matches!(live.line, CommandTransport::Exec).then(|| command.clone());
             match (self.run_in(agent, &live, command, cancel).await, again) {
                 // The container is gone or stopped, and the command was never started. It is safe to run it in a new
                 // one.
@@ -256,7 +257,7 @@ impl Sandbox for DockerSandbox {
         &'a self,
         agent: &'a AgentId,
         mut command: Command,
-    ) -> BoxFuture<'a, Result<Job, SandboxError>> {
+    ) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>> {
         Box::pin(async move {
             let slot = self.slot(agent);
             let live = self.live(agent, &slot).await?;
@@ -292,26 +293,27 @@ impl Sandbox for DockerSandbox {
     fn attend<'a>(
         &'a self,
         agent: &'a AgentId,
-        run: &'a Run,
-        heard: &'a mut (dyn FnMut(Piece<'_>) + Send),
+        run: &'a ProgramCommand,
+        heard: &'a mut (dyn FnMut(OutputChunk<'_>) + Send),
     ) -> BoxFuture<'a, Result<i32, SandboxError>> {
         Box::pin(async move {
             let slot = self.slot(agent);
             let mut again = true;
             loop {
-                let live = self.live_for(agent, &slot, Need::Program).await?;
+                let live = self.live_for(agent, &slot, Purpose::Program).await?;
                 // A previous program that was told to end may still hold files or ports that this one needs.
                 slot.endings.wait().await;
                 let _busy = live.enter();
-                let attended = attend::attend(&self.engine, agent, &live, &slot.endings, run, heard).await;
+                let attended =
+                    program_run::attend(&self.engine, agent, &live, &slot.endings, run, heard).await;
                 match attended {
                     Ok(code) => return Ok(code),
                     // The program was never started. Try once more in a new container.
-                    Err(Unrun::Gone(_)) if again => {
+                    Err(ProgramRunError::Gone(_)) if again => {
                         again = false;
                         slot.forget();
                     }
-                    Err(Unrun::Gone(error) | Unrun::Failed(error)) => return Err(error),
+                    Err(ProgramRunError::Gone(error) | ProgramRunError::Failed(error)) => return Err(error),
                 }
             }
         })
@@ -348,13 +350,13 @@ impl Sandbox for DockerSandbox {
     }
 }
 
-fn by_exec(live: &Live, command: Command) -> Exec {
+fn by_exec(live: &Live, command: Command) -> EngineExec {
     let workdir = match command.workdir {
         Some(absolute) if absolute.starts_with('/') => absolute,
         Some(relative) => format!("/workspace/{relative}"),
         None => "/workspace".to_owned(),
     };
-    Exec {
+    EngineExec {
         container: live.container.clone(),
         // Some runtimes apply no seccomp filter to processes of the engine's exec. `confine` makes the helper install
         // its own filter first.
@@ -363,7 +365,7 @@ fn by_exec(live: &Live, command: Command) -> Exec {
         env: command.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
         timeout: command.timeout.unwrap_or(EXEC_LIMIT),
         keep: command.keep,
-        ..Exec::default()
+        ..EngineExec::default()
     }
 }
 

@@ -9,15 +9,15 @@ use crate::config::{Agent, Config, DockerSettings, Network};
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::sandbox::egress;
-use crate::sandbox::fitting::Fitting;
-use crate::sandbox::helper::{Environment, HelperClient, Patience};
+use crate::sandbox::helper::{Environment, HelperClient, PausableClock};
 use crate::sandbox::image::{self, Recipe};
 use crate::sandbox::mount::{ApprovedMount, Mounts};
-use crate::sandbox::probe::Probed;
-use crate::sandbox::spec::IdentityFile;
-use crate::sandbox::{Job, JobRequest, SandboxError, workspace};
+use crate::sandbox::probe::ProbeResult;
+use crate::sandbox::program_mounts::ProgramMount;
+use crate::sandbox::spec::IdentityMount;
+use crate::sandbox::{BackgroundJob, JobRequest, SandboxError, workspace};
 
-use super::endings::Endings;
+use super::pending_shutdowns::PendingShutdowns;
 
 /// An agent's sandbox, whether its container exists or not.
 #[derive(Default)]
@@ -28,11 +28,11 @@ pub struct Slot {
     pub freezing: tokio::sync::Mutex<()>,
     frozen: watch::Sender<bool>,
     live: Mutex<Option<Arc<Live>>>,
-    probed: Mutex<Option<Probed>>,
+    probed: Mutex<Option<ProbeResult>>,
     /// Counter of the programs that are being ended.
-    pub endings: Endings,
+    pub endings: PendingShutdowns,
     /// Background jobs that ended together with the previous container.
-    lost: Mutex<Vec<Job>>,
+    lost: Mutex<Vec<BackgroundJob>>,
 }
 
 impl Slot {
@@ -56,7 +56,7 @@ impl Slot {
         locked(&self.lost).clear();
     }
 
-    pub fn probed(&self) -> Option<Probed> {
+    pub fn probed(&self) -> Option<ProbeResult> {
         locked(&self.probed).clone()
     }
 
@@ -69,21 +69,21 @@ impl Slot {
         self.frozen.send_replace(frozen);
     }
 
-    pub fn patience(&self) -> Patience {
-        Patience::new(self.frozen.subscribe())
+    pub fn patience(&self) -> PausableClock {
+        PausableClock::new(self.frozen.subscribe())
     }
 
     /// Records background jobs that end together with their container.
-    pub fn lose(&self, jobs: Vec<Job>) {
+    pub fn lose(&self, jobs: Vec<BackgroundJob>) {
         *locked(&self.lost) = jobs;
     }
 
     /// Returns the job of this number if it ended with the previous container.
-    pub fn lost(&self, id: u32) -> Option<Job> {
+    pub fn lost(&self, id: u32) -> Option<BackgroundJob> {
         locked(&self.lost).iter().find(|job| job.id == id).cloned()
     }
 
-    pub fn note_probe(&self, probed: Probed) {
+    pub fn note_probe(&self, probed: ProbeResult) {
         *locked(&self.probed) = Some(probed);
     }
 }
@@ -93,26 +93,26 @@ pub struct Live {
     /// The container's id.
     pub container: String,
     /// The plan it was made from.
-    pub plan: Plan,
+    pub plan: ContainerPlan,
     /// The way commands reach it.
-    pub line: Line,
+    pub line: CommandTransport,
     made: Instant,
     active: watch::Sender<usize>,
 }
 
 /// The work that runs in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Work {
+pub enum Workload {
     /// Nothing runs.
     None,
     /// Only background jobs run.
-    Jobs(Vec<Job>),
+    Jobs(Vec<BackgroundJob>),
     /// A command or program runs for which a caller waits.
     Awaited,
 }
 
 /// The way commands reach a container.
-pub enum Line {
+pub enum CommandTransport {
     /// The helper, over the attached streams.
     Helper(HelperClient),
     /// The engine's exec, if the streams cannot be attached.
@@ -120,45 +120,45 @@ pub enum Line {
 }
 
 impl Live {
-    pub fn new(container: String, plan: Plan, line: Line) -> Self {
+    pub fn new(container: String, plan: ContainerPlan, line: CommandTransport) -> Self {
         Self { container, plan, line, made: Instant::now(), active: watch::Sender::new(0) }
     }
 
     pub fn is_alive(&self) -> bool {
         match &self.line {
-            Line::Helper(client) => client.is_alive(),
+            CommandTransport::Helper(client) => client.is_alive(),
             // A dead container shows at the next command. After a while the container is looked at again, so that the
             // streams are tried again.
-            Line::Exec => self.made.elapsed() < EXEC_LIFE,
+            CommandTransport::Exec => self.made.elapsed() < EXEC_LIFE,
         }
     }
 
     /// Returns `true` if the container is alive and was made from this plan.
-    pub fn fits(&self, plan: &Plan) -> bool {
+    pub fn fits(&self, plan: &ContainerPlan) -> bool {
         self.is_alive() && self.plan == *plan
     }
 
     /// Returns `true` if the container has a mount that is no longer approved.
-    pub fn holds_more(&self, plan: &Plan) -> bool {
+    pub fn holds_more(&self, plan: &ContainerPlan) -> bool {
         self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
     }
 
     /// Returns `true` if the agent program needs something that the container was made without.
-    pub fn lacks(&self, plan: &Plan) -> bool {
+    pub fn lacks(&self, plan: &ContainerPlan) -> bool {
         (plan.asks_flock && !self.plan.asks_flock)
             || plan.fittings.iter().any(|fitting| !self.plan.fittings.contains(fitting))
     }
 
     /// Returns the work that runs in the container.
-    pub async fn work(&self) -> Work {
+    pub async fn work(&self) -> Workload {
         if *self.active.borrow() > 0 {
-            return Work::Awaited;
+            return Workload::Awaited;
         }
         // There are no background jobs without the helper.
-        let Line::Helper(client) = &self.line else { return Work::None };
+        let CommandTransport::Helper(client) = &self.line else { return Workload::None };
         let mut jobs = client.jobs(JobRequest::List).await.map_or_else(|_| Vec::new(), |reply| reply.jobs);
         jobs.retain(|job| job.end.is_none());
-        if jobs.is_empty() { Work::None } else { Work::Jobs(jobs) }
+        if jobs.is_empty() { Workload::None } else { Workload::Jobs(jobs) }
     }
 
     /// Waits until no caller waits for a command in the container.
@@ -168,16 +168,16 @@ impl Live {
     }
 
     /// Counts a command as running until the returned guard is dropped.
-    pub fn enter(&self) -> Busy<'_> {
+    pub fn enter(&self) -> BusyGuard<'_> {
         self.active.send_modify(|active| *active += 1);
-        Busy(&self.active)
+        BusyGuard(&self.active)
     }
 
     /// Returns the helper, for operations that need it. `why` ends the error message if there is none.
     pub fn helper(&self, agent: &AgentId, why: &str) -> Result<&HelperClient, SandboxError> {
         match &self.line {
-            Line::Helper(client) => Ok(client),
-            Line::Exec => Err(SandboxError::Lost {
+            CommandTransport::Helper(client) => Ok(client),
+            CommandTransport::Exec => Err(SandboxError::Lost {
                 agent: agent.clone(),
                 reason: format!("its streams can't be attached, and {why}"),
             }),
@@ -186,9 +186,9 @@ impl Live {
 }
 
 /// A guard that counts one command as running.
-pub struct Busy<'a>(&'a watch::Sender<usize>);
+pub struct BusyGuard<'a>(&'a watch::Sender<usize>);
 
-impl Drop for Busy<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|active| *active = active.saturating_sub(1));
     }
@@ -197,7 +197,7 @@ impl Drop for Busy<'_> {
 /// Everything of the configuration and the workspace that a container depends on. A changed configuration is noticed by
 /// comparing two plans, without a call to the engine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct ContainerPlan {
     /// The agent's configuration, without the settings that do not concern the container.
     pub agent: Agent,
     /// The image's name, as configured or with this home's own tag.
@@ -205,19 +205,19 @@ pub struct Plan {
     /// The host folders and files approved for the agent.
     pub mounts: Mounts,
     /// The mounts needed by the agent program that runs the agent's turns.
-    pub fittings: Vec<Fitting>,
+    pub fittings: Vec<ProgramMount>,
     /// `true` if a program in the container asks flock for models and tools.
     pub asks_flock: bool,
-    identity: Option<Vec<IdentityFile>>,
+    identity: Option<Vec<IdentityMount>>,
 }
 
-impl Plan {
+impl ContainerPlan {
     pub fn new(
         home: &Home,
         config: &Config,
         agent: &Agent,
         approved: Vec<ApprovedMount>,
-        fittings: Vec<Fitting>,
+        fittings: Vec<ProgramMount>,
     ) -> Self {
         let mounts = Mounts::new(config, approved);
         let image = agent.docker.image.clone();

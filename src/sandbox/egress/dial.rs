@@ -14,7 +14,7 @@ use super::address::{interfaces, is_local};
 use crate::provider::BoxFuture;
 
 /// A way to the internet.
-pub trait Dial: Send + Sync {
+pub trait Dialer: Send + Sync {
     /// Returns the addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 
@@ -24,19 +24,19 @@ pub trait Dial: Send + Sync {
 
 /// The internet as this machine's resolver and network reach it.
 #[derive(Debug)]
-pub struct Internet {
+pub struct SystemDialer {
     /// Limit on simultaneous lookups. Each occupies a thread for as long as the name's DNS servers take, even if nobody
     /// waits for it any more.
     lookups: Arc<Semaphore>,
 }
 
-impl Default for Internet {
+impl Default for SystemDialer {
     fn default() -> Self {
         Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 }
 
-impl Dial for Internet {
+impl Dialer for SystemDialer {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move {
             let lookups = Arc::clone(&self.lookups);

@@ -9,22 +9,22 @@
 
 pub mod address;
 mod dial;
-mod inside;
 mod policy;
 mod proxy;
 mod request;
 mod rule;
+mod sandbox_api;
 mod traffic;
 
 use std::sync::Arc;
 
-pub use dial::{Dial, Internet};
-pub use inside::{Inside, is_inside};
-pub use policy::{ConfiguredEgress, Connection, EgressPolicy, Fate};
+pub use dial::{Dialer, SystemDialer};
+pub use policy::{ConfiguredEgress, ConnectionOutcome, ConnectionRecord, EgressPolicy};
 pub use proxy::Proxy;
 pub use rule::{EgressRule, Host, PORTS, RuleError};
+pub use sandbox_api::{SandboxApi, is_inside};
 
-use super::helper::Entrance;
+use super::helper::PortForward;
 
 /// Port on the sandbox's loopback where programs find the proxy and flock.
 pub const PORT: u16 = 3128;
@@ -43,8 +43,8 @@ pub fn environment() -> Vec<(String, String)> {
 
 /// Wraps the proxy as the helper's entrance. Each stream is served until it ends or its connection is gone.
 #[must_use]
-pub fn entrance(proxy: Arc<Proxy>) -> Entrance {
-    Entrance {
+pub fn entrance(proxy: Arc<Proxy>) -> PortForward {
+    PortForward {
         port: PORT,
         accept: Arc::new(move |stream| {
             let (proxy, gone) = (Arc::clone(&proxy), stream.gone());

@@ -14,15 +14,15 @@ pub trait EgressPolicy: Send + Sync {
     fn rules(&self, agent: &AgentId) -> Vec<EgressRule>;
 
     /// Records a connection that has ended or was refused.
-    fn note(&self, agent: &AgentId, connection: &Connection);
+    fn note(&self, agent: &AgentId, connection: &ConnectionRecord);
 }
 
 /// The record of an agent's connection: its target and size, and nothing of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Connection {
+pub struct ConnectionRecord {
     pub host: Host,
     pub port: u16,
-    pub fate: Fate,
+    pub fate: ConnectionOutcome,
     /// The number of bytes that came from the sandbox.
     pub sent: u64,
     /// The number of bytes that went to the sandbox.
@@ -33,7 +33,7 @@ pub struct Connection {
 
 /// The outcome of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ConnectionOutcome {
     /// It was established.
     Connected,
     /// No rule allows it.
@@ -44,7 +44,7 @@ pub enum Fate {
     Failed,
 }
 
-impl Fate {
+impl ConnectionOutcome {
     /// Returns the word for logs and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -87,8 +87,8 @@ impl EgressPolicy for ConfiguredEgress {
         agent.egress.iter().filter_map(read).collect()
     }
 
-    fn note(&self, agent: &AgentId, connection: &Connection) {
-        let Connection { host, port, fate, sent, received, took } = connection;
+    fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {
+        let ConnectionRecord { host, port, fate, sent, received, took } = connection;
         let (fate, ms) = (fate.as_str(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         tracing::debug!(%agent, %host, port, fate, sent, received, ms, "a connection out of a sandbox");
     }

@@ -14,12 +14,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::address::is_public;
-use super::dial::Dial;
-use super::inside::{Inside, is_inside};
-use super::policy::{Connection, EgressPolicy, Fate};
+use super::dial::Dialer;
+use super::policy::{ConnectionOutcome, ConnectionRecord, EgressPolicy};
 use super::request;
 use super::rule::Host;
-use super::traffic::{Counted, Traffic};
+use super::sandbox_api::{SandboxApi, is_inside};
+use super::traffic::{CountingStream, Traffic};
 use crate::id::AgentId;
 
 /// The proxy of one agent.
@@ -29,14 +29,14 @@ pub struct Proxy {
     /// The rules on what the agent may reach.
     pub policy: Arc<dyn EgressPolicy>,
     /// The way to the internet.
-    pub dial: Arc<dyn Dial>,
+    pub dial: Arc<dyn Dialer>,
     /// `true` if the agent may reach the internet at all.
     pub has_network: bool,
     /// The part of flock that programs in the sandbox may call. `None` if they may call nothing.
-    pub inside: Option<Arc<dyn Inside>>,
+    pub inside: Option<Arc<dyn SandboxApi>>,
 }
 
-type Answer = Response<Body>;
+type ProxyResponse = Response<Body>;
 
 impl Proxy {
     /// Serves one connection of a program until it ends. A protocol error of the program ends the connection or gets an
@@ -61,7 +61,7 @@ impl Proxy {
         }
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> ProxyResponse {
         // Before the network check, because the relay and the tools work without a network, too.
         if let Some(inside) = self.inside.as_ref().filter(|_| is_for_flock(&request)) {
             return inside.answer(&self.agent, request).await;
@@ -75,15 +75,15 @@ impl Proxy {
             Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
         };
         // From here on the outcome is recorded when `visit` is dropped, whatever happens.
-        let mut visit = Visit::new(Arc::clone(&self), host, port);
+        let mut visit = OutboundRequest::new(Arc::clone(&self), host, port);
         let stream = match self.dial(&visit.host, port).await {
-            Ok(stream) => Counted::new(stream, Arc::clone(&visit.traffic)),
+            Ok(stream) => CountingStream::new(stream, Arc::clone(&visit.traffic)),
             Err(refusal) => {
                 visit.fate = refusal.fate();
                 return refusal.answer(&visit.host, port);
             }
         };
-        visit.fate = Fate::Connected;
+        visit.fate = ConnectionOutcome::Connected;
         if parts.method == Method::CONNECT {
             // The tunnel starts after the response has been sent.
             if let Some(upgrade) = parts.extensions.remove::<OnUpgrade>() {
@@ -108,18 +108,18 @@ impl Proxy {
     }
 
     /// Connects to a host that the policy allows, at an address that was checked.
-    async fn dial(&self, host: &Host, port: u16) -> Result<tokio::net::TcpStream, Refusal> {
+    async fn dial(&self, host: &Host, port: u16) -> Result<tokio::net::TcpStream, ConnectError> {
         if !self.allows(host, port) {
-            return Err(Refusal::NotAllowed);
+            return Err(ConnectError::NotAllowed);
         }
         let found = match host {
             Host::Address(address) => vec![SocketAddr::new(*address, port)],
-            Host::Name(name) => self.dial.resolve(name, port).await.map_err(Refusal::Failed)?,
+            Host::Name(name) => self.dial.resolve(name, port).await.map_err(ConnectError::Failed)?,
         };
         let mut public =
             found.into_iter().filter(|address| is_public(address.ip())).take(MAX_TRIES).peekable();
         if public.peek().is_none() {
-            return Err(Refusal::NotPublic);
+            return Err(ConnectError::NotPublic);
         }
         let mut last = io::ErrorKind::AddrNotAvailable.into();
         for address in public {
@@ -129,28 +129,28 @@ impl Proxy {
                 Err(error) => last = error,
             }
         }
-        Err(Refusal::Failed(last))
+        Err(ConnectError::Failed(last))
     }
 }
 
 /// A request on its way out. Dropping it records the outcome.
-struct Visit {
+struct OutboundRequest {
     proxy: Arc<Proxy>,
     host: Host,
     port: u16,
-    fate: Fate,
+    fate: ConnectionOutcome,
     traffic: Arc<Traffic>,
     began: Instant,
 }
 
-impl Visit {
+impl OutboundRequest {
     fn new(proxy: Arc<Proxy>, host: Host, port: u16) -> Self {
-        let (fate, traffic, began) = (Fate::Failed, Arc::default(), Instant::now());
+        let (fate, traffic, began) = (ConnectionOutcome::Failed, Arc::default(), Instant::now());
         Self { proxy, host, port, fate, traffic, began }
     }
 }
 
-impl Visit {
+impl OutboundRequest {
     /// Waits until no rule allows the connection any more.
     async fn revoked(&self) {
         loop {
@@ -162,32 +162,32 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for OutboundRequest {
     fn drop(&mut self) {
         let (sent, received) = self.traffic.so_far();
         let (host, port, fate, took) = (self.host.clone(), self.port, self.fate, self.began.elapsed());
-        let connection = Connection { host, port, fate, sent, received, took };
+        let connection = ConnectionRecord { host, port, fate, sent, received, took };
         self.proxy.policy.note(&self.proxy.agent, &connection);
     }
 }
 
 /// The reason why a connection is not made.
-enum Refusal {
+enum ConnectError {
     NotAllowed,
     NotPublic,
     Failed(io::Error),
 }
 
-impl Refusal {
-    const fn fate(&self) -> Fate {
+impl ConnectError {
+    const fn fate(&self) -> ConnectionOutcome {
         match self {
-            Self::NotAllowed => Fate::NotAllowed,
-            Self::NotPublic => Fate::NotPublic,
-            Self::Failed(_) => Fate::Failed,
+            Self::NotAllowed => ConnectionOutcome::NotAllowed,
+            Self::NotPublic => ConnectionOutcome::NotPublic,
+            Self::Failed(_) => ConnectionOutcome::Failed,
         }
     }
 
-    fn answer(&self, host: &Host, port: u16) -> Answer {
+    fn answer(&self, host: &Host, port: u16) -> ProxyResponse {
         match self {
             Self::NotAllowed => plain(
                 StatusCode::FORBIDDEN,
@@ -206,7 +206,7 @@ impl Refusal {
 
 /// Copies bytes in both directions until both ends are closed, nothing has passed for [`IDLE`], or the permission is
 /// withdrawn.
-async fn tunnel(upgrade: OnUpgrade, mut outside: Counted, visit: Visit) {
+async fn tunnel(upgrade: OnUpgrade, mut outside: CountingStream, visit: OutboundRequest) {
     let Ok(inside) = upgrade.await else { return };
     let mut inside = TokioIo::new(inside);
     let idle = async {
@@ -230,9 +230,9 @@ async fn tunnel(upgrade: OnUpgrade, mut outside: Counted, visit: Visit) {
 /// Sends one request over a separate connection and returns the response.
 async fn exchange(
     request: Request<Incoming>,
-    outside: Counted,
-    visit: Visit,
-) -> Result<Answer, hyper::Error> {
+    outside: CountingStream,
+    visit: OutboundRequest,
+) -> Result<ProxyResponse, hyper::Error> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake::<_, Incoming>(TokioIo::new(outside)).await?;
     // The connection ends with the response's body, when its reader goes away, or when the permission is withdrawn.
@@ -254,7 +254,7 @@ fn is_for_flock(request: &Request<Incoming>) -> bool {
     request.method() != Method::CONNECT && uri.authority().is_none() && is_inside(uri.path())
 }
 
-fn plain(status: StatusCode, text: &str) -> Answer {
+fn plain(status: StatusCode, text: &str) -> ProxyResponse {
     let mut answer = Response::new(Body::from(format!("flock: {text}\n")));
     *answer.status_mut() = status;
     answer
@@ -285,20 +285,20 @@ mod tests {
     use crate::sandbox::egress::EgressRule;
 
     /// Allows one name until the flag is cleared.
-    struct Grant(AtomicBool);
+    struct OneName(AtomicBool);
 
-    impl EgressPolicy for Grant {
+    impl EgressPolicy for OneName {
         fn rules(&self, _agent: &AgentId) -> Vec<EgressRule> {
             if self.0.load(Ordering::SeqCst) { vec!["host.example:443".parse().unwrap()] } else { Vec::new() }
         }
 
-        fn note(&self, _agent: &AgentId, _connection: &Connection) {}
+        fn note(&self, _agent: &AgentId, _connection: &ConnectionRecord) {}
     }
 
     /// Resolves every name to one public address, and connects to a local listener instead.
-    struct Here(SocketAddr);
+    struct LocalDialer(SocketAddr);
 
-    impl Dial for Here {
+    impl Dialer for LocalDialer {
         fn resolve<'a>(&'a self, _name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
             Box::pin(async move { Ok(vec![SocketAddr::new([93, 184, 215, 14].into(), port)]) })
         }
@@ -311,11 +311,11 @@ mod tests {
     #[tokio::test]
     async fn an_open_tunnel_ends_when_its_grant_is_taken_back() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let grant = Arc::new(Grant(AtomicBool::new(true)));
+        let grant = Arc::new(OneName(AtomicBool::new(true)));
         let proxy = Arc::new(Proxy {
             agent: "coder".parse().unwrap(),
             policy: grant.clone(),
-            dial: Arc::new(Here(listener.local_addr().unwrap())),
+            dial: Arc::new(LocalDialer(listener.local_addr().unwrap())),
             has_network: true,
             inside: None,
         });

@@ -25,19 +25,19 @@ impl Traffic {
 
 /// A connection to the outside whose bytes are counted.
 #[derive(Debug)]
-pub struct Counted {
+pub struct CountingStream {
     stream: TcpStream,
     traffic: Arc<Traffic>,
 }
 
-impl Counted {
+impl CountingStream {
     /// Wraps a connection. Bytes are counted from now on.
     pub const fn new(stream: TcpStream, traffic: Arc<Traffic>) -> Self {
         Self { stream, traffic }
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountingStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,16 +6,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Entrance, Pending};
+use super::connection::{Connection, PendingReply, PortForward};
 use super::error::HelperError;
 use super::message::{
     Ask, Ended, HowEnded, JobState, Kept, MAX_COMMAND, MAX_ENV, MAX_KEEP, MAX_TEXT, MAX_WRITE, Reply,
     Request, Start,
 };
-use super::patience::Patience;
+use super::pausable_clock::PausableClock;
 use super::probe_report::ProbeReport;
 use crate::sandbox::spec::HELPER_TARGET;
-use crate::sandbox::{Command, End, Job, JobReply, JobRequest, Outcome, Output};
+use crate::sandbox::{BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output};
 
 /// Timeout of requests that a helper answers at once.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ impl Default for Environment {
 pub struct HelperClient {
     connection: Connection,
     environment: Environment,
-    patience: Patience,
+    patience: PausableClock,
 }
 
 impl HelperClient {
@@ -83,14 +83,14 @@ impl HelperClient {
     pub async fn attach_with<R, W>(
         reader: R,
         writer: W,
-        entrance: Option<Entrance>,
+        entrance: Option<PortForward>,
     ) -> Result<Self, HelperError>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let connection = Connection::open(reader, writer, entrance).await?;
-        Ok(Self { connection, environment: Environment::default(), patience: Patience::plain() })
+        Ok(Self { connection, environment: Environment::default(), patience: PausableClock::plain() })
     }
 
     /// Replaces the environment of the commands.
@@ -101,7 +101,7 @@ impl HelperClient {
 
     /// Sets the clock for a helper that may be frozen. Requests in progress then wait until it is thawed.
     #[must_use]
-    pub fn with_patience(self, patience: Patience) -> Self {
+    pub fn with_patience(self, patience: PausableClock) -> Self {
         Self { patience, ..self }
     }
 
@@ -119,11 +119,15 @@ impl HelperClient {
     /// Returns [`HelperError::Refused`] if the command cannot be started, [`HelperError::TooLarge`] if it exceeds a
     /// limit of the protocol, and [`HelperError::Lost`] if the connection breaks. Returns [`HelperError::Frozen`] if
     /// `cancel` fires while the sandbox is frozen: the command then ends when the sandbox is thawed.
-    pub async fn run(&self, command: &Command, cancel: &CancellationToken) -> Result<Outcome, HelperError> {
+    pub async fn run(
+        &self,
+        command: &Command,
+        cancel: &CancellationToken,
+    ) -> Result<CommandOutcome, HelperError> {
         let start = self.start(command)?;
         let limit = command.timeout.unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT);
         let (ended, output) = self.foreground(start, limit, cancel).await?;
-        Ok(Outcome { end: ended.end.into(), output, took: Duration::from_micros(ended.took_us) })
+        Ok(CommandOutcome { end: ended.end.into(), output, took: Duration::from_micros(ended.took_us) })
     }
 
     /// Starts a background job.
@@ -132,7 +136,7 @@ impl HelperClient {
     ///
     /// Returns [`HelperError::Refused`] if the job cannot be started, [`HelperError::TooLarge`] if it exceeds a limit
     /// of the protocol, and [`HelperError::Lost`] if the connection breaks.
-    pub async fn spawn(&self, command: &Command) -> Result<Job, HelperError> {
+    pub async fn spawn(&self, command: &Command) -> Result<BackgroundJob, HelperError> {
         let start = self.start(command)?;
         let make = |request| Request::Start(Start { request, background: true, ..start });
         match self.ask(make, PROMPT, 0).await? {
@@ -160,9 +164,10 @@ impl HelperClient {
             JobRequest::Kill(id) => (Ask::Kill(id), id, GRACE),
         };
         match self.ask(|request| Request::Jobs { request, ask }, limit, id).await? {
-            Reply::Jobs { jobs, output, .. } => {
-                Ok(JobReply { jobs: jobs.into_iter().map(Job::from).collect(), output: output.into() })
-            }
+            Reply::Jobs { jobs, output, .. } => Ok(JobReply {
+                jobs: jobs.into_iter().map(BackgroundJob::from).collect(),
+                output: output.into(),
+            }),
             _ => Err(HelperError::Unexpected),
         }
     }
@@ -242,7 +247,7 @@ impl HelperClient {
     ) -> Result<(Ended, Output), HelperError> {
         let mut pending = self.connection.send(|request| Request::Start(Start { request, ..start })).await?;
         // Dropping this guard cancels the command, so it lives until the answer has arrived.
-        let mut running = Running { connection: &self.connection, request: Some(pending.request) };
+        let mut running = CancelGuard { connection: &self.connection, request: Some(pending.request) };
         let reply = tokio::select! {
             reply = pending.answer() => reply?,
             () = cancel.cancelled() => {
@@ -286,7 +291,7 @@ impl HelperClient {
         }
     }
 
-    async fn within(&self, pending: &mut Pending<'_>, limit: Duration) -> Result<Reply, HelperError> {
+    async fn within(&self, pending: &mut PendingReply<'_>, limit: Duration) -> Result<Reply, HelperError> {
         tokio::select! {
             reply = pending.answer() => reply,
             () = self.patience.sleep(limit) => Err(self.connection.give_up("it did not answer in time")),
@@ -337,12 +342,12 @@ impl HelperClient {
 }
 
 /// A guard that cancels a command when it is dropped.
-struct Running<'a> {
+struct CancelGuard<'a> {
     connection: &'a Connection,
     request: Option<u32>,
 }
 
-impl Running<'_> {
+impl CancelGuard<'_> {
     fn cancel(&mut self) {
         if let Some(request) = self.request.take() {
             self.connection.tell(&Request::Cancel { request });
@@ -350,7 +355,7 @@ impl Running<'_> {
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         self.cancel();
     }
@@ -361,7 +366,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.min(MAX_TIMEOUT).as_micros().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
 }
 
-impl From<HowEnded> for End {
+impl From<HowEnded> for CommandExit {
     fn from(end: HowEnded) -> Self {
         match end {
             HowEnded::Exited(code) => Self::Exited(code),
@@ -378,12 +383,12 @@ impl From<Kept> for Output {
     }
 }
 
-impl From<JobState> for Job {
+impl From<JobState> for BackgroundJob {
     fn from(job: JobState) -> Self {
         Self {
             id: job.id,
             command: String::from_utf8_lossy(&job.command).into_owned(),
-            end: job.end.map(End::from),
+            end: job.end.map(CommandExit::from),
             total: job.total,
             took: Duration::from_micros(job.took_us),
         }

@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::error::HelperError;
 use super::frame::{self, Decoder, Nonce};
 use super::message::{Reply, Request, VERSION, WELCOME};
-use super::streams::{Accept, Outgoing, Streams};
+use super::streams::{OutgoingFrame, StreamHandler, StreamTable};
 
 /// Limit on requests that wait for an answer: the commands that a helper runs at most, and some other requests.
 const MAX_PENDING: usize = 96;
@@ -24,7 +24,7 @@ const GREETING: Duration = Duration::from_secs(10);
 /// An open connection. Dropping it closes the connection.
 pub(super) struct Connection {
     shared: Arc<Shared>,
-    outgoing: mpsc::UnboundedSender<Outgoing>,
+    outgoing: mpsc::UnboundedSender<OutgoingFrame>,
     room: Semaphore,
     last: AtomicU32,
     _end: DropGuard,
@@ -34,14 +34,14 @@ struct Shared {
     nonce: Nonce,
     state: Mutex<State>,
     lost: CancellationToken,
-    streams: Arc<Streams>,
+    streams: Arc<StreamTable>,
 }
 
 /// A port on the sandbox's loopback for the helper to listen on, and the function that takes its connections.
-pub struct Entrance {
+pub struct PortForward {
     pub port: u16,
     /// Called with each connection, inside an async runtime.
-    pub accept: Accept,
+    pub accept: StreamHandler,
 }
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ struct State {
 }
 
 /// A request that has been sent. Dropping it before its answer arrives discards the answer.
-pub(super) struct Pending<'a> {
+pub(super) struct PendingReply<'a> {
     pub(super) request: u32,
     answer: oneshot::Receiver<Reply>,
     shared: &'a Shared,
@@ -63,7 +63,7 @@ impl Connection {
     pub(super) async fn open<R, W>(
         mut reader: R,
         mut writer: W,
-        entrance: Option<Entrance>,
+        entrance: Option<PortForward>,
     ) -> Result<Self, HelperError>
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -71,7 +71,7 @@ impl Connection {
     {
         let nonce: Nonce = rand::random();
         let (port, accept) = match entrance {
-            Some(Entrance { port, accept }) => (port, Some(accept)),
+            Some(PortForward { port, accept }) => (port, Some(accept)),
             None => (0, None),
         };
         let (kind, payload) = Request::Hello { version: VERSION, port }.encode();
@@ -99,7 +99,7 @@ impl Connection {
 
         let lost = CancellationToken::new();
         let (outgoing, queue) = mpsc::unbounded_channel();
-        let streams = Streams::new(nonce, accept, outgoing.clone());
+        let streams = StreamTable::new(nonce, accept, outgoing.clone());
         let shared = Arc::new(Shared { nonce, state: Mutex::default(), lost: lost.clone(), streams });
         // Both tasks end when `lost` fires, which dropping the connection does.
         tokio::spawn(write(writer, queue, shared.clone()));
@@ -119,7 +119,10 @@ impl Connection {
 
     /// Sends the request that `make` builds for a new request number. Waits while [`MAX_PENDING`] requests are
     /// unanswered.
-    pub(super) async fn send(&self, make: impl FnOnce(u32) -> Request) -> Result<Pending<'_>, HelperError> {
+    pub(super) async fn send(
+        &self,
+        make: impl FnOnce(u32) -> Request,
+    ) -> Result<PendingReply<'_>, HelperError> {
         let room = self.room.acquire().await.map_err(|_| self.shared.why())?;
         let request = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let (kind, payload) = make(request).encode();
@@ -133,8 +136,8 @@ impl Connection {
                 state.waiting.insert(request, sender);
             }
         }
-        let pending = Pending { request, answer, shared: &self.shared, _room: room };
-        if !self.is_alive() || self.outgoing.send(Outgoing::request(bytes)).is_err() {
+        let pending = PendingReply { request, answer, shared: &self.shared, _room: room };
+        if !self.is_alive() || self.outgoing.send(OutgoingFrame::request(bytes)).is_err() {
             return Err(self.shared.why());
         }
         Ok(pending)
@@ -144,7 +147,7 @@ impl Connection {
     pub(super) fn tell(&self, request: &Request) {
         let (kind, payload) = request.encode();
         if let Ok(bytes) = encode(kind, &self.shared.nonce, &payload) {
-            let _ = self.outgoing.send(Outgoing::request(bytes));
+            let _ = self.outgoing.send(OutgoingFrame::request(bytes));
         }
     }
 
@@ -155,14 +158,14 @@ impl Connection {
     }
 }
 
-impl Pending<'_> {
+impl PendingReply<'_> {
     /// Waits for the answer. The future is cancel safe.
     pub(super) async fn answer(&mut self) -> Result<Reply, HelperError> {
         (&mut self.answer).await.map_err(|_| self.shared.why())
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingReply<'_> {
     fn drop(&mut self) {
         self.shared.state().waiting.remove(&self.request);
     }
@@ -268,7 +271,7 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
 
 async fn write(
     mut writer: impl AsyncWrite + Unpin,
-    mut queue: mpsc::UnboundedReceiver<Outgoing>,
+    mut queue: mpsc::UnboundedReceiver<OutgoingFrame>,
     shared: Arc<Shared>,
 ) {
     loop {

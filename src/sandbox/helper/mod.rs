@@ -11,16 +11,16 @@ mod connection;
 mod error;
 pub mod frame;
 pub mod message;
-mod patience;
+mod pausable_clock;
 pub mod probe_report;
 mod streams;
 
 pub use client::{Environment, HelperClient};
-pub use connection::Entrance;
+pub use connection::PortForward;
 pub use error::HelperError;
-pub use patience::Patience;
-pub use probe_report::{Expected, ProbeReport};
-pub use streams::{Accept, Stream};
+pub use pausable_clock::PausableClock;
+pub use probe_report::{ProbeExpectations, ProbeReport};
+pub use streams::{HelperStream, StreamHandler};
 
 /// The helper program. Empty if flock was built for another system than Linux.
 pub const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/flock-helper"));

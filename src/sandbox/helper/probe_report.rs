@@ -51,7 +51,7 @@ const CAPABILITIES: [&str; 5] = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb
 
 /// The facts about one sandbox that its probe is judged by, in addition to the rules for every sandbox.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Expected<'a> {
+pub struct ProbeExpectations<'a> {
     /// Folders that this sandbox may write to besides its workspace and `/tmp`.
     pub writable: &'a [&'a str],
     /// The release of the engine's kernel, if it was asked for. A runtime with its own kernel (gVisor, Kata) shows no
@@ -96,7 +96,7 @@ impl ProbeReport {
     /// Returns everything that is not confined as a sandbox without a network must be. An empty list means that the
     /// sandbox is confined. A check without a result is a finding.
     #[must_use]
-    pub fn findings(&self, expected: &Expected<'_>) -> Vec<String> {
+    pub fn findings(&self, expected: &ProbeExpectations<'_>) -> Vec<String> {
         let writable = expected.writable;
         let mut findings = Vec::new();
         if self.first("end") != Some("whole") {
@@ -112,7 +112,7 @@ impl ProbeReport {
     }
 
     /// Returns `true` if another kernel than the engine's answers inside, as with gVisor or a virtual machine.
-    fn has_own_kernel(&self, expected: &Expected<'_>) -> bool {
+    fn has_own_kernel(&self, expected: &ProbeExpectations<'_>) -> bool {
         match (self.first("kernel"), expected.kernel) {
             // An unknown release counts as the engine's own kernel, which is judged more strictly.
             (Some(inside), Some(outside)) => !inside.is_empty() && !outside.is_empty() && inside != outside,
@@ -329,7 +329,7 @@ namespace.user=closed
 took_us=3000
 end=whole
 ";
-    const ANY: Expected<'static> = Expected { writable: &[], kernel: None };
+    const ANY: ProbeExpectations<'static> = ProbeExpectations { writable: &[], kernel: None };
 
     #[test]
     fn a_confined_sandbox_has_no_findings() {
@@ -363,7 +363,7 @@ end=whole
         let text = CONFINED.replace("took_us", "writable=/data/x\ntook_us");
         assert!(
             ProbeReport::parse(text.as_bytes())
-                .findings(&Expected { writable: &["/data"], kernel: None })
+                .findings(&ProbeExpectations { writable: &["/data"], kernel: None })
                 .is_empty()
         );
     }
@@ -402,7 +402,7 @@ end=whole
         let text =
             CONFINED.replace("status.Seccomp=2", "status.Seccomp=0").replace("kernel=6.1.0", "kernel=4.4.0");
         let judge = |text: &str, kernel| {
-            ProbeReport::parse(text.as_bytes()).findings(&Expected { writable: &[], kernel }).len()
+            ProbeReport::parse(text.as_bytes()).findings(&ProbeExpectations { writable: &[], kernel }).len()
         };
         assert_eq!(judge(&text, Some("6.1.0")), 0);
         assert_eq!(judge(&text, Some("4.4.0")), 1, "it is the engine's");

@@ -16,7 +16,7 @@ use super::frame::{self, Nonce};
 use super::message::{MAX_DATA, MAX_STREAMS, Request, Step, WINDOW};
 
 /// A function that takes the streams opened by a helper.
-pub type Accept = Arc<dyn Fn(Stream) + Send + Sync>;
+pub type StreamHandler = Arc<dyn Fn(HelperStream) + Send + Sync>;
 
 /// Limit on open streams on this side. It is higher than the helper's, because a stream that the helper has closed may
 /// still be busy here.
@@ -26,28 +26,28 @@ const MAX_OPEN: usize = 2 * MAX_STREAMS;
 const MAX_BACKLOG: usize = 4 * MAX_STREAMS * WINDOW;
 
 /// A frame that waits to be written to a helper.
-pub(super) struct Outgoing {
+pub(super) struct OutgoingFrame {
     /// A complete frame.
     pub(super) bytes: Vec<u8>,
     of_a_stream: bool,
 }
 
-impl Outgoing {
+impl OutgoingFrame {
     pub(super) const fn request(bytes: Vec<u8>) -> Self {
         Self { bytes, of_a_stream: false }
     }
 }
 
 /// All streams of a connection.
-pub(super) struct Streams {
+pub(super) struct StreamTable {
     nonce: Nonce,
-    accept: Option<Accept>,
-    outgoing: mpsc::UnboundedSender<Outgoing>,
+    accept: Option<StreamHandler>,
+    outgoing: mpsc::UnboundedSender<OutgoingFrame>,
     backlog: AtomicUsize,
-    open: Mutex<HashMap<u32, Arc<One>>>,
+    open: Mutex<HashMap<u32, Arc<StreamEntry>>>,
 }
 
-struct One {
+struct StreamEntry {
     id: u32,
     state: Mutex<State>,
     gone: CancellationToken,
@@ -68,16 +68,16 @@ struct State {
 }
 
 /// A connection of a program in a sandbox. Dropping it breaks the connection off.
-pub struct Stream {
-    one: Arc<One>,
-    streams: Arc<Streams>,
+pub struct HelperStream {
+    one: Arc<StreamEntry>,
+    streams: Arc<StreamTable>,
 }
 
-impl Streams {
+impl StreamTable {
     pub(super) fn new(
         nonce: Nonce,
-        accept: Option<Accept>,
-        outgoing: mpsc::UnboundedSender<Outgoing>,
+        accept: Option<StreamHandler>,
+        outgoing: mpsc::UnboundedSender<OutgoingFrame>,
     ) -> Arc<Self> {
         Arc::new(Self { nonce, accept, outgoing, backlog: AtomicUsize::new(0), open: Mutex::default() })
     }
@@ -123,7 +123,7 @@ impl Streams {
     fn open(self: &Arc<Self>, id: u32) {
         // Each side may send a full window before the first credit.
         let state = State { credit: WINDOW, ..State::default() };
-        let one = Arc::new(One { id, state: Mutex::new(state), gone: CancellationToken::new() });
+        let one = Arc::new(StreamEntry { id, state: Mutex::new(state), gone: CancellationToken::new() });
         let accept = {
             let mut open = self.table();
             let known = open.contains_key(&id);
@@ -142,7 +142,7 @@ impl Streams {
                 }
             }
         };
-        accept(Stream { one, streams: Arc::clone(self) });
+        accept(HelperStream { one, streams: Arc::clone(self) });
     }
 
     /// Breaks off all streams after the connection was lost.
@@ -159,13 +159,13 @@ impl Streams {
     }
 
     /// Removes a written frame from the backlog.
-    pub(super) fn written(&self, sent: &Outgoing) {
+    pub(super) fn written(&self, sent: &OutgoingFrame) {
         if sent.of_a_stream {
             self.backlog.fetch_sub(sent.bytes.len(), Ordering::Relaxed);
         }
     }
 
-    fn break_off(&self, one: &One) {
+    fn break_off(&self, one: &StreamEntry) {
         let known = self.table().remove(&one.id).is_some();
         one.state().reset();
         one.gone.cancel();
@@ -180,16 +180,16 @@ impl Streams {
         let mut bytes = Vec::new();
         if frame::encode(kind, &self.nonce, &payload, &mut bytes).is_ok() {
             self.backlog.fetch_add(bytes.len(), Ordering::Relaxed);
-            let _ = self.outgoing.send(Outgoing { bytes, of_a_stream: true });
+            let _ = self.outgoing.send(OutgoingFrame { bytes, of_a_stream: true });
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<u32, Arc<One>>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<u32, Arc<StreamEntry>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl One {
+impl StreamEntry {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,7 +207,7 @@ impl State {
     }
 }
 
-impl Stream {
+impl HelperStream {
     /// Returns a token that fires when the program, the helper or the connection has broken the stream off.
     #[must_use]
     pub fn gone(&self) -> CancellationToken {
@@ -215,7 +215,7 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for HelperStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -247,7 +247,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for HelperStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.one.state();
         if state.reset || state.write_ended {
@@ -278,7 +278,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for HelperStream {
     fn drop(&mut self) {
         let state = self.one.state();
         // A stream that both sides have ended needs no reset.

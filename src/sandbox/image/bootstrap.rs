@@ -16,9 +16,9 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio_util::io::ReaderStream;
 
-use super::folder::Work;
-use super::sources::{self, Distribution, Source};
-use super::{ImageError, Progress, Recipe, Sink, Step, ready, recipe};
+use super::sources::{self, AptSource, Distribution};
+use super::work_folder::WorkFolder;
+use super::{ImageError, ImageProgress, ImageStage, ProgressSink, Recipe, ready, recipe};
 use crate::env;
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
@@ -35,9 +35,9 @@ pub async fn make(
     engine: &Engine,
     home: &Home,
     recipes: &[Recipe],
-    work: &Work,
+    work: &WorkFolder,
     registry: &str,
-    sink: Sink<'_>,
+    sink: ProgressSink<'_>,
 ) -> Result<(), ImageError> {
     let registry = || registry.to_owned();
     for tool in ["debootstrap", "tar"] {
@@ -51,9 +51,9 @@ pub async fn make(
     }
     let root = work.root();
     let first = recipes[0];
-    let step = |recipe, step| move |detail: String| sink(Progress { recipe, step, detail });
+    let step = |recipe, step| move |detail: String| sink(ImageProgress { recipe, step, detail });
     // An earlier run may have been killed halfway.
-    run("removing what an interrupted run left", REMOVE, &root, &[], &step(first, Step::Bootstrapping))
+    run("removing what an interrupted run left", REMOVE, &root, &[], &step(first, ImageStage::Bootstrapping))
         .await?;
     let made = make_in(engine, home, recipes, &root, &distribution, sink).await;
     // Removed after a failure, too. The first error is the one that is reported.
@@ -67,7 +67,7 @@ async fn make_in(
     recipes: &[Recipe],
     root: &Path,
     distribution: &Distribution,
-    sink: Sink<'_>,
+    sink: ProgressSink<'_>,
 ) -> Result<(), ImageError> {
     let main = &distribution.main;
     let list = distribution.list(|key| format!("/etc/apt/keyrings/flock-{}", file_name(key)));
@@ -84,7 +84,7 @@ async fn make_in(
     let components = format!("--components={}", main.components.join(","));
     let arguments = [check.as_str(), &components, &main.suite, &main.uri];
     let detail = |detail: String| {
-        sink(Progress { recipe: recipes[0], step: Step::Bootstrapping, detail });
+        sink(ImageProgress { recipe: recipes[0], step: ImageStage::Bootstrapping, detail });
     };
     run("debootstrap", BOOTSTRAP, root, &arguments, &detail).await?;
     for recipe in recipes.iter().copied() {
@@ -92,7 +92,7 @@ async fn make_in(
         let keys = keys.join("\n");
         let mut arguments = vec![list.as_str(), keys.as_str(), install.as_str()];
         arguments.extend(recipe.packages());
-        let detail = |detail: String| sink(Progress { recipe, step: Step::Installing, detail });
+        let detail = |detail: String| sink(ImageProgress { recipe, step: ImageStage::Installing, detail });
         run("installing packages", INSTALL, root, &arguments, &detail).await?;
         import(engine, home, recipe, root, sink).await?;
         ready(sink, recipe, &recipe.reference(home));
@@ -107,10 +107,10 @@ async fn import(
     home: &Home,
     recipe: Recipe,
     root: &Path,
-    sink: Sink<'_>,
+    sink: ProgressSink<'_>,
 ) -> Result<(), ImageError> {
     let detail = recipe.reference(home);
-    sink(Progress { recipe, step: Step::Importing, detail });
+    sink(ImageProgress { recipe, step: ImageStage::Importing, detail });
     let failed = |tail: String| ImageError::Step { what: "importing the image", tail };
     let mut tar = as_root("tar");
     // Mounts, devices and runtime files of the host do not belong into the image.
@@ -221,7 +221,7 @@ fn installed(tool: &str) -> bool {
 }
 
 fn distribution() -> Option<Distribution> {
-    let mut found: Vec<Source> = Vec::new();
+    let mut found: Vec<AptSource> = Vec::new();
     let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
     if let Ok(entries) = fs_err::read_dir("/etc/apt/sources.list.d") {
         files.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));

@@ -6,7 +6,7 @@ use bollard::query_parameters::BuildImageOptionsBuilder;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{ImageError, Progress, Recipe, Sink, Step, id, pull, ready, recipe};
+use super::{ImageError, ImageProgress, ImageStage, ProgressSink, Recipe, id, pull, ready, recipe};
 use crate::home::Home;
 use crate::sandbox::engine::Engine;
 use crate::sandbox::names;
@@ -16,11 +16,11 @@ use crate::sandbox::names;
 /// # Errors
 ///
 /// Returns the reason why it could not be pulled, in one line of at most 200 characters.
-pub async fn base(engine: &Engine, sink: Sink<'_>, recipe: Recipe) -> Result<(), String> {
+pub async fn base(engine: &Engine, sink: ProgressSink<'_>, recipe: Recipe) -> Result<(), String> {
     if matches!(id(engine, recipe::BASE).await, Ok(Some(_))) {
         return Ok(());
     }
-    let detail = |detail| sink(Progress { recipe, step: Step::Pulling, detail });
+    let detail = |detail| sink(ImageProgress { recipe, step: ImageStage::Pulling, detail });
     pull(engine, recipe::BASE, SILENCE, &detail).await.map_err(|error| {
         let text = crate::error::chain(error.as_ref());
         text.lines().next().unwrap_or_default().chars().take(200).collect()
@@ -36,7 +36,7 @@ pub async fn from_base(
     engine: &Engine,
     home: &Home,
     recipes: &[Recipe],
-    sink: Sink<'_>,
+    sink: ProgressSink<'_>,
 ) -> Result<(), ImageError> {
     for recipe in recipes.iter().copied() {
         let client = engine.client()?;
@@ -56,7 +56,7 @@ pub async fn from_base(
                 return Err(failed(&tail, &detail.message.unwrap_or_default()));
             }
             for line in answer.stream.unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
-                sink(Progress { recipe, step: Step::Building, detail: line.to_owned() });
+                sink(ImageProgress { recipe, step: ImageStage::Building, detail: line.to_owned() });
                 tail = line.to_owned();
             }
         }

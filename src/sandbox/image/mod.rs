@@ -8,10 +8,10 @@
 
 mod bootstrap;
 mod build;
-mod folder;
 mod recipe;
 mod sources;
 mod tags;
+mod work_folder;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub use tags::{tags, untag};
 
 /// The stage of providing an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum ImageStage {
     /// Waiting for another flock process that makes images.
     Waiting,
     /// Pulling the image, or the base it is built from.
@@ -52,15 +52,15 @@ pub enum Step {
 
 /// A progress report for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ImageProgress {
     pub recipe: Recipe,
-    pub step: Step,
+    pub step: ImageStage,
     /// One line of detail, such as a package, a layer or the image's name.
     pub detail: String,
 }
 
 /// A callback for progress reports. It is called from one task and in order.
-pub type Sink<'a> = &'a (dyn Fn(Progress) + Send + Sync);
+pub type ProgressSink<'a> = &'a (dyn Fn(ImageProgress) + Send + Sync);
 
 /// The reason why an image could not be provided.
 #[derive(Debug, thiserror::Error)]
@@ -163,7 +163,7 @@ pub async fn ensure_images(
     engine: &Engine,
     home: &Home,
     config: &Config,
-    sink: Sink<'_>,
+    sink: ProgressSink<'_>,
 ) -> Result<(), ImageError> {
     let mut missing = Vec::new();
     for recipe in Recipe::ALL {
@@ -172,7 +172,7 @@ pub async fn ensure_images(
             ready(sink, recipe, &reference);
         } else if let Some(image) = own(config, recipe) {
             pull(engine, image, OWN_SILENCE, &|detail| {
-                sink(Progress { recipe, step: Step::Pulling, detail });
+                sink(ImageProgress { recipe, step: ImageStage::Pulling, detail });
             })
             .await
             .map_err(|source| pull_error(image, source))?;
@@ -184,8 +184,8 @@ pub async fn ensure_images(
     if missing.is_empty() {
         return Ok(());
     }
-    let work = folder::Work::lock(&|| {
-        sink(Progress { recipe: missing[0], step: Step::Waiting, detail: String::new() });
+    let work = work_folder::WorkFolder::lock(&|| {
+        sink(ImageProgress { recipe: missing[0], step: ImageStage::Waiting, detail: String::new() });
     })
     .await?;
     // The process that held the lock may have made them.
@@ -215,7 +215,12 @@ pub async fn id(engine: &Engine, reference: &str) -> Result<Option<String>, Sand
 }
 
 /// Gives this home's tag to an existing image of the recipe. Returns `false` if the engine has none.
-async fn adopt(engine: &Engine, home: &Home, recipe: Recipe, sink: Sink<'_>) -> Result<bool, SandboxError> {
+async fn adopt(
+    engine: &Engine,
+    home: &Home,
+    recipe: Recipe,
+    sink: ProgressSink<'_>,
+) -> Result<bool, SandboxError> {
     let client = engine.client()?;
     let label = format!("{}={}", names::LABEL_RECIPE, recipe.hash());
     let filters = HashMap::from([("label", vec![label.as_str()])]);
@@ -285,8 +290,8 @@ fn pull_error(image: &str, source: Box<dyn std::error::Error + Send + Sync>) -> 
     }
 }
 
-fn ready(sink: Sink<'_>, recipe: Recipe, reference: &str) {
-    sink(Progress { recipe, step: Step::Ready, detail: reference.to_owned() });
+fn ready(sink: ProgressSink<'_>, recipe: Recipe, reference: &str) {
+    sink(ImageProgress { recipe, step: ImageStage::Ready, detail: reference.to_owned() });
 }
 
 /// Limit on the registry's silence about an image that the configuration names.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// A package archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct AptSource {
     /// The mirror's URL, for example `http://deb.debian.org/debian`.
     pub uri: String,
     /// The suite, for example `bookworm` or `bookworm-security`.
@@ -22,9 +22,9 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// The archive that debootstrap reads.
-    pub main: Source,
+    pub main: AptSource,
     /// The updates and security updates, if the host has them.
-    pub updates: Vec<Source>,
+    pub updates: Vec<AptSource>,
 }
 
 impl Distribution {
@@ -34,14 +34,14 @@ impl Distribution {
     /// is taken if its URL ends like an archive of Debian or Ubuntu. Only if there is none, a mirror with another URL
     /// is taken if its suite is the host's `codename`.
     #[must_use]
-    pub fn find(sources: &[Source], codename: Option<&str>) -> Option<Self> {
+    pub fn find(sources: &[AptSource], codename: Option<&str>) -> Option<Self> {
         // The distribution is the plain suite of an archive. Suites such as `-updates` add a suffix to its name.
-        let plain = |source: &&Source| {
+        let plain = |source: &&AptSource| {
             source.components.iter().any(|component| component == "main")
                 && source.suite.chars().all(|c| c.is_ascii_alphanumeric())
         };
-        let known = |source: &&Source| ARCHIVES.contains(&archive_of(&source.uri));
-        let named = |source: &&Source| codename == Some(source.suite.as_str());
+        let known = |source: &&AptSource| ARCHIVES.contains(&archive_of(&source.uri));
+        let named = |source: &&AptSource| codename == Some(source.suite.as_str());
         let plain = || sources.iter().filter(plain);
         let main = plain().find(known).or_else(|| plain().find(named))?.clone();
         let named = |suffix: &str| format!("{}{suffix}", main.suite);
@@ -75,7 +75,7 @@ impl Distribution {
 
 /// Parses a `.list` file, which has one source per line.
 #[must_use]
-pub fn parse_list(text: &str) -> Vec<Source> {
+pub fn parse_list(text: &str) -> Vec<AptSource> {
     let mut sources = Vec::new();
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -90,7 +90,7 @@ pub fn parse_list(text: &str) -> Vec<Source> {
         let option = |name: &str| {
             options.split_whitespace().filter_map(|word| word.split_once('=')).find(|(key, _)| *key == name)
         };
-        sources.push(Source {
+        sources.push(AptSource {
             uri: uri.trim_end_matches('/').to_owned(),
             suite: suite.trim_end_matches('/').to_owned(),
             components: words.map(str::to_owned).collect(),
@@ -105,7 +105,7 @@ pub fn parse_list(text: &str) -> Vec<Source> {
 /// Parses a `.sources` file (deb822), which has paragraphs of fields. A key embedded in the file is ignored, because
 /// the new system's keyring has the distribution's keys.
 #[must_use]
-pub fn parse_deb822(text: &str) -> Vec<Source> {
+pub fn parse_deb822(text: &str) -> Vec<AptSource> {
     let mut sources = Vec::new();
     for paragraph in text.split("\n\n") {
         let field = |wanted: &str| field(paragraph, wanted);
@@ -120,7 +120,7 @@ pub fn parse_deb822(text: &str) -> Vec<Source> {
         let trusted = field("trusted").is_some_and(|value| value.eq_ignore_ascii_case("yes"));
         for uri in field("uris").map(words).unwrap_or_default() {
             for suite in field("suites").map(words).unwrap_or_default() {
-                sources.push(Source {
+                sources.push(AptSource {
                     uri: uri.trim_end_matches('/').to_owned(),
                     suite: suite.trim_end_matches('/').to_owned(),
                     components: components.clone(),
@@ -157,7 +157,7 @@ fn field(paragraph: &str, wanted: &str) -> Option<String> {
     value.map(|value| value.trim().to_owned())
 }
 
-fn usable(source: &Source) -> bool {
+fn usable(source: &AptSource) -> bool {
     (source.uri.starts_with("http://") || source.uri.starts_with("https://"))
         && !source.components.is_empty()
         && source.uri.chars().chain(source.suite.chars()).all(|c| c.is_ascii_graphic())

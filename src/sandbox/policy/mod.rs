@@ -6,17 +6,17 @@
 //! autonomy, the owner's limits on commands and paths, and the place where the tool would run. A pattern that cannot be
 //! parsed never widens anything.
 
+mod disabled_tools;
 mod limits;
 mod pattern;
 mod role;
 mod shell;
-mod withheld;
 
 use serde_json::Value;
 
+pub use disabled_tools::DisabledTools;
 pub use pattern::{Pattern, PatternError};
 pub use role::{FLOCK_TOOLS, Roles, is_flocks_own};
-pub use withheld::Withheld;
 
 use crate::config::model::Autonomy;
 use crate::config::{Agent, SandboxMode};

@@ -5,7 +5,7 @@
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ParsedCommand {
     /// The first word of each simple command, without quotes.
     pub(super) programs: Vec<String>,
     /// All words without quotes, including the files of redirections.
@@ -17,8 +17,8 @@ pub(super) struct Line {
 /// # Errors
 ///
 /// Returns a description of the part that cannot be judged by its text.
-pub(super) fn parse(text: &str) -> Result<Line, &'static str> {
-    let mut reader = Reader { rest: text, line: Line::default(), expects: Expects::Program };
+pub(super) fn parse(text: &str) -> Result<ParsedCommand, &'static str> {
+    let mut reader = ShellParser { rest: text, line: ParsedCommand::default(), expects: Expects::Program };
     while reader.step()? {}
     if matches!(reader.expects, Expects::Target | Expects::TargetFirst) {
         return Err("a redirection without a file");
@@ -36,13 +36,13 @@ enum Expects {
     TargetFirst,
 }
 
-struct Reader<'t> {
+struct ShellParser<'t> {
     rest: &'t str,
-    line: Line,
+    line: ParsedCommand,
     expects: Expects,
 }
 
-impl Reader<'_> {
+impl ShellParser<'_> {
     /// Reads one word or operator. Returns `false` at the end of the text.
     fn step(&mut self) -> Result<bool, &'static str> {
         // A backslash before a line end joins two lines, wherever it stands.

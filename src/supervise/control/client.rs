@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UnixStream;
 
 use super::place;
-use super::wire::{MAX_REPLY, Reply, Request};
+use super::protocol::{ControlReply, ControlRequest, MAX_REPLY};
 use crate::error::{Explain, Kind};
 use crate::home::Home;
 
@@ -56,12 +56,12 @@ impl Explain for ControlError {
 
 /// A connection to the supervisor of a home.
 #[derive(Debug)]
-pub struct Connection {
+pub struct ControlConnection {
     stream: BufReader<UnixStream>,
     pid: Option<i32>,
 }
 
-impl Connection {
+impl ControlConnection {
     /// Connects to the supervisor of a home.
     ///
     /// # Errors
@@ -93,7 +93,11 @@ impl Connection {
     ///
     /// Returns [`ControlError::Timeout`] if no answer comes within `limit`, and [`ControlError::Broken`] if the
     /// connection breaks or the answer is invalid.
-    pub async fn ask(&mut self, request: Request, limit: Duration) -> Result<Reply, ControlError> {
+    pub async fn ask(
+        &mut self,
+        request: ControlRequest,
+        limit: Duration,
+    ) -> Result<ControlReply, ControlError> {
         let exchange = async {
             let mut line = serde_json::to_vec(&request)?;
             line.push(b'\n');

@@ -2,8 +2,8 @@
 
 pub mod client;
 pub mod place;
+pub mod protocol;
 pub mod server;
-pub mod wire;
 
-pub use client::{Connection, ControlError};
-pub use wire::{Reply, Request, Status, UnitName, UnitStatus};
+pub use client::{ControlConnection, ControlError};
+pub use protocol::{ControlReply, ControlRequest, SupervisorStatus, UnitName, UnitStatus};

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::env;
 use crate::home::Home;
-use crate::supervise::pid;
+use crate::supervise::pid_file;
 
 /// The longest path that fits into `sun_path` on every system. The smallest has 104 bytes with the final zero.
 const LONGEST: usize = 100;
@@ -27,7 +27,7 @@ pub fn usual(home: &Home) -> Option<PathBuf> {
 /// Returns the path at which a client can reach a supervisor, if one is running.
 #[must_use]
 pub fn find(home: &Home) -> Option<PathBuf> {
-    let noted = || pid::read(&home.pid_file(super::super::SUPERVISOR))?.socket;
+    let noted = || pid_file::read(&home.pid_file(super::super::SUPERVISOR))?.socket;
     // The PID file of a copied home names the socket of the original home's supervisor.
     let is_own = |socket: &PathBuf| socket.file_name().is_some_and(|name| *name == *name_of(home));
     usual(home).or_else(|| noted().filter(is_own))

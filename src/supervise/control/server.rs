@@ -10,19 +10,19 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::wire::{MAX_REQUEST, Refusal, Reply, Request};
+use super::protocol::{ControlRefusal, ControlReply, ControlRequest, MAX_REQUEST};
 
 /// A request and the channel for its answer.
-pub type Asked = (Request, oneshot::Sender<Reply>);
+pub type Asked = (ControlRequest, oneshot::Sender<ControlReply>);
 
 /// A listening control socket. Dropping it stops listening and removes the socket.
 #[derive(Debug)]
-pub struct Server {
+pub struct ControlServer {
     path: PathBuf,
     accepting: tokio::task::JoinHandle<()>,
 }
 
-impl Server {
+impl ControlServer {
     /// Listens at `path` and replaces whatever is there. Only the holder of the supervisor's lock may call this.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         self.accepting.abort();
         let _ = fs_err::remove_file(&self.path);
@@ -83,19 +83,19 @@ async fn converse(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Res
         if read == 0 {
             return Ok(());
         }
-        let reply = match serde_json::from_slice::<Request>(&line) {
+        let reply = match serde_json::from_slice::<ControlRequest>(&line) {
             Ok(request) => {
                 let (answer, answered) = oneshot::channel();
                 let ended = |_| io::Error::other("the supervisor ended");
                 requests.send((request, answer)).await.map_err(|_| ended(()))?;
                 answered.await.map_err(|_| ended(()))?
             }
-            Err(_) => Reply { status: None, refused: Some(Refusal::NotUnderstood) },
+            Err(_) => ControlReply { status: None, refused: Some(ControlRefusal::NotUnderstood) },
         };
         let mut text = serde_json::to_vec(&reply)?;
         text.push(b'\n');
         tokio::time::timeout(PATIENCE, writer.write_all(&text)).await??;
-        if reply.refused == Some(Refusal::NotUnderstood) {
+        if reply.refused == Some(ControlRefusal::NotUnderstood) {
             return Ok(());
         }
     }

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 use crate::error::{Explain, Kind, chain};
-use crate::home::clear::clear;
 use crate::home::lock::Lock;
-use crate::home::pending::{self, Operation, Pending};
+use crate::home::pending::{self, AgentOperation, PendingOperation};
+use crate::home::remove_tree::clear;
 use crate::home::{Home, HomeError};
 use crate::id::AgentId;
 use crate::nix::{self, NixError};
@@ -23,7 +23,7 @@ use crate::store::StoreError;
 use crate::swarm::{Swarm, SwarmError};
 
 /// The parts of an operation outside of the home: the sandbox, the packages, and OpenClaw.
-pub trait Hands: Send + Sync {
+pub trait ExternalServices: Send + Sync {
     /// Ends the agent's turns and removes its sandbox. Returns the reason if that fails.
     fn release<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>>;
 
@@ -107,15 +107,15 @@ impl Explain for OperationError {
 /// Returns [`OperationError`] if a step fails. The record stays, and the next call begins with the first step again.
 pub async fn finish(
     swarm: &Swarm,
-    hands: &dyn Hands,
-    pending: Pending,
+    hands: &dyn ExternalServices,
+    pending: PendingOperation,
 ) -> Result<Vec<String>, OperationError> {
     let warnings = match &pending.operation {
-        Operation::Remove { purge, workspace } => {
+        AgentOperation::Remove { purge, workspace } => {
             let removal = removal::Removal { swarm, hands, pending: &pending, workspace, purge: *purge };
             removal.run().await?
         }
-        Operation::Rename { to, .. } => {
+        AgentOperation::Rename { to, .. } => {
             // The home's part was done before the interruption if the record says so.
             if !pending.configured {
                 rename::in_home(swarm.home(), swarm.store(), &pending).await?;
@@ -136,8 +136,8 @@ pub async fn finish(
 /// Returns [`HomeError`] if the list of operations can't be read or the lock can't be taken.
 pub async fn finish_all(
     swarm: &Swarm,
-    hands: &dyn Hands,
-) -> Result<Vec<(Pending, Result<Vec<String>, OperationError>)>, HomeError> {
+    hands: &dyn ExternalServices,
+) -> Result<Vec<(PendingOperation, Result<Vec<String>, OperationError>)>, HomeError> {
     let home = swarm.home();
     // The common case takes no lock.
     if pending::all(home)?.is_empty() {
@@ -158,8 +158,8 @@ pub async fn finish_all(
 }
 
 /// Returns `true` if an operation can be finished here. The home's part of a rename is done only while no gateway runs.
-fn may_finish(home: &Home, pending: &Pending) -> bool {
-    let is_rename = matches!(pending.operation, Operation::Rename { .. });
+fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
+    let is_rename = matches!(pending.operation, AgentOperation::Rename { .. });
     // If the lock can't be checked, a gateway may be running.
     !is_rename || pending.configured || !Lock::is_held(&home.gateway_lock()).unwrap_or(true)
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{Hands, OperationError, delete, own_folders};
+use super::{ExternalServices, OperationError, delete, own_folders};
 use crate::clock::unix_ms;
 use crate::config::{self, ConfigError, agents};
 use crate::home::Home;
-use crate::home::pending::{self, Pending};
+use crate::home::pending::{self, PendingOperation};
 use crate::openclaw::{identity, state};
 use crate::store::{AuditEntry, Level};
 use crate::swarm::Swarm;
@@ -14,8 +14,8 @@ use crate::swarm::Swarm;
 /// A removal that runs for the first time or is repeated.
 pub struct Removal<'a> {
     pub swarm: &'a Swarm,
-    pub hands: &'a dyn Hands,
-    pub pending: &'a Pending,
+    pub hands: &'a dyn ExternalServices,
+    pub pending: &'a PendingOperation,
     pub workspace: &'a Path,
     pub purge: bool,
 }
@@ -51,7 +51,7 @@ impl Removal<'_> {
             Ok(()) | Err(ConfigError::Unknown(_)) => {}
             Err(error) => return Err(error.into()),
         }
-        pending::write(self.home(), &Pending { configured: true, ..self.pending.clone() })?;
+        pending::write(self.home(), &PendingOperation { configured: true, ..self.pending.clone() })?;
         Ok(())
     }
 

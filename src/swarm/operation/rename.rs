@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Hands, OperationError};
+use super::{ExternalServices, OperationError};
 use crate::clock::unix_ms;
 use crate::config::{self, ConfigError, agents};
-use crate::home::clear::relocate;
-use crate::home::pending::{self, Operation, Pending};
+use crate::home::pending::{self, AgentOperation, PendingOperation};
+use crate::home::remove_tree::relocate;
 use crate::home::{Home, HomeError};
 use crate::id::AgentId;
 use crate::openclaw::{identity, state};
@@ -19,9 +19,13 @@ use crate::store::{AuditEntry, Level, Store};
 /// # Errors
 ///
 /// Returns [`OperationError`] if a step fails. The record of the operation stays.
-pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pending, OperationError> {
-    let done = Pending { configured: true, ..pending.clone() };
-    let Operation::Rename { to, workspace, .. } = &pending.operation else { return Ok(done) };
+pub async fn in_home(
+    home: &Home,
+    store: &Store,
+    pending: &PendingOperation,
+) -> Result<PendingOperation, OperationError> {
+    let done = PendingOperation { configured: true, ..pending.clone() };
+    let AgentOperation::Rename { to, workspace, .. } = &pending.operation else { return Ok(done) };
     if pending.configured {
         return Ok(done);
     }
@@ -60,7 +64,7 @@ pub async fn in_home(home: &Home, store: &Store, pending: &Pending) -> Result<Pe
 /// Does the rest of a rename, which concerns the engine and OpenClaw. Returns warnings about failed steps.
 pub(super) async fn elsewhere(
     home: &Home,
-    hands: &dyn Hands,
+    hands: &dyn ExternalServices,
     old: &AgentId,
     to: &AgentId,
 ) -> Result<Vec<String>, OperationError> {

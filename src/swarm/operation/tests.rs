@@ -3,14 +3,14 @@ use std::sync::Mutex;
 use super::*;
 use crate::config;
 use crate::id::{ChannelId, Party, SessionKey};
-use crate::store::{AuditFilter, ItemKind, NewItem, NewSession};
+use crate::store::{AuditFilter, InboxItemKind, NewInboxItem, NewSession};
 use crate::swarm::By;
 use crate::swarm::channel::Wanted;
 use crate::swarm::testing::Team;
 
 /// The step at which an operation is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Breaks {
+enum InterruptAt {
     Never,
     AtRelease,
     AtPackages,
@@ -18,17 +18,17 @@ enum Breaks {
 }
 
 /// A fake whose future never ends at the chosen step, which simulates a killed process.
-struct Cut {
-    at: Breaks,
+struct InterruptedServices {
+    at: InterruptAt,
     calls: Mutex<Vec<&'static str>>,
 }
 
-impl Cut {
-    fn new(at: Breaks) -> Self {
+impl InterruptedServices {
+    fn new(at: InterruptAt) -> Self {
         Self { at, calls: Mutex::default() }
     }
 
-    async fn step(&self, name: &'static str, this: Breaks) {
+    async fn step(&self, name: &'static str, this: InterruptAt) {
         self.calls.lock().unwrap().push(name);
         if self.at == this {
             std::future::pending::<()>().await;
@@ -36,31 +36,31 @@ impl Cut {
     }
 }
 
-impl Hands for Cut {
+impl ExternalServices for InterruptedServices {
     fn release<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async {
-            self.step("release", Breaks::AtRelease).await;
+            self.step("release", InterruptAt::AtRelease).await;
             Ok(())
         })
     }
 
     fn forget_packages<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async {
-            self.step("packages", Breaks::AtPackages).await;
+            self.step("packages", InterruptAt::AtPackages).await;
             Ok(())
         })
     }
 
     fn rename_packages<'a>(&'a self, _: &'a AgentId, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async {
-            self.step("packages", Breaks::AtPackages).await;
+            self.step("packages", InterruptAt::AtPackages).await;
             Ok(())
         })
     }
 
     fn openclaw_drops<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, bool> {
         Box::pin(async {
-            self.step("openclaw", Breaks::AtOpenClaw).await;
+            self.step("openclaw", InterruptAt::AtOpenClaw).await;
             true
         })
     }
@@ -80,9 +80,9 @@ async fn team() -> Team {
     team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
     let key: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
     team.store.make_session(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
-    let item = NewItem {
+    let item = NewInboxItem {
         session: key,
-        kind: ItemKind::Notice,
+        kind: InboxItemKind::Notice,
         sender: "system".into(),
         text: "x".into(),
         task: None,
@@ -100,10 +100,10 @@ async fn team() -> Team {
     team
 }
 
-fn removal(team: &Team, purge: bool) -> Pending {
-    Pending {
+fn removal(team: &Team, purge: bool) -> PendingOperation {
+    PendingOperation {
         agent: coder(),
-        operation: Operation::Remove { purge, workspace: team.swarm.home().workspace(&coder()) },
+        operation: AgentOperation::Remove { purge, workspace: team.swarm.home().workspace(&coder()) },
         by: "human:ann".into(),
         begun_at: crate::clock::unix_ms(),
         configured: false,
@@ -139,11 +139,11 @@ fn removals(team: &Team) -> usize {
 
 #[tokio::test]
 async fn a_removal_that_is_interrupted_anywhere_is_finished_by_the_next_look() {
-    for at in [Breaks::AtRelease, Breaks::AtPackages, Breaks::AtOpenClaw] {
+    for at in [InterruptAt::AtRelease, InterruptAt::AtPackages, InterruptAt::AtOpenClaw] {
         let team = team().await;
         let pending = removal(&team, true);
         pending::write(team.swarm.home(), &pending).unwrap();
-        let cut = Cut::new(at);
+        let cut = InterruptedServices::new(at);
         {
             let interrupted = finish(&team.swarm, &cut, pending);
             let soon = tokio::time::timeout(std::time::Duration::from_secs(30), async {
@@ -155,7 +155,7 @@ async fn a_removal_that_is_interrupted_anywhere_is_finished_by_the_next_look() {
             soon.await.unwrap();
         }
         assert!(traces(&team).contains(&"record".to_owned()), "{at:?}: {:?}", traces(&team));
-        let whole = Cut::new(Breaks::Never);
+        let whole = InterruptedServices::new(InterruptAt::Never);
         let ended = finish_all(&team.swarm, &whole).await.unwrap();
         assert!(matches!(&ended[..], [(_, Ok(warnings))] if warnings.is_empty()), "{at:?}: {ended:?}");
         assert_eq!(traces(&team), Vec::<String>::new(), "{at:?}");
@@ -169,7 +169,7 @@ async fn without_purge_files_and_sessions_stay_and_the_rest_goes() {
     let team = team().await;
     let pending = removal(&team, false);
     pending::write(team.swarm.home(), &pending).unwrap();
-    finish(&team.swarm, &Cut::new(Breaks::Never), pending).await.unwrap();
+    finish(&team.swarm, &InterruptedServices::new(InterruptAt::Never), pending).await.unwrap();
     assert_eq!(traces(&team), ["session", "item", "state", "transcripts", "workspace", "openclaw"]);
 }
 
@@ -177,9 +177,9 @@ async fn without_purge_files_and_sessions_stay_and_the_rest_goes() {
 async fn an_agent_that_is_configured_after_the_removal_began_stays_configured() {
     let team = team().await;
     let home = team.swarm.home();
-    let pending = Pending { configured: true, ..removal(&team, true) };
+    let pending = PendingOperation { configured: true, ..removal(&team, true) };
     pending::write(home, &pending).unwrap();
-    finish(&team.swarm, &Cut::new(Breaks::Never), pending).await.unwrap();
+    finish(&team.swarm, &InterruptedServices::new(InterruptAt::Never), pending).await.unwrap();
     assert_eq!(traces(&team), ["configuration"]);
 }
 
@@ -188,7 +188,7 @@ async fn a_step_that_fails_leaves_the_operation_written_down() {
     let team = team().await;
     let pending = removal(&team, true);
     pending::write(team.swarm.home(), &pending).unwrap();
-    let error = finish(&team.swarm, &Refusing, pending).await.unwrap_err();
+    let error = finish(&team.swarm, &FailingServices, pending).await.unwrap_err();
     assert_eq!(error.to_string(), "failed to move or take away the packages of coder: the store is ill");
     assert_eq!(traces(&team), ["openclaw", "record"]);
     let found = pending::read(team.swarm.home(), &coder()).unwrap().unwrap();
@@ -196,16 +196,19 @@ async fn a_step_that_fails_leaves_the_operation_written_down() {
     assert_eq!(found.command(), "flock remove coder --purge");
     // Another process is working on it.
     let lock = pending::try_lock(team.swarm.home()).unwrap();
-    assert!(finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap().is_empty());
+    assert!(finish_all(&team.swarm, &InterruptedServices::new(InterruptAt::Never)).await.unwrap().is_empty());
     drop(lock);
-    assert_eq!(finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap().len(), 1);
+    assert_eq!(
+        finish_all(&team.swarm, &InterruptedServices::new(InterruptAt::Never)).await.unwrap().len(),
+        1
+    );
     assert_eq!(traces(&team), Vec::<String>::new());
 }
 
 /// A fake whose package store refuses every request.
-struct Refusing;
+struct FailingServices;
 
-impl Hands for Refusing {
+impl ExternalServices for FailingServices {
     fn release<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
@@ -223,15 +226,15 @@ impl Hands for Refusing {
     }
 }
 
-fn rename_to(team: &Team, to: &str) -> Pending {
+fn rename_to(team: &Team, to: &str) -> PendingOperation {
     let workspace = team.swarm.home().workspace(&coder());
-    let operation = Operation::Rename { to: to.parse().unwrap(), workspace, restart: false };
-    Pending { operation, ..removal(team, false) }
+    let operation = AgentOperation::Rename { to: to.parse().unwrap(), workspace, restart: false };
+    PendingOperation { operation, ..removal(team, false) }
 }
 
 #[tokio::test]
 async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_the_old_id() {
-    for at in [Breaks::AtRelease, Breaks::AtPackages, Breaks::AtOpenClaw] {
+    for at in [InterruptAt::AtRelease, InterruptAt::AtPackages, InterruptAt::AtOpenClaw] {
         let team = team().await;
         let (home, maker) = (team.swarm.home(), "maker".parse::<AgentId>().unwrap());
         // Another agent's session with the renamed one gets the new id too.
@@ -239,12 +242,12 @@ async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_t
         team.store.make_session(theirs, 1).await.unwrap();
         let pending = rename_to(&team, "maker");
         pending::write(home, &pending).unwrap();
-        let cut = Cut::new(at);
+        let cut = InterruptedServices::new(at);
         tokio::select! {
             _ = finish(&team.swarm, &cut, pending) => panic!("it was not interrupted"),
             () = async { while cut.calls.lock().unwrap().len() < at as usize { tokio::task::yield_now().await; } } => {}
         }
-        let ended = finish_all(&team.swarm, &Cut::new(Breaks::Never)).await.unwrap();
+        let ended = finish_all(&team.swarm, &InterruptedServices::new(InterruptAt::Never)).await.unwrap();
         assert!(matches!(&ended[..], [(_, Ok(_))]), "{at:?}: {ended:?}");
         assert_eq!(
             traces(&team),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lanes::Wait;
+use super::ready_queue::ReadyEntry;
 use super::{Mode, Priority, Settings};
 use crate::id::{AgentId, SessionKey};
 
@@ -82,7 +82,7 @@ pub(super) struct Agent {
     /// Sessions that wait for a slot, by priority and oldest first.
     pub(super) queue: [BTreeSet<(u64, SessionKey)>; 3],
     /// The agent's entry in the lanes, with the provider if it stands in the lanes of a provider that is down.
-    pub(super) place: Option<(Option<String>, Wait)>,
+    pub(super) place: Option<(Option<String>, ReadyEntry)>,
 }
 
 impl Agent {
@@ -140,9 +140,9 @@ impl Agent {
     }
 
     /// Returns the priorities with which the agent waits. `None` if it does not wait or may not start.
-    pub(super) fn wait(&self, now: i64) -> Option<Wait> {
+    pub(super) fn wait(&self, now: i64) -> Option<ReadyEntry> {
         let levels = [0, 1, 2].map(|level: usize| !self.queue[level].is_empty());
-        (levels.contains(&true) && self.is_free(now)).then_some(Wait { levels, served: self.served })
+        (levels.contains(&true) && self.is_free(now)).then_some(ReadyEntry { levels, served: self.served })
     }
 
     /// Returns the next time at which the agent's state changes without an event.

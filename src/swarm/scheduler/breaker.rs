@@ -1,6 +1,6 @@
 //! The circuit breaker of a provider that is down.
 
-use super::{Backoff, lanes::Lanes};
+use super::{Backoff, ready_queue::ReadyQueue};
 use crate::id::SessionKey;
 
 /// An open circuit breaker. No turn of the provider's agents starts, except a probe from time to time that shows if the
@@ -14,7 +14,7 @@ pub(super) struct Breaker {
     /// The session whose turn is the current probe.
     pub(super) probe: Option<SessionKey>,
     /// The provider's agents that would run if it were up.
-    pub(super) held: Lanes,
+    pub(super) held: ReadyQueue,
 }
 
 impl Breaker {
@@ -24,7 +24,7 @@ impl Breaker {
             probe_at: now.saturating_add(waits.after(1)),
             failures: 0,
             probe: None,
-            held: Lanes::default(),
+            held: ReadyQueue::default(),
         }
     }
 

@@ -3,13 +3,13 @@
 
 /// Converts the machine's time to a time that only grows, and back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Clock {
+pub(super) struct MonotonicClock {
     /// The total by which the machine's clock was set back, in milliseconds.
     lost: i64,
     last: Option<i64>,
 }
 
-impl Clock {
+impl MonotonicClock {
     /// Returns the monotonic time for a machine time.
     pub(super) fn read(&mut self, now: i64) -> i64 {
         let last = self.last.unwrap_or(now);

@@ -32,7 +32,7 @@ pub enum Urgency {
 
 /// An input of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SchedulerEvent {
     /// An agent appeared or changed. A repeated event changes nothing. An agent must be announced before its unread
     /// messages: events about an unknown agent are ignored.
     Agent {
@@ -66,7 +66,7 @@ pub enum Event {
     /// The model answered within a turn that still runs. If the turn is a probe, this closes the breaker.
     Answered(SessionKey),
     /// A turn that was started has ended or could not begin.
-    Ended { session: SessionKey, how: Ended },
+    Ended { session: SessionKey, how: TurnEnd },
     /// The agent can start no turn until this time in milliseconds or until [`Event::Resumed`], because its budget is
     /// used up.
     Paused {
@@ -78,7 +78,7 @@ pub enum Event {
     Resumed(AgentId),
 }
 
-impl Event {
+impl SchedulerEvent {
     /// Returns the event for messages of a channel. `human` tells if a person wrote one of them, `at_once` if one
     /// mentions the agent or wakes everybody.
     #[must_use]
@@ -96,7 +96,7 @@ impl Event {
 
 /// The outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum TurnEnd {
     /// The turn ended well. The messages for which it was started are delivered.
     Done,
     /// The turn did not begin, because nothing was undelivered any more. This says nothing about the agent or its

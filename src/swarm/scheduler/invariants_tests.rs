@@ -33,7 +33,7 @@ enum Step {
     /// The end of a turn that runs, or of one that does not.
     Ended {
         nth: usize,
-        how: Ended,
+        how: TurnEnd,
     },
     Answered(usize),
     Paused {
@@ -51,12 +51,12 @@ fn step() -> impl Strategy<Value = (i64, Step)> {
     let priority = prop_oneof![Just(Priority::Human), Just(Priority::Mention), Just(Priority::Message)];
     let urgency = prop_oneof![Just(Urgency::Now), Just(Urgency::Tick)];
     let how = prop_oneof![
-        4 => Just(Ended::Done),
-        2 => Just(Ended::Failed),
-        2 => Just(Ended::Unavailable),
-        1 => Just(Ended::Refused),
-        1 => Just(Ended::Cancelled),
-        1 => Just(Ended::Empty),
+        4 => Just(TurnEnd::Done),
+        2 => Just(TurnEnd::Failed),
+        2 => Just(TurnEnd::Unavailable),
+        1 => Just(TurnEnd::Refused),
+        1 => Just(TurnEnd::Cancelled),
+        1 => Just(TurnEnd::Empty),
     ];
     let pause = prop::option::of(-MINUTE..2 * HOUR);
     let step = prop_oneof![
@@ -76,7 +76,7 @@ fn step() -> impl Strategy<Value = (i64, Step)> {
 }
 
 /// Checks the invariants of a scheduler from outside.
-struct Watch {
+struct InvariantChecker {
     scheduler: Scheduler,
     settings: Settings,
     now: i64,
@@ -91,7 +91,7 @@ struct Watch {
     last_plain: BTreeMap<SessionKey, i64>,
 }
 
-impl Watch {
+impl InvariantChecker {
     fn new(settings: Settings) -> Self {
         Self {
             scheduler: Scheduler::new(settings.clone()),
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: SchedulerEvent) {
         let effects = self.scheduler.on(event, self.now);
         self.check(effects);
     }
@@ -166,7 +166,7 @@ impl Watch {
                     self.frozen.remove(&name);
                 }
                 let provider = PROVIDERS[provider].map(str::to_owned);
-                self.on(Event::Agent {
+                self.on(SchedulerEvent::Agent {
                     agent: id(&name),
                     mode,
                     asleep,
@@ -184,18 +184,18 @@ impl Watch {
                 for (_, taken) in self.running.iter_mut().filter(|(session, _)| *session.agent() == agent) {
                     *taken = None;
                 }
-                self.on(Event::Gone(agent));
+                self.on(SchedulerEvent::Gone(agent));
             }
             Step::Unseen { agent, channel, priority, urgency } => {
                 let session = key(agent, channel);
                 if self.known.contains(name(agent)) {
                     *self.unseen.entry(session.clone()).or_default() |= urgency == Urgency::Now;
                 }
-                self.on(Event::Unseen { session, priority, urgency });
+                self.on(SchedulerEvent::Unseen { session, priority, urgency });
             }
             Step::Seen { agent, channel } => {
                 self.unseen.remove(&key(agent, channel));
-                self.on(Event::Seen(key(agent, channel)));
+                self.on(SchedulerEvent::Seen(key(agent, channel)));
             }
             Step::Ended { nth, how } => match self.running.keys().nth(nth).cloned() {
                 Some(session) => self.end(&session, how),
@@ -203,14 +203,14 @@ impl Watch {
             },
             Step::Answered(nth) => {
                 if let Some(session) = self.running.keys().nth(nth).cloned() {
-                    self.on(Event::Answered(session));
+                    self.on(SchedulerEvent::Answered(session));
                 }
             }
             Step::Paused { agent, time } => {
                 let until = time.map(|time| self.now + time);
-                self.on(Event::Paused { agent: id(name(agent)), until });
+                self.on(SchedulerEvent::Paused { agent: id(name(agent)), until });
             }
-            Step::Resumed(agent) => self.on(Event::Resumed(id(name(agent)))),
+            Step::Resumed(agent) => self.on(SchedulerEvent::Resumed(id(name(agent)))),
             Step::Clock(change) => {
                 self.now += change;
                 self.lost += (-change).max(0);
@@ -221,13 +221,14 @@ impl Watch {
     }
 
     /// Ends a turn. What it could not deliver is undelivered again.
-    fn end(&mut self, session: &SessionKey, how: Ended) {
+    fn end(&mut self, session: &SessionKey, how: TurnEnd) {
         let taken = self.running.remove(session).flatten();
-        if let Some(urgent) = taken.filter(|_| !matches!(how, Ended::Done | Ended::Cancelled | Ended::Empty))
+        if let Some(urgent) =
+            taken.filter(|_| !matches!(how, TurnEnd::Done | TurnEnd::Cancelled | TurnEnd::Empty))
         {
             *self.unseen.entry(session.clone()).or_default() |= urgent;
         }
-        self.on(Event::Ended { session: session.clone(), how });
+        self.on(SchedulerEvent::Ended { session: session.clone(), how });
     }
 
     /// Lets every agent run and every turn end well, so that everything is delivered.
@@ -236,16 +237,16 @@ impl Watch {
             self.frozen.remove(name);
             self.known.insert(name.to_owned());
             self.on(agent(name));
-            self.on(Event::Resumed(id(name)));
+            self.on(SchedulerEvent::Resumed(id(name)));
         }
         for _ in 0..200 {
             while let Some(session) = self.running.keys().next().cloned() {
-                self.end(&session, Ended::Done);
+                self.end(&session, TurnEnd::Done);
             }
             self.pass(10 * MINUTE);
         }
         while let Some(session) = self.running.keys().next().cloned() {
-            self.end(&session, Ended::Done);
+            self.end(&session, TurnEnd::Done);
         }
         assert!(self.unseen.is_empty(), "never delivered: {:?}", self.unseen);
         assert_eq!(self.scheduler.next_deadline(), None, "an idle team wants nothing");
@@ -260,7 +261,7 @@ proptest! {
         together in 2..5usize,
         steps in prop::collection::vec(step(), 0..150),
     ) {
-        let mut watch = Watch::new(Settings { together, ..Settings::default() });
+        let mut watch = InvariantChecker::new(Settings { together, ..Settings::default() });
         for name in AGENTS {
             watch.take(Step::Agent {
                 agent: AGENTS.iter().position(|other| *other == name).unwrap(),
@@ -280,7 +281,7 @@ proptest! {
     #[test]
     fn the_same_events_have_the_same_effects(steps in prop::collection::vec(step(), 0..60)) {
         let run = || {
-            let mut watch = Watch::new(Settings::default());
+            let mut watch = InvariantChecker::new(Settings::default());
             let mut log = Vec::new();
             for (time, step) in steps.clone() {
                 watch.pass(time);

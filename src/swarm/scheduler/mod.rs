@@ -15,15 +15,15 @@
 mod agent;
 mod breaker;
 mod clock;
+mod dispatch;
 mod event;
-mod lanes;
 mod provider;
+mod ready_queue;
 mod session;
 mod settings;
 mod snapshot;
 mod state;
 mod timers;
-mod waiting;
 
 #[cfg(test)]
 mod invariants_tests;
@@ -34,7 +34,7 @@ mod simulation_tests;
 #[cfg(test)]
 mod testing;
 
-pub use event::{Effect, Ended, Event, Mode, Priority, Urgency};
+pub use event::{Effect, Mode, Priority, SchedulerEvent, TurnEnd, Urgency};
 pub use settings::{Backoff, Settings};
-pub use snapshot::{Down, Snapshot, Standing};
+pub use snapshot::{AgentSnapshot, ProviderOutage, Snapshot};
 pub use state::Scheduler;

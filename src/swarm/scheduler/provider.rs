@@ -1,7 +1,7 @@
 //! The part of the scheduler that tracks which providers are down.
 
 use super::breaker::Breaker;
-use super::{Effect, Ended, Scheduler};
+use super::{Effect, Scheduler, TurnEnd};
 use crate::id::{AgentId, SessionKey};
 
 impl Scheduler {
@@ -24,17 +24,17 @@ impl Scheduler {
     }
 
     /// Updates the provider's breaker from the outcome of a turn.
-    pub(super) fn learn(&mut self, provider: &str, key: &SessionKey, how: Ended, now: i64) {
+    pub(super) fn learn(&mut self, provider: &str, key: &SessionKey, how: TurnEnd, now: i64) {
         let waits = self.settings.probe;
         match self.breakers.get_mut(provider) {
             // Turns that began before the breaker opened give no new information.
             Some(breaker) if breaker.probe.as_ref() == Some(key) => match how {
-                Ended::Done => self.close(provider, now),
+                TurnEnd::Done => self.close(provider, now),
                 // The turn asked no model, so another session probes at once.
-                Ended::Empty => breaker.probe = None,
-                how => breaker.probed(how == Ended::Unavailable, now, waits),
+                TurnEnd::Empty => breaker.probe = None,
+                how => breaker.probed(how == TurnEnd::Unavailable, now, waits),
             },
-            None if how == Ended::Unavailable && self.providers.contains_key(provider) => {
+            None if how == TurnEnd::Unavailable && self.providers.contains_key(provider) => {
                 self.breakers.insert(provider.to_owned(), Breaker::open(now, waits));
                 self.settle_all(provider, now);
             }

@@ -10,15 +10,15 @@ fn at(time: i64, session: &str) -> (i64, String) {
 
 /// Returns the starts of `a` within the given time, while a plain message arrives each second and every turn ends at
 /// once.
-fn starts(settings: Settings, agent: Event, time: i64) -> Vec<i64> {
-    let mut team = Team::new(settings, [agent]);
+fn starts(settings: Settings, agent: SchedulerEvent, time: i64) -> Vec<i64> {
+    let mut team = TestScheduler::new(settings, [agent]);
     let mut starts = Vec::new();
     for second in 0..time / SECOND {
         let begun = team.on(plain("a/x")).into_iter().map(|_| second * SECOND).collect::<Vec<_>>();
         let later = team.pass(SECOND).into_iter().map(|(after, _)| second * SECOND + after);
         let all: Vec<i64> = begun.into_iter().chain(later).collect();
         if !all.is_empty() {
-            team.on(ended("a/x", Ended::Done));
+            team.on(ended("a/x", TurnEnd::Done));
         }
         starts.extend(all);
     }
@@ -58,7 +58,7 @@ fn jitter_only_adds_and_is_an_agents_own() {
 fn what_is_urgent_starts_at_once() {
     for event in [agent("a"), asleep(agent("a")), reactive("a"), asleep(reactive("a"))] {
         for urgent in [mention("a/x"), human("a/x")] {
-            let mut team = Team::new(Settings::default(), [event.clone()]);
+            let mut team = TestScheduler::new(Settings::default(), [event.clone()]);
             assert_eq!(team.on(urgent), ["a/x"], "{event:?}");
         }
     }
@@ -66,37 +66,37 @@ fn what_is_urgent_starts_at_once() {
 
 #[test]
 fn urgent_messages_take_plain_ones_of_their_session_along() {
-    let mut team = Team::new(exact(), [reactive("a")]);
+    let mut team = TestScheduler::new(exact(), [reactive("a")]);
     team.on(plain("a/x"));
     team.on(plain("a/y"));
     assert_eq!(team.on(mention("a/x")), ["a/x"]);
-    assert_eq!(team.on(ended("a/x", Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended("a/x", TurnEnd::Done)), NOTHING);
     assert_eq!(team.pass(DAY), NEVER, "nothing of x is left, and y never was urgent");
     assert_eq!(team.scheduler.snapshot().waiting, 1);
 }
 
 #[test]
 fn a_reactive_agent_that_sleeps_and_is_mentioned_stays_reactive() {
-    let mut team = Team::new(exact(), [reactive("a")]);
+    let mut team = TestScheduler::new(exact(), [reactive("a")]);
     team.on(asleep(reactive("a")));
     assert_eq!(team.on(mention("a/x")), ["a/x"]);
     team.on(reactive("a"));
     team.on(plain("a/x"));
-    team.on(ended("a/x", Ended::Done));
+    team.on(ended("a/x", TurnEnd::Done));
     team.on(plain("a/y"));
     assert_eq!(team.pass(DAY), NEVER);
 }
 
 #[test]
 fn falling_asleep_begins_a_pause() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.pass(HOUR);
     team.on(asleep(agent("a")));
     assert_eq!(team.on(plain("a/x")), NOTHING);
     assert_eq!(team.pass(HOUR), [at(5 * MINUTE, "a/x")]);
-    team.on(ended("a/x", Ended::Done));
+    team.on(ended("a/x", TurnEnd::Done));
     assert_eq!(team.on(plain("a/x")), ["a/x"], "it was an hour ago");
-    team.on(ended("a/x", Ended::Done));
+    team.on(ended("a/x", TurnEnd::Done));
     assert_eq!(team.on(plain("a/x")), NOTHING);
     assert_eq!(team.pass(2 * MINUTE), NEVER);
     assert_eq!(team.on(agent("a")), ["a/x"], "awake again, the pace is a minute");
@@ -104,57 +104,57 @@ fn falling_asleep_begins_a_pause() {
 
 #[test]
 fn falling_asleep_recalls_what_waits_for_a_place() {
-    let mut team = Team::new(Settings { together: 1, ..exact() }, [agent("a"), agent("b")]);
+    let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, [agent("a"), agent("b")]);
     team.on(mention("b/x"));
     team.on(plain("a/x"));
     team.on(mention("a/y"));
     team.on(asleep(agent("a")));
-    assert_eq!(team.on(ended("b/x", Ended::Done)), ["a/y"]);
-    assert_eq!(team.on(ended("a/y", Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended("b/x", TurnEnd::Done)), ["a/y"]);
+    assert_eq!(team.on(ended("a/y", TurnEnd::Done)), NOTHING);
     assert_eq!(team.pass(HOUR), [at(5 * MINUTE, "a/x")]);
 }
 
 #[test]
 fn a_session_runs_one_turn_and_is_due_again() {
-    for (so_far, then) in [(plain as fn(&str) -> Event, NEVER.to_vec()), (mention, NEVER.to_vec())] {
-        let mut team = Team::new(exact(), [agent("a")]);
+    for (so_far, then) in [(plain as fn(&str) -> SchedulerEvent, NEVER.to_vec()), (mention, NEVER.to_vec())] {
+        let mut team = TestScheduler::new(exact(), [agent("a")]);
         assert_eq!(team.on(mention("a/x")), ["a/x"]);
         assert_eq!(team.on(so_far("a/x")), ["+a/x"]);
         assert_eq!(team.on(so_far("a/x")), ["+a/x"]);
         assert_eq!(team.pass(HOUR), then);
-        assert_eq!(team.on(ended("a/x", Ended::Done)), ["a/x"]);
-        assert_eq!(team.on(ended("a/x", Ended::Done)), NOTHING);
+        assert_eq!(team.on(ended("a/x", TurnEnd::Done)), ["a/x"]);
+        assert_eq!(team.on(ended("a/x", TurnEnd::Done)), NOTHING);
 
         team.on(mention("a/x"));
         team.on(so_far("a/x"));
         team.on(seen("a/x"));
-        assert_eq!(team.on(ended("a/x", Ended::Done)), NOTHING, "it was steered in");
+        assert_eq!(team.on(ended("a/x", TurnEnd::Done)), NOTHING, "it was steered in");
         assert_eq!(team.scheduler.next_deadline(), None);
     }
 }
 
 #[test]
 fn what_was_steered_into_a_turn_does_not_take_back_what_it_was_started_for() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(human("a/x"));
     team.on(plain("a/x"));
     team.on(seen("a/x"));
-    team.on(ended("a/x", Ended::Failed));
+    team.on(ended("a/x", TurnEnd::Failed));
     assert_eq!(team.pass(HOUR), [at(5 * SECOND, "a/x")]);
 }
 
 #[test]
 fn what_came_into_a_tick_waits_for_the_next() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     assert_eq!(team.on(plain("a/x")), ["a/x"]);
     team.on(plain("a/x"));
-    assert_eq!(team.on(ended("a/x", Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended("a/x", TurnEnd::Done)), NOTHING);
     assert_eq!(team.pass(HOUR), [at(MINUTE, "a/x")]);
 }
 
 #[test]
 fn one_tick_is_for_all_sessions() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(plain("a/w"));
     for session in ["a/x", "a/y", "a/z"] {
         assert_eq!(team.on(plain(session)), NOTHING);
@@ -164,7 +164,7 @@ fn one_tick_is_for_all_sessions() {
 
 #[test]
 fn what_was_seen_elsewhere_starts_nothing() {
-    let mut team = Team::new(Settings { together: 1, ..exact() }, [agent("a"), agent("b")]);
+    let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, [agent("a"), agent("b")]);
     team.on(plain("a/x"));
     for event in [plain("a/y"), mention("b/x"), human("b/y")] {
         assert_eq!(team.on(event), NOTHING);
@@ -172,7 +172,7 @@ fn what_was_seen_elsewhere_starts_nothing() {
     for session in ["a/x", "a/y", "b/x", "b/y", "a/never"] {
         assert_eq!(team.on(seen(session)), NOTHING);
     }
-    assert_eq!(team.on(ended("a/x", Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended("a/x", TurnEnd::Done)), NOTHING);
     assert_eq!(team.pass(DAY), NEVER);
     assert!(team.scheduler.sessions.is_empty(), "what waits for nothing is forgotten");
 }
@@ -180,39 +180,40 @@ fn what_was_seen_elsewhere_starts_nothing() {
 #[test]
 fn places_go_to_people_then_mentions_then_messages() {
     let names = ["a", "b", "c", "d", "e"];
-    let mut team = Team::new(Settings { together: 1, ..exact() }, names.map(agent));
+    let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, names.map(agent));
     team.on(mention("a/x"));
     for event in [plain("b/x"), mention("c/x"), human("d/x"), human("e/x")] {
         assert_eq!(team.on(event), NOTHING);
     }
     for (ends, starts) in [("a/x", "d/x"), ("d/x", "e/x"), ("e/x", "c/x"), ("c/x", "b/x")] {
-        assert_eq!(team.on(ended(ends, Ended::Done)), [starts]);
+        assert_eq!(team.on(ended(ends, TurnEnd::Done)), [starts]);
     }
-    assert_eq!(team.on(ended("b/x", Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended("b/x", TurnEnd::Done)), NOTHING);
 }
 
 #[test]
 fn a_person_finds_a_place_when_the_team_is_busy() {
-    let mut team = Team::new(Settings { together: 3, for_people: 1, ..exact() }, ["a", "b"].map(agent));
+    let mut team =
+        TestScheduler::new(Settings { together: 3, for_people: 1, ..exact() }, ["a", "b"].map(agent));
     let begun: Vec<String> = ["a/1", "a/2", "a/3"].into_iter().flat_map(|s| team.on(mention(s))).collect();
     assert_eq!(begun, ["a/1", "a/2"]);
     assert_eq!(team.on(human("b/1")), ["b/1"]);
     assert_eq!(team.on(human("b/2")), NOTHING);
-    assert_eq!(team.on(ended("b/1", Ended::Done)), ["b/2"]);
-    assert_eq!(team.on(ended("a/1", Ended::Done)), NOTHING, "a person has the third place");
-    assert_eq!(team.on(ended("a/2", Ended::Done)), ["a/3"]);
+    assert_eq!(team.on(ended("b/1", TurnEnd::Done)), ["b/2"]);
+    assert_eq!(team.on(ended("a/1", TurnEnd::Done)), NOTHING, "a person has the third place");
+    assert_eq!(team.on(ended("a/2", TurnEnd::Done)), ["a/3"]);
 }
 
 #[test]
 fn agents_of_one_priority_take_turns() {
-    let mut team = Team::new(Settings { together: 1, ..exact() }, ["a", "b", "c"].map(agent));
+    let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, ["a", "b", "c"].map(agent));
     team.on(mention("a/0"));
     for session in ["a/1", "a/2", "a/3", "b/1", "b/2", "c/1"] {
         team.on(mention(session));
     }
     let mut order = Vec::new();
     let mut running = "a/0".to_owned();
-    while let Some(next) = team.on(ended(&running, Ended::Done)).pop() {
+    while let Some(next) = team.on(ended(&running, TurnEnd::Done)).pop() {
         order.push(next.clone());
         running = next;
     }
@@ -221,7 +222,7 @@ fn agents_of_one_priority_take_turns() {
 
 #[test]
 fn mentions_keep_a_plain_message_out_for_a_while_only() {
-    let mut team = Team::new(Settings { together: 1, ..exact() }, ["a", "b", "c"].map(agent));
+    let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, ["a", "b", "c"].map(agent));
     team.on(mention("a/x"));
     team.on(plain("c/x"));
     let mut running = "a/x".to_owned();
@@ -230,7 +231,7 @@ fn mentions_keep_a_plain_message_out_for_a_while_only() {
         team.on(mention("a/x"));
         team.on(mention("b/x"));
         team.pass(SECOND);
-        running = team.on(ended(&running, Ended::Done)).pop().unwrap();
+        running = team.on(ended(&running, TurnEnd::Done)).pop().unwrap();
         if running == "c/x" {
             assert!((59..64).contains(&second), "after {second} s");
             return;
@@ -241,59 +242,59 @@ fn mentions_keep_a_plain_message_out_for_a_while_only() {
 
 #[test]
 fn a_failed_session_is_tried_again_after_growing_waits() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
     let mut waits = Vec::new();
     for _ in 0..9 {
-        assert_eq!(team.on(ended("a/x", Ended::Failed)), NOTHING);
+        assert_eq!(team.on(ended("a/x", TurnEnd::Failed)), NOTHING);
         assert_eq!(team.on(mention("a/x")), NOTHING, "more messages shorten no wait");
         let [(wait, _)] = team.pass(HOUR).try_into().unwrap();
         waits.push(wait / SECOND);
     }
     assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-    team.on(ended("a/x", Ended::Done));
+    team.on(ended("a/x", TurnEnd::Done));
     team.on(mention("a/x"));
-    team.on(ended("a/x", Ended::Failed));
+    team.on(ended("a/x", TurnEnd::Failed));
     assert_eq!(team.pass(HOUR), [at(5 * SECOND, "a/x")], "a success resets");
 }
 
 #[test]
 fn a_failing_agent_slows_down_as_a_whole_and_comes_back_at_once() {
-    let mut team = Team::new(exact(), ["a", "b"].map(agent));
+    let mut team = TestScheduler::new(exact(), ["a", "b"].map(agent));
     for session in ["a/1", "a/2", "a/3"] {
         team.on(mention(session));
     }
     for session in ["a/1", "a/2", "a/3"] {
-        team.on(ended(session, Ended::Failed));
+        team.on(ended(session, TurnEnd::Failed));
     }
     assert_eq!(team.on(mention("a/4")), NOTHING);
     assert_eq!(team.on(mention("b/1")), ["b/1"], "others go on");
     let [first] = team.pass(HOUR).try_into().unwrap();
     assert_eq!(first, at(20 * SECOND, "a/4"), "one at a time, the oldest first");
-    let mut all = team.on(ended("a/4", Ended::Done));
+    let mut all = team.on(ended("a/4", TurnEnd::Done));
     all.sort();
     assert_eq!(all, ["a/1", "a/2", "a/3"]);
 }
 
 #[test]
 fn failed_turns_count_and_not_messages() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     for _ in 0..5 {
         team.on(plain("a/x"));
         team.on(plain("a/y"));
     }
-    team.on(ended("a/x", Ended::Failed));
+    team.on(ended("a/x", TurnEnd::Failed));
     assert_eq!(team.scheduler.snapshot().agents[0].failures, 1);
     assert_eq!(team.pass(MINUTE), [at(MINUTE, "a/x"), at(MINUTE, "a/y")], "at its pace, not asleep");
 }
 
 #[test]
 fn a_turn_that_found_no_room_is_not_held_against_the_agent() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
     let mut waits = Vec::new();
     for _ in 0..4 {
-        team.on(ended("a/x", Ended::Refused));
+        team.on(ended("a/x", TurnEnd::Refused));
         waits.extend(team.pass(HOUR).into_iter().map(|(wait, _)| wait / SECOND));
     }
     assert_eq!(waits, [5, 10, 20, 40]);
@@ -303,29 +304,29 @@ fn a_turn_that_found_no_room_is_not_held_against_the_agent() {
 
 #[test]
 fn a_cancelled_turn_is_not_begun_again_but_what_came_since_is_seen() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
-    assert_eq!(team.on(ended("a/x", Ended::Cancelled)), NOTHING);
+    assert_eq!(team.on(ended("a/x", TurnEnd::Cancelled)), NOTHING);
     assert_eq!(team.pass(DAY), NEVER);
     team.on(mention("a/x"));
     team.on(mention("a/x"));
-    assert_eq!(team.on(ended("a/x", Ended::Cancelled)), ["a/x"]);
+    assert_eq!(team.on(ended("a/x", TurnEnd::Cancelled)), ["a/x"]);
 }
 
 #[test]
 fn frozen_and_paused_agents_start_nothing_and_lose_nothing() {
-    let paused = |until| Event::Paused { agent: id("a"), until };
+    let paused = |until| SchedulerEvent::Paused { agent: id("a"), until };
     let held = [
         (frozen(agent("a")), agent("a")),
-        (paused(None), Event::Resumed(id("a"))),
-        (paused(Some(T + DAY)), Event::Resumed(id("a"))),
+        (paused(None), SchedulerEvent::Resumed(id("a"))),
+        (paused(Some(T + DAY)), SchedulerEvent::Resumed(id("a"))),
     ];
     for (hold, release) in held {
-        let mut team = Team::new(exact(), [agent("a")]);
+        let mut team = TestScheduler::new(exact(), [agent("a")]);
         team.on(mention("a/run"));
         team.on(hold);
         team.on(mention("a/run"));
-        team.on(ended("a/run", Ended::Done));
+        team.on(ended("a/run", TurnEnd::Done));
         for event in [plain("a/x"), mention("a/y"), human("a/z")] {
             assert_eq!(team.on(event), NOTHING);
         }
@@ -337,7 +338,7 @@ fn frozen_and_paused_agents_start_nothing_and_lose_nothing() {
 
 #[test]
 fn a_frozen_team_wants_nothing() {
-    let mut team = Team::new(exact(), [frozen(agent("a"))]);
+    let mut team = TestScheduler::new(exact(), [frozen(agent("a"))]);
     team.on(plain("a/x"));
     team.on(mention("a/y"));
     assert_eq!(team.scheduler.next_deadline(), None);
@@ -345,8 +346,8 @@ fn a_frozen_team_wants_nothing() {
 
 #[test]
 fn a_pause_ends_by_itself() {
-    let mut team = Team::new(exact(), [agent("a")]);
-    team.on(Event::Paused { agent: id("a"), until: Some(T + HOUR) });
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
+    team.on(SchedulerEvent::Paused { agent: id("a"), until: Some(T + HOUR) });
     team.on(human("a/x"));
     team.on(plain("a/y"));
     assert_eq!(team.pass(DAY), [at(HOUR, "a/x"), at(HOUR, "a/y")]);
@@ -355,13 +356,13 @@ fn a_pause_ends_by_itself() {
 #[test]
 fn a_provider_that_is_down_is_probed_and_nothing_else() {
     let names = ["a", "b", "c"];
-    let mut team = Team::new(exact(), names.map(agent));
+    let mut team = TestScheduler::new(exact(), names.map(agent));
     team.on(asking(agent("other"), Some("initech")));
     for name in names {
         team.on(mention(&format!("{name}/x")));
     }
     for name in names {
-        assert_eq!(team.on(ended(&format!("{name}/x"), Ended::Unavailable)), NOTHING);
+        assert_eq!(team.on(ended(&format!("{name}/x"), TurnEnd::Unavailable)), NOTHING);
     }
     assert_eq!(team.on(human("b/y")), NOTHING);
     assert_eq!(team.on(mention("other/x")), ["other/x"], "another provider is not concerned");
@@ -370,11 +371,11 @@ fn a_provider_that_is_down_is_probed_and_nothing_else() {
         let [(wait, probe)] = team.pass(301 * SECOND).try_into().unwrap();
         waits.push(wait / SECOND);
         assert!(team.scheduler.breakers()[0].is_probing);
-        assert_eq!(team.on(ended(&probe, Ended::Unavailable)), NOTHING);
+        assert_eq!(team.on(ended(&probe, TurnEnd::Unavailable)), NOTHING);
     }
     assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
     let [(_, probe)] = team.pass(300 * SECOND).try_into().unwrap();
-    let mut then = team.on(ended(&probe, Ended::Done));
+    let mut then = team.on(ended(&probe, TurnEnd::Done));
     then.sort();
     let mut rest: Vec<String> = ["a/x", "b/x", "b/y", "c/x"].map(str::to_owned).to_vec();
     rest.retain(|session| *session != probe);
@@ -385,141 +386,141 @@ fn a_provider_that_is_down_is_probed_and_nothing_else() {
 
 #[test]
 fn probes_go_around_and_an_answer_is_enough() {
-    let mut team = Team::new(exact(), ["a", "b"].map(agent));
+    let mut team = TestScheduler::new(exact(), ["a", "b"].map(agent));
     team.on(mention("a/x"));
     team.on(mention("b/x"));
-    team.on(ended("a/x", Ended::Unavailable));
-    team.on(ended("b/x", Ended::Unavailable));
+    team.on(ended("a/x", TurnEnd::Unavailable));
+    team.on(ended("b/x", TurnEnd::Unavailable));
     let [(_, first)] = team.pass(5 * SECOND).try_into().unwrap();
-    team.on(ended(&first, Ended::Failed));
+    team.on(ended(&first, TurnEnd::Failed));
     let [(_, second)] = team.pass(5 * SECOND).try_into().unwrap();
     assert_ne!(first, second, "one agent's own trouble does not keep the provider closed");
     assert_eq!(team.scheduler.breakers()[0].failures, 0);
-    let back = team.on(Event::Answered(key(&second)));
+    let back = team.on(SchedulerEvent::Answered(key(&second)));
     assert_eq!(back, [first], "the probe's turn goes on, and nobody waits for its end");
-    assert_eq!(team.on(ended(&second, Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended(&second, TurnEnd::Done)), NOTHING);
 }
 
 #[test]
 fn a_turn_that_had_nothing_to_do_proves_nothing() {
-    let mut team = Team::new(exact(), ["a", "b"].map(agent));
+    let mut team = TestScheduler::new(exact(), ["a", "b"].map(agent));
     for session in ["a/x", "b/x"] {
         team.on(mention(session));
     }
     for session in ["a/x", "b/x"] {
-        team.on(ended(session, Ended::Unavailable));
+        team.on(ended(session, TurnEnd::Unavailable));
     }
     let [(_, probe)] = team.pass(5 * SECOND).try_into().unwrap();
-    let [other] = team.on(ended(&probe, Ended::Empty)).try_into().unwrap();
+    let [other] = team.on(ended(&probe, TurnEnd::Empty)).try_into().unwrap();
     assert_ne!(probe, other, "the next one probes in its place");
     assert_eq!(team.scheduler.breakers().len(), 1);
     assert_eq!(team.pass(DAY), NEVER);
 
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
-    team.on(ended("a/x", Ended::Failed));
+    team.on(ended("a/x", TurnEnd::Failed));
     team.pass(HOUR);
-    team.on(ended("a/x", Ended::Empty));
+    team.on(ended("a/x", TurnEnd::Empty));
     assert_eq!(team.scheduler.snapshot().agents[0].failures, 1, "nor that the agent is well again");
     assert_eq!(team.pass(DAY), NEVER);
 
     team.on(mention("a/y"));
     team.on(mention("a/y"));
-    assert_eq!(team.on(ended("a/y", Ended::Empty)), NOTHING, "what is said to be there and is not");
+    assert_eq!(team.on(ended("a/y", TurnEnd::Empty)), NOTHING, "what is said to be there and is not");
     assert_eq!(team.pass(HOUR), [at(5 * SECOND, "a/y")]);
 }
 
 #[test]
 fn a_turn_from_before_says_nothing_about_now() {
-    let mut team = Team::new(exact(), ["a", "b", "c"].map(agent));
+    let mut team = TestScheduler::new(exact(), ["a", "b", "c"].map(agent));
     for session in ["a/x", "b/x", "c/x"] {
         team.on(mention(session));
     }
-    team.on(ended("a/x", Ended::Unavailable));
-    team.on(Event::Answered(key("b/x")));
-    assert_eq!(team.on(ended("b/x", Ended::Done)), NOTHING);
+    team.on(ended("a/x", TurnEnd::Unavailable));
+    team.on(SchedulerEvent::Answered(key("b/x")));
+    assert_eq!(team.on(ended("b/x", TurnEnd::Done)), NOTHING);
     assert_eq!(team.scheduler.breakers().len(), 1);
-    team.on(ended("c/x", Ended::Unavailable));
+    team.on(ended("c/x", TurnEnd::Unavailable));
     assert_eq!(team.scheduler.breakers()[0].failures, 0, "only probes make the waits grow");
 }
 
 #[test]
 fn a_breaker_goes_with_its_last_agent() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
-    team.on(ended("a/x", Ended::Unavailable));
+    team.on(ended("a/x", TurnEnd::Unavailable));
     assert_eq!(team.on(asking(agent("a"), Some("initech"))), ["a/x"]);
     assert_eq!(team.scheduler.breakers(), []);
-    team.on(ended("a/x", Ended::Unavailable));
+    team.on(ended("a/x", TurnEnd::Unavailable));
     assert_eq!(team.scheduler.breakers()[0].provider, "initech");
-    team.on(Event::Gone(id("a")));
+    team.on(SchedulerEvent::Gone(id("a")));
     assert_eq!(team.scheduler.breakers(), []);
     assert_eq!(team.scheduler.next_deadline(), None);
 }
 
 #[test]
 fn an_agent_without_a_provider_backs_off_by_itself() {
-    let mut team = Team::new(exact(), [asking(agent("a"), None), asking(agent("b"), None)]);
+    let mut team = TestScheduler::new(exact(), [asking(agent("a"), None), asking(agent("b"), None)]);
     team.on(mention("a/x"));
-    team.on(ended("a/x", Ended::Unavailable));
+    team.on(ended("a/x", TurnEnd::Unavailable));
     assert_eq!(team.on(mention("b/x")), ["b/x"]);
     assert_eq!(team.pass(HOUR), [at(5 * SECOND, "a/x")]);
 }
 
 #[test]
 fn a_removed_agent_starts_nothing_and_holds_its_place_until_its_turn_ends() {
-    let mut team = Team::new(Settings { together: 1, ..exact() }, ["a", "b"].map(agent));
+    let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, ["a", "b"].map(agent));
     team.on(mention("a/x"));
     for event in [plain("a/y"), mention("a/z"), mention("b/x")] {
         team.on(event);
     }
-    assert_eq!(team.on(Event::Gone(id("a"))), NOTHING);
+    assert_eq!(team.on(SchedulerEvent::Gone(id("a"))), NOTHING);
     assert_eq!(team.on(mention("a/z")), NOTHING);
-    assert_eq!(team.on(ended("a/x", Ended::Cancelled)), ["b/x"]);
-    assert_eq!(team.on(ended("b/x", Ended::Done)), NOTHING);
+    assert_eq!(team.on(ended("a/x", TurnEnd::Cancelled)), ["b/x"]);
+    assert_eq!(team.on(ended("b/x", TurnEnd::Done)), NOTHING);
     assert_eq!(team.pass(DAY), NEVER);
     assert!(team.scheduler.sessions.is_empty() && team.scheduler.agents.len() == 1);
 }
 
 #[test]
 fn an_agent_that_is_back_before_its_turn_has_ended_runs_it_once() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
-    team.on(Event::Gone(id("a")));
+    team.on(SchedulerEvent::Gone(id("a")));
     team.on(agent("a"));
     assert_eq!(team.on(mention("a/x")), ["+a/x"]);
-    assert_eq!(team.on(ended("a/x", Ended::Done)), ["a/x"]);
-    team.on(ended("a/x", Ended::Done));
+    assert_eq!(team.on(ended("a/x", TurnEnd::Done)), ["a/x"]);
+    team.on(ended("a/x", TurnEnd::Done));
     assert_eq!(team.scheduler.snapshot().running, 0);
 }
 
 #[test]
 fn saying_the_same_again_changes_nothing() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(plain("a/x"));
     team.on(plain("a/y"));
     let deadline = team.scheduler.next_deadline();
-    for event in [agent("a"), plain("a/y"), ended("a/y", Ended::Failed), Event::Resumed(id("a"))] {
+    for event in [agent("a"), plain("a/y"), ended("a/y", TurnEnd::Failed), SchedulerEvent::Resumed(id("a"))] {
         assert_eq!(team.on(event), NOTHING);
     }
     assert_eq!(team.scheduler.next_deadline(), deadline);
-    for event in [plain("b/x"), seen("b/x"), ended("b/x", Ended::Done), Event::Gone(id("b"))] {
+    for event in [plain("b/x"), seen("b/x"), ended("b/x", TurnEnd::Done), SchedulerEvent::Gone(id("b"))] {
         assert_eq!(team.on(event), NOTHING);
     }
 }
 
 #[test]
 fn a_clock_that_is_set_back_lengthens_no_wait() {
-    let mut team = Team::new(exact(), [agent("a")]);
+    let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(plain("a/x"));
-    team.on(ended("a/x", Ended::Done));
+    team.on(ended("a/x", TurnEnd::Done));
     team.on(plain("a/x"));
     team.pass(10 * SECOND);
     team.now -= 5 * HOUR;
     team.pass(0);
     assert_eq!(team.pass(HOUR), [at(50 * SECOND, "a/x")]);
     // Times from the configuration or the store are times of the clock after it was set.
-    team.on(Event::Paused { agent: id("a"), until: Some(team.now + MINUTE) });
+    team.on(SchedulerEvent::Paused { agent: id("a"), until: Some(team.now + MINUTE) });
     team.on(mention("a/y"));
     assert_eq!(team.pass(HOUR), [at(MINUTE, "a/y")]);
 }
@@ -527,10 +528,10 @@ fn a_clock_that_is_set_back_lengthens_no_wait() {
 #[test]
 fn a_turn_of_the_future_holds_nobody_up() {
     let mut event = agent("a");
-    if let Event::Agent { last_turn_at, .. } = &mut event {
+    if let SchedulerEvent::Agent { last_turn_at, .. } = &mut event {
         *last_turn_at = Some(T + 30 * DAY);
     }
-    let mut team = Team::new(exact(), [event]);
+    let mut team = TestScheduler::new(exact(), [event]);
     team.on(plain("a/x"));
     assert_eq!(team.pass(HOUR), [at(MINUTE, "a/x")]);
 }
@@ -538,8 +539,8 @@ fn a_turn_of_the_future_holds_nobody_up() {
 #[test]
 fn after_a_start_nobody_comes_in_a_herd() {
     let settings = Settings { together: 1_000, ..Settings::default() };
-    let agents: Vec<Event> = (0..600).map(|n| agent(&format!("a-{n}"))).collect();
-    let mut team = Team::new(settings, agents);
+    let agents: Vec<SchedulerEvent> = (0..600).map(|n| agent(&format!("a-{n}"))).collect();
+    let mut team = TestScheduler::new(settings, agents);
     for n in 0..600 {
         assert_eq!(team.on(plain(&format!("a-{n}/x"))), NOTHING);
     }
@@ -555,15 +556,15 @@ fn after_a_start_nobody_comes_in_a_herd() {
 #[test]
 fn after_a_providers_return_nobody_comes_in_a_herd() {
     let settings = Settings { together: 1_000, ..Settings::default() };
-    let mut team = Team::new(settings, (0..600).map(|n| agent(&format!("a-{n}"))));
+    let mut team = TestScheduler::new(settings, (0..600).map(|n| agent(&format!("a-{n}"))));
     team.pass(HOUR);
     team.on(human("a-0/x"));
-    team.on(ended("a-0/x", Ended::Unavailable));
+    team.on(ended("a-0/x", TurnEnd::Unavailable));
     for n in 0..600 {
         assert_eq!(team.on(plain(&format!("a-{n}/y"))), NOTHING);
     }
     assert_eq!(team.pass(5 * SECOND), [at(5 * SECOND, "a-0/x")]);
-    let at_once = team.on(ended("a-0/x", Ended::Done));
+    let at_once = team.on(ended("a-0/x", TurnEnd::Done));
     assert!(at_once.len() < 30, "{} at once", at_once.len());
     let begun = team.pass(HOUR);
     assert_eq!(at_once.len() + begun.len(), 600);
@@ -577,10 +578,10 @@ fn after_a_providers_return_nobody_comes_in_a_herd() {
 #[test]
 fn sleepers_keep_their_pace_over_a_start() {
     let mut event = asleep(agent("a"));
-    if let Event::Agent { last_turn_at, .. } = &mut event {
+    if let SchedulerEvent::Agent { last_turn_at, .. } = &mut event {
         *last_turn_at = Some(T - MINUTE);
     }
-    let mut team = Team::new(exact(), [event]);
+    let mut team = TestScheduler::new(exact(), [event]);
     team.on(plain("a/x"));
     assert_eq!(team.pass(HOUR), [at(4 * MINUTE, "a/x")]);
 }

@@ -4,12 +4,12 @@ use super::{Backoff, Priority, Urgency};
 
 /// The most urgent priority and time of a session's undelivered messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) struct PendingMessages {
     pub(super) priority: Priority,
     pub(super) urgency: Urgency,
 }
 
-impl Work {
+impl PendingMessages {
     fn with(self, other: Self) -> Self {
         Self { priority: self.priority.min(other.priority), urgency: self.urgency.min(other.urgency) }
     }
@@ -17,7 +17,7 @@ impl Work {
 
 /// The place where a session waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Spot {
+pub(super) enum WaitState {
     /// The session does not wait.
     #[default]
     Nowhere,
@@ -39,20 +39,20 @@ pub(super) enum Spot {
 pub(super) struct Session {
     pub(super) is_running: bool,
     /// Undelivered messages for which no turn was started.
-    pub(super) unseen: Option<Work>,
+    pub(super) unseen: Option<PendingMessages>,
     /// The messages for which the running turn was started.
-    pub(super) taken: Option<Work>,
+    pub(super) taken: Option<PendingMessages>,
     /// The provider that the running turn uses.
     pub(super) provider: Option<String>,
     /// Number of consecutive turns that failed or did not begin.
     pub(super) failures: u32,
     pub(super) retry_at: Option<i64>,
-    pub(super) spot: Spot,
+    pub(super) spot: WaitState,
 }
 
 impl Session {
     /// Adds undelivered messages. Returns `true` if that changes the priority or urgency.
-    pub(super) fn add(&mut self, work: Work) -> bool {
+    pub(super) fn add(&mut self, work: PendingMessages) -> bool {
         let before = self.unseen;
         self.unseen = Some(before.map_or(work, |before| before.with(work)));
         self.unseen != before

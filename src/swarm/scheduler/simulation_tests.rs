@@ -13,24 +13,24 @@ const NONE: [&SessionKey; 0] = [];
 
 /// Undelivered messages of a session.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct PendingSince {
     since: i64,
     priority: Priority,
     urgency: Urgency,
 }
 
-struct World {
+struct Simulation {
     scheduler: Scheduler,
     settings: Settings,
     now: i64,
     rng: StdRng,
     /// The agents, as the events that announce them.
-    agents: BTreeMap<AgentId, Event>,
+    agents: BTreeMap<AgentId, SchedulerEvent>,
     channels: Vec<Vec<AgentId>>,
     /// Number of messages that are still to come in each channel before it is quiet.
     talk: Vec<u32>,
-    undelivered: BTreeMap<SessionKey, Waiting>,
-    running: BTreeMap<SessionKey, Waiting>,
+    undelivered: BTreeMap<SessionKey, PendingSince>,
+    running: BTreeMap<SessionKey, PendingSince>,
     ends: BTreeSet<(i64, SessionKey, bool)>,
     /// Time and channel of people's posts.
     posts: BTreeSet<(i64, usize)>,
@@ -43,7 +43,7 @@ struct World {
     longest: (i64, i64),
 }
 
-impl World {
+impl Simulation {
     /// Creates a team with this number of agents, a tenth of them reactive and a fifth asleep, and this number of
     /// channels with ten members each.
     fn new(settings: Settings, agents: usize, channels: usize) -> Self {
@@ -91,17 +91,17 @@ impl World {
         }
         for (agent, event) in self.agents.clone() {
             let mut event = event;
-            if let Event::Agent { last_turn_at, .. } = &mut event {
+            if let SchedulerEvent::Agent { last_turn_at, .. } = &mut event {
                 *last_turn_at = self.last_turn.get(&agent).copied();
             }
             self.on(event);
         }
-        for (session, Waiting { priority, urgency, .. }) in self.undelivered.clone() {
-            self.on(Event::Unseen { session, priority, urgency });
+        for (session, PendingSince { priority, urgency, .. }) in self.undelivered.clone() {
+            self.on(SchedulerEvent::Unseen { session, priority, urgency });
         }
     }
 
-    fn on(&mut self, event: Event) {
+    fn on(&mut self, event: SchedulerEvent) {
         let effects = self.scheduler.on(event, self.now);
         self.carry_out(effects);
     }
@@ -114,7 +114,7 @@ impl World {
                 Effect::Steer { session } => {
                     if self.rng.random_bool(0.5) {
                         self.undelivered.remove(&session);
-                        self.on(Event::Seen(session));
+                        self.on(SchedulerEvent::Seen(session));
                     }
                 }
             }
@@ -147,15 +147,15 @@ impl World {
     fn end(&mut self, session: &SessionKey, began_down: bool) {
         let Some(taken) = self.running.remove(session) else { return };
         let how = if began_down || self.down.contains(&self.now) {
-            Ended::Unavailable
+            TurnEnd::Unavailable
         } else if self.rng.random_bool(0.05) {
-            Ended::Failed
+            TurnEnd::Failed
         } else if self.rng.random_bool(0.02) {
-            Ended::Refused
+            TurnEnd::Refused
         } else {
-            Ended::Done
+            TurnEnd::Done
         };
-        if how == Ended::Done {
+        if how == TurnEnd::Done {
             let channel: usize = session.peer().parse().unwrap();
             if self.talk[channel] > 0 && self.rng.random_bool(0.4) {
                 self.talk[channel] -= 1;
@@ -168,7 +168,7 @@ impl World {
             waiting.priority = waiting.priority.min(taken.priority);
             waiting.urgency = waiting.urgency.min(taken.urgency);
         }
-        self.on(Event::Ended { session: session.clone(), how });
+        self.on(SchedulerEvent::Ended { session: session.clone(), how });
     }
 
     /// Posts a message of a person or an agent. It may mention one other member.
@@ -185,13 +185,13 @@ impl World {
                 (Some(_), false) => (Priority::Message, Urgency::Tick),
             };
             let session = SessionKey::new(&member, SessionKind::Channel, &channel.to_string());
-            let fresh = Waiting { since: self.now, priority, urgency };
+            let fresh = PendingSince { since: self.now, priority, urgency };
             let waiting = self.undelivered.entry(session.clone()).or_insert(fresh);
             waiting.priority = waiting.priority.min(priority);
             if urgency < waiting.urgency {
-                *waiting = Waiting { since: self.now, urgency, ..*waiting };
+                *waiting = PendingSince { since: self.now, urgency, ..*waiting };
             }
-            self.on(Event::Unseen { session, priority, urgency });
+            self.on(SchedulerEvent::Unseen { session, priority, urgency });
         }
     }
 
@@ -232,8 +232,9 @@ impl World {
 
     /// Returns sessions that wait and should not. Only plain messages of reactive agents may.
     fn forgotten(&self) -> Vec<&SessionKey> {
-        let is_reactive =
-            |agent: &AgentId| matches!(self.agents[agent], Event::Agent { mode: Mode::Reactive, .. });
+        let is_reactive = |agent: &AgentId| {
+            matches!(self.agents[agent], SchedulerEvent::Agent { mode: Mode::Reactive, .. })
+        };
         let forgotten = self
             .undelivered
             .iter()
@@ -244,7 +245,7 @@ impl World {
 
 #[test]
 fn an_idle_team_costs_nothing() {
-    let mut world = World::new(Settings::default(), 500, 1_000);
+    let mut world = Simulation::new(Settings::default(), 500, 1_000);
     world.run(3 * DAY);
     assert_eq!((world.starts.len(), world.asked), (0, 0));
     // The same after some activity: once everything was seen, no model is called again.
@@ -262,7 +263,7 @@ fn an_idle_team_costs_nothing() {
 
 #[test]
 fn days_of_work_leave_nothing_behind() {
-    let mut world = World::new(Settings::default(), 300, 100);
+    let mut world = Simulation::new(Settings::default(), 300, 100);
     for day in 0..3 {
         for _ in 0..60 {
             let at = world.now + 9 * HOUR + world.rng.random_range(0..9 * HOUR);
@@ -288,7 +289,7 @@ fn days_of_work_leave_nothing_behind() {
 
 #[test]
 fn an_hour_without_the_provider_is_only_probed() {
-    let mut world = World::new(Settings::default(), 300, 100);
+    let mut world = Simulation::new(Settings::default(), 300, 100);
     for channel in 0..30 {
         world.ask(channel);
     }
@@ -315,7 +316,7 @@ fn an_hour_without_the_provider_is_only_probed() {
 #[test]
 fn a_start_with_everything_unseen_is_no_herd() {
     let settings = Settings { together: 20, ..Settings::default() };
-    let mut world = World::new(settings, 500, 600);
+    let mut world = Simulation::new(settings, 500, 600);
     for channel in 0..600 {
         world.talk[channel] = 0;
         let author = world.channels[channel][0].clone();

@@ -6,7 +6,7 @@ use crate::id::AgentId;
 
 /// A provider that is down.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Down {
+pub struct ProviderOutage {
     pub provider: String,
     /// Unix milliseconds.
     pub since: i64,
@@ -20,7 +20,7 @@ pub struct Down {
 
 /// The state of one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct AgentSnapshot {
     pub agent: AgentId,
     /// Number of running turns.
     pub running: usize,
@@ -40,14 +40,14 @@ pub struct Snapshot {
     /// Number of sessions that have undelivered messages and do not run.
     pub waiting: usize,
     /// All agents, sorted by id.
-    pub agents: Vec<Standing>,
+    pub agents: Vec<AgentSnapshot>,
 }
 
 impl Scheduler {
     /// Returns the providers that are down.
     #[must_use]
-    pub fn breakers(&self) -> Vec<Down> {
-        let down = self.breakers.iter().map(|(provider, breaker)| Down {
+    pub fn breakers(&self) -> Vec<ProviderOutage> {
+        let down = self.breakers.iter().map(|(provider, breaker)| ProviderOutage {
             provider: provider.clone(),
             since: self.clock.shown(breaker.opened_at),
             probe_at: self.clock.shown(breaker.probe_at),
@@ -60,7 +60,7 @@ impl Scheduler {
     /// Returns the state of every agent. It visits all agents, so it is meant for status queries and not for each step.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut agents: Vec<Standing> = self
+        let mut agents: Vec<AgentSnapshot> = self
             .agents
             .iter()
             .filter(|(_, agent)| !agent.is_gone)
@@ -71,9 +71,9 @@ impl Scheduler {
         Snapshot { running: self.running, waiting, agents }
     }
 
-    fn standing(&self, id: &AgentId, agent: &Agent) -> Standing {
+    fn standing(&self, id: &AgentId, agent: &Agent) -> AgentSnapshot {
         let retry = agent.retrying.iter().filter_map(|key| self.session_timers.at(key));
-        Standing {
+        AgentSnapshot {
             agent: id.clone(),
             running: agent.running.len(),
             waiting: agent.waiting(),

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::agent::{Agent, Pace, Profile};
 use super::breaker::Breaker;
-use super::clock::Clock;
-use super::lanes::Lanes;
-use super::session::{Session, Work};
+use super::clock::MonotonicClock;
+use super::ready_queue::ReadyQueue;
+use super::session::{PendingMessages, Session};
 use super::timers::Timers;
-use super::{Effect, Ended, Event, Priority, Settings};
+use super::{Effect, Priority, SchedulerEvent, Settings, TurnEnd};
 use crate::id::{AgentId, SessionKey};
 
 /// Decides which session runs next. The same events at the same times always give the same effects.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     pub(super) settings: Settings,
-    pub(super) clock: Clock,
+    pub(super) clock: MonotonicClock,
     /// Time of the first event.
     started_at: Option<i64>,
     pub(super) agents: HashMap<AgentId, Agent>,
@@ -26,7 +26,7 @@ pub struct Scheduler {
     /// The breakers of the providers that are down.
     pub(super) breakers: BTreeMap<String, Breaker>,
     /// The agents that could start a turn now.
-    pub(super) lanes: Lanes,
+    pub(super) lanes: ReadyQueue,
     pub(super) agent_timers: Timers<AgentId>,
     pub(super) session_timers: Timers<SessionKey>,
     pub(super) running: usize,
@@ -40,13 +40,13 @@ impl Scheduler {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            clock: Clock::default(),
+            clock: MonotonicClock::default(),
             started_at: None,
             agents: HashMap::new(),
             sessions: HashMap::new(),
             providers: BTreeMap::new(),
             breakers: BTreeMap::new(),
-            lanes: Lanes::default(),
+            lanes: ReadyQueue::default(),
             agent_timers: Timers::default(),
             session_timers: Timers::default(),
             running: 0,
@@ -56,26 +56,26 @@ impl Scheduler {
 
     /// Processes an event and returns the effects. `now` is Unix time in milliseconds. A clock that is set back does no
     /// harm.
-    pub fn on(&mut self, event: Event, now: i64) -> Vec<Effect> {
+    pub fn on(&mut self, event: SchedulerEvent, now: i64) -> Vec<Effect> {
         let now = self.advance(now);
         let mut effects = Vec::new();
         match event {
-            Event::Agent { agent, mode, asleep, frozen, provider, last_turn_at } => {
+            SchedulerEvent::Agent { agent, mode, asleep, frozen, provider, last_turn_at } => {
                 let profile = Profile { mode, asleep, frozen, provider };
                 self.agent(&agent, profile, last_turn_at, now);
             }
-            Event::Gone(agent) => self.gone(&agent),
-            Event::Unseen { session, priority, urgency } => {
-                self.unseen(session, Work { priority, urgency }, now, &mut effects);
+            SchedulerEvent::Gone(agent) => self.gone(&agent),
+            SchedulerEvent::Unseen { session, priority, urgency } => {
+                self.unseen(session, PendingMessages { priority, urgency }, now, &mut effects);
             }
-            Event::Seen(session) => self.seen(&session, now),
-            Event::Answered(session) => self.answered(&session, now),
-            Event::Ended { session, how } => self.ended(&session, how, now),
-            Event::Paused { agent, until } => {
+            SchedulerEvent::Seen(session) => self.seen(&session, now),
+            SchedulerEvent::Answered(session) => self.answered(&session, now),
+            SchedulerEvent::Ended { session, how } => self.ended(&session, how, now),
+            SchedulerEvent::Paused { agent, until } => {
                 let until = until.map_or(i64::MAX, |until| self.clock.taken(until));
                 self.pause(&agent, Some(until), now);
             }
-            Event::Resumed(agent) => self.pause(&agent, None, now),
+            SchedulerEvent::Resumed(agent) => self.pause(&agent, None, now),
         }
         self.fill(now, &mut effects);
         effects
@@ -174,7 +174,7 @@ impl Scheduler {
         }
     }
 
-    fn unseen(&mut self, key: SessionKey, work: Work, now: i64, effects: &mut Vec<Effect>) {
+    fn unseen(&mut self, key: SessionKey, work: PendingMessages, now: i64, effects: &mut Vec<Effect>) {
         let id = key.agent().clone();
         if self.agents.get(&id).is_none_or(|agent| agent.is_gone) {
             return;
@@ -198,7 +198,7 @@ impl Scheduler {
         }
     }
 
-    fn ended(&mut self, key: &SessionKey, how: Ended, now: i64) {
+    fn ended(&mut self, key: &SessionKey, how: TurnEnd, now: i64) {
         let Some(session) = self.sessions.get_mut(key).filter(|session| session.is_running) else { return };
         let Some(agent) = self.agents.get_mut(key.agent()) else { return };
         session.is_running = false;
@@ -206,15 +206,15 @@ impl Scheduler {
         self.running -= 1;
         let provider = session.provider.take();
         // If the agent has no known provider, the failure can't be attributed to one and counts as the agent's own.
-        let how = if how == Ended::Unavailable && provider.is_none() { Ended::Failed } else { how };
+        let how = if how == TurnEnd::Unavailable && provider.is_none() { TurnEnd::Failed } else { how };
         match how {
-            Ended::Done => {
+            TurnEnd::Done => {
                 session.taken = None;
                 (session.failures, session.retry_at) = (0, None);
                 agent.succeeded();
             }
-            Ended::Cancelled => session.taken = None,
-            Ended::Empty => {
+            TurnEnd::Cancelled => session.taken = None,
+            TurnEnd::Empty => {
                 session.taken = None;
                 // Messages are reported but no turn gets them. Without a wait, the scheduler would start empty turns
                 // for ever.
@@ -222,11 +222,11 @@ impl Scheduler {
                     session.back_off(now, self.settings.retry);
                 }
             }
-            Ended::Unavailable => session.give_back(),
-            Ended::Failed | Ended::Refused => {
+            TurnEnd::Unavailable => session.give_back(),
+            TurnEnd::Failed | TurnEnd::Refused => {
                 session.give_back();
                 session.back_off(now, self.settings.retry);
-                if how == Ended::Failed {
+                if how == TurnEnd::Failed {
                     agent.failed(now, &self.settings);
                 }
             }

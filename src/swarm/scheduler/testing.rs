@@ -26,8 +26,8 @@ pub(super) fn key(text: &str) -> SessionKey {
     SessionKey::new(&id(agent), SessionKind::Channel, channel)
 }
 
-pub(super) fn agent(agent: &str) -> Event {
-    Event::Agent {
+pub(super) fn agent(agent: &str) -> SchedulerEvent {
+    SchedulerEvent::Agent {
         agent: id(agent),
         mode: Mode::Active,
         asleep: false,
@@ -37,60 +37,60 @@ pub(super) fn agent(agent: &str) -> Event {
     }
 }
 
-pub(super) fn reactive(name: &str) -> Event {
+pub(super) fn reactive(name: &str) -> SchedulerEvent {
     with(agent(name), |mode, _, _| *mode = Mode::Reactive)
 }
 
-pub(super) fn asleep(event: Event) -> Event {
+pub(super) fn asleep(event: SchedulerEvent) -> SchedulerEvent {
     with(event, |_, asleep, _| *asleep = true)
 }
 
-pub(super) fn frozen(event: Event) -> Event {
+pub(super) fn frozen(event: SchedulerEvent) -> SchedulerEvent {
     with(event, |_, _, frozen| *frozen = true)
 }
 
-fn with(mut event: Event, change: impl FnOnce(&mut Mode, &mut bool, &mut bool)) -> Event {
-    if let Event::Agent { mode, asleep, frozen, .. } = &mut event {
+fn with(mut event: SchedulerEvent, change: impl FnOnce(&mut Mode, &mut bool, &mut bool)) -> SchedulerEvent {
+    if let SchedulerEvent::Agent { mode, asleep, frozen, .. } = &mut event {
         change(mode, asleep, frozen);
     }
     event
 }
 
-pub(super) fn asking(mut event: Event, whom: Option<&str>) -> Event {
-    if let Event::Agent { provider, .. } = &mut event {
+pub(super) fn asking(mut event: SchedulerEvent, whom: Option<&str>) -> SchedulerEvent {
+    if let SchedulerEvent::Agent { provider, .. } = &mut event {
         *provider = whom.map(str::to_owned);
     }
     event
 }
 
-pub(super) fn plain(session: &str) -> Event {
-    Event::Unseen { session: key(session), priority: Priority::Message, urgency: Urgency::Tick }
+pub(super) fn plain(session: &str) -> SchedulerEvent {
+    SchedulerEvent::Unseen { session: key(session), priority: Priority::Message, urgency: Urgency::Tick }
 }
 
-pub(super) fn mention(session: &str) -> Event {
-    Event::Unseen { session: key(session), priority: Priority::Mention, urgency: Urgency::Now }
+pub(super) fn mention(session: &str) -> SchedulerEvent {
+    SchedulerEvent::Unseen { session: key(session), priority: Priority::Mention, urgency: Urgency::Now }
 }
 
-pub(super) fn human(session: &str) -> Event {
-    Event::Unseen { session: key(session), priority: Priority::Human, urgency: Urgency::Now }
+pub(super) fn human(session: &str) -> SchedulerEvent {
+    SchedulerEvent::Unseen { session: key(session), priority: Priority::Human, urgency: Urgency::Now }
 }
 
-pub(super) fn seen(session: &str) -> Event {
-    Event::Seen(key(session))
+pub(super) fn seen(session: &str) -> SchedulerEvent {
+    SchedulerEvent::Seen(key(session))
 }
 
-pub(super) fn ended(session: &str, how: Ended) -> Event {
-    Event::Ended { session: key(session), how }
+pub(super) fn ended(session: &str, how: TurnEnd) -> SchedulerEvent {
+    SchedulerEvent::Ended { session: key(session), how }
 }
 
 /// A scheduler that is called at each of its deadlines, with a record of what it started.
-pub(super) struct Team {
+pub(super) struct TestScheduler {
     pub(super) scheduler: Scheduler,
     pub(super) now: i64,
 }
 
-impl Team {
-    pub(super) fn new(settings: Settings, agents: impl IntoIterator<Item = Event>) -> Self {
+impl TestScheduler {
+    pub(super) fn new(settings: Settings, agents: impl IntoIterator<Item = SchedulerEvent>) -> Self {
         let mut team = Self { scheduler: Scheduler::new(settings), now: T };
         for agent in agents {
             assert_eq!(team.on(agent), [""; 0]);
@@ -99,7 +99,7 @@ impl Team {
     }
 
     /// Returns the effects of an event: `coder/main` is started, `+coder/main` gets something added to its turn.
-    pub(super) fn on(&mut self, event: Event) -> Vec<String> {
+    pub(super) fn on(&mut self, event: SchedulerEvent) -> Vec<String> {
         words(self.scheduler.on(event, self.now))
     }
 

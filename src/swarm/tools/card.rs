@@ -9,12 +9,12 @@ use crate::clean::summary;
 use crate::config::Role;
 use crate::provider::BoxFuture;
 use crate::store::TaskCounts;
-use crate::swarm::card::{Card, CardQuery, NewCard};
+use crate::swarm::card::{Card, CardEdit, CardQuery};
 use crate::swarm::{By, Swarm};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
 
-type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
+type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// Returns both tools in the order in which they are offered.
 #[must_use]
@@ -45,7 +45,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let word = |name| -> Result<Option<String>, ToolError> {
             let text = arguments.optional::<String>(name)?.map(|text| text.trim().to_owned());
@@ -69,9 +69,9 @@ fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arg
     })
 }
 
-fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
-        let new = NewCard {
+        let new = CardEdit {
             name: arguments.optional("name")?,
             description: arguments.optional("description")?,
             skills: arguments.optional("skills")?,

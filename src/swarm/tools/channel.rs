@@ -9,11 +9,11 @@ use crate::agent::prompt::without_marks;
 use crate::id::{AgentId, ChannelId, Party};
 use crate::provider::BoxFuture;
 use crate::store::{Channel, ChannelState, Page, Post};
-use crate::swarm::archive::{Archive, Progress};
-use crate::swarm::channel::{Said, Wanted};
+use crate::swarm::archive::{ArchiveAction, ArchiveProgress};
+use crate::swarm::channel::{PostReceipt, Wanted};
 use crate::swarm::{By, Swarm, notice};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, bounded};
+use crate::tool::{CallContext, Tool, ToolError, safe_text};
 
 /// Number of messages that a read returns by default, and the maximum.
 const DEFAULT_LIMIT: u64 = 20;
@@ -21,7 +21,7 @@ const MAX_LIMIT: u64 = 100;
 /// Maximum number of bytes that one read shows.
 const MAX_READ: usize = 48 << 10;
 
-type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
+type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// Returns the tools of this module.
 #[must_use]
@@ -106,7 +106,7 @@ fn parties(arguments: &Arguments, name: &str) -> Result<Vec<Party>, ToolError> {
     names.iter().map(party).collect::<Result<_, _>>().map_err(|error| ToolError::model(format!("{error}")))
 }
 
-fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let message: String = arguments.required("message")?;
@@ -114,21 +114,21 @@ fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
         let by = By::call(context);
         let text = message.clone();
         Ok(match swarm.post(&by, &id, message, notify).await? {
-            Said::New(seq) => {
+            PostReceipt::New(seq) => {
                 // The notes tell the model about mentions that reach nobody, while it can still correct them.
                 let notes = if notify { swarm.unheard(&by.party, &id, &text)? } else { Vec::new() };
                 let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
                 format!("posted to #{id} as seq {seq}{notes}")
             }
             // Models sometimes post the same text twice. The answer says why nothing was added.
-            Said::Before(seq) => {
+            PostReceipt::Before(seq) => {
                 format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
             }
         })
     })
 }
 
-fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let reader = By::call(context).party;
@@ -202,7 +202,7 @@ fn part(post: &Post, offset: usize) -> String {
     // Leave room for the text around the part.
     let mut size = MAX_READ - 512;
     loop {
-        let piece = bounded::start(&text[from..], size);
+        let piece = safe_text::start(&text[from..], size);
         let line = notice::line(post.seq, &post.author, &without_marks(piece));
         // Escaping can make a text many times longer. Even then a few bytes always fit.
         if line.len() > MAX_READ - 256 && size > 64 {
@@ -216,7 +216,7 @@ fn part(post: &Post, offset: usize) -> String {
     }
 }
 
-fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let member: Option<String> = arguments.optional("member")?;
         let member = match member {
@@ -240,7 +240,7 @@ fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
                     channel.state.as_str(),
                     channel.members.len(),
                     channel.last_seq,
-                    notice::one_line(&without_marks(bounded::start(&channel.topic, 80))),
+                    notice::one_line(&without_marks(safe_text::start(&channel.topic, 80))),
                 )
             })
             .collect();
@@ -248,7 +248,7 @@ fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argument
     })
 }
 
-fn create<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn create<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let wanted = Wanted {
             id: id(&arguments)?,
@@ -262,7 +262,7 @@ fn create<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
     })
 }
 
-fn assign<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn assign<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
@@ -275,16 +275,16 @@ fn assign<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
     })
 }
 
-fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let action: Option<String> = arguments.optional("action")?;
         let what = match (action.as_deref(), arguments.optional("force")?) {
             // `force: true` without an action means the same as `action: force`.
-            (Some("force"), _) | (None, Some(true)) => Archive::Force,
-            (None | Some("begin"), _) => Archive::Begin,
-            (Some("cancel"), _) => Archive::Cancel,
-            (Some("reopen"), _) => Archive::Reopen,
+            (Some("force"), _) | (None, Some(true)) => ArchiveAction::Force,
+            (None | Some("begin"), _) => ArchiveAction::Begin,
+            (Some("cancel"), _) => ArchiveAction::Cancel,
+            (Some("reopen"), _) => ArchiveAction::Reopen,
             (Some(_), _) => {
                 return Err(ToolError::model("`action`: begin, force, cancel or reopen"));
             }
@@ -293,7 +293,7 @@ fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
     })
 }
 
-fn ready<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn ready<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
         let stand = swarm.archive_ready(&By::call(context), &context.agent, &id).await?;
@@ -301,7 +301,7 @@ fn ready<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
     })
 }
 
-fn progress(id: &ChannelId, stand: &Progress) -> String {
+fn progress(id: &ChannelId, stand: &ArchiveProgress) -> String {
     let names = |agents: &[AgentId]| agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ");
     match stand.state {
         ChannelState::Active => format!("#{id} is active"),

@@ -4,7 +4,7 @@ mod audit;
 mod card;
 mod channel;
 pub mod lifecycle;
-mod standing;
+mod status;
 pub mod sysadmin;
 mod task;
 mod team_tool;
@@ -26,6 +26,5 @@ pub fn assembled(swarm: &Arc<Swarm>, triage: &Arc<Triage>, home: &Home) -> Vec<A
 /// Returns all tools of a team, in the order in which they are offered. The policy decides which agent gets which tool.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    [channel::all(swarm), standing::all(swarm), task::all(swarm), card::all(swarm), audit::all(swarm)]
-        .concat()
+    [channel::all(swarm), status::all(swarm), task::all(swarm), card::all(swarm), audit::all(swarm)].concat()
 }

@@ -59,7 +59,7 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
+type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// Builds the request from the fields of its kind. An empty field of another kind is ignored. A field of another kind
 /// with a value is an error: the request must be exactly what the agent believes it asked for.
@@ -99,7 +99,7 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
     }
 }
 
-fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let request = typed(arguments.clone())?;
         let reason = match (arguments.optional::<String>("reason")?, &request) {
@@ -112,7 +112,7 @@ fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Argumen
     })
 }
 
-fn decide<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn decide<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id: String = arguments.required("request_id")?;
         let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
@@ -129,7 +129,7 @@ fn decide<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Argu
     })
 }
 
-fn restart<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn restart<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let reason: String = arguments.required("reason")?;
         Ok(triage.restart_gateway(&By::call(context), &reason).await?)

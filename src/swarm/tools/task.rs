@@ -14,7 +14,7 @@ use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError};
 
-type Answer<'a> = BoxFuture<'a, Result<String, ToolError>>;
+type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
@@ -67,7 +67,7 @@ const MOST: u64 = 100;
 const SHORT: usize = 80;
 const ANSWER: usize = 400;
 
-fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let to = agent(&arguments.required::<String>("to")?)?;
         let text: String = arguments.required("message")?;
@@ -81,7 +81,7 @@ fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
     })
 }
 
-fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id: String = arguments.required("taskId")?;
         let text: String = arguments.required("response")?;
@@ -99,7 +99,7 @@ fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
     })
 }
 
-fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let own = context.agent.clone();
         let mut filter = TaskFilter { state: state(&arguments)?, ..TaskFilter::default() };
@@ -136,7 +136,7 @@ fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
     })
 }
 
-fn history<'a>(swarm: &'a Arc<Swarm>, _: &'a CallContext, arguments: Arguments) -> Answer<'a> {
+fn history<'a>(swarm: &'a Arc<Swarm>, _: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         // Without an id, the history of the whole team is listed.
         let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());

@@ -9,14 +9,14 @@ use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput};
 
 /// The function of a tool. Its result is text for the model.
-pub type Work<S> =
+pub type TeamToolFn<S> =
     for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, Result<String, ToolError>>;
 
 /// A tool of the team or of another service.
 pub struct TeamTool<S> {
     spec: ToolSpec,
     service: Arc<S>,
-    work: Work<S>,
+    work: TeamToolFn<S>,
 }
 
 impl<S: Send + Sync + 'static> TeamTool<S> {
@@ -27,7 +27,7 @@ impl<S: Send + Sync + 'static> TeamTool<S> {
         description: &str,
         properties: &Value,
         required: &[&str],
-        work: Work<S>,
+        work: TeamToolFn<S>,
     ) -> Arc<dyn Tool> {
         let parameters = json!({"type": "object", "properties": properties, "required": required});
         let spec = ToolSpec {

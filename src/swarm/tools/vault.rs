@@ -12,33 +12,36 @@ use crate::provider::{BoxFuture, ToolSpec};
 use crate::store::{Level, Store, text_digest};
 use crate::swarm::By;
 use crate::swarm::skill::Skills;
-use crate::swarm::vault::{How, MAX_ENTRIES, VaultError, Vaults, shown};
+use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults, WriteMode, shown};
 use crate::tool::arguments::Arguments;
 use crate::tool::{CallContext, Tool, ToolError, ToolOutput, lines};
 
 /// The services on which the tools work.
-struct Shared {
+struct VaultServices {
     vaults: Vaults,
     skills: Skills,
     store: Arc<Store>,
 }
 
-type Work = fn(&Shared, &CallContext, &Arguments) -> Result<String, ToolError>;
+type VaultToolFn = fn(&VaultServices, &CallContext, &Arguments) -> Result<String, ToolError>;
 
 /// A tool, as its specification and its function, which may block.
-struct SharedTool {
+struct VaultTool {
     spec: ToolSpec,
     aliases: &'static [&'static str],
-    work: Work,
-    shared: Arc<Shared>,
+    work: VaultToolFn,
+    shared: Arc<VaultServices>,
 }
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
-    let shared =
-        Arc::new(Shared { vaults: Vaults::new(home), skills: Skills::new(home), store: Arc::clone(store) });
-    let tool = |name: &str, description: &str, parameters: Value, work: Work| -> Arc<dyn Tool> {
+    let shared = Arc::new(VaultServices {
+        vaults: Vaults::new(home),
+        skills: Skills::new(home),
+        store: Arc::clone(store),
+    });
+    let tool = |name: &str, description: &str, parameters: Value, work: VaultToolFn| -> Arc<dyn Tool> {
         let spec = ToolSpec {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -46,7 +49,7 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
         };
         // `read_skill` is a second name that calls may use for this tool.
         let aliases: &[&str] = if name == "flock_read_skill" { &["read_skill"] } else { &[] };
-        Arc::new(SharedTool { spec, aliases, work, shared: Arc::clone(&shared) })
+        Arc::new(VaultTool { spec, aliases, work, shared: Arc::clone(&shared) })
     };
     let text = json!({"type": "string"});
     let number = json!({"type": "integer"});
@@ -96,7 +99,7 @@ pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-impl Tool for SharedTool {
+impl Tool for VaultTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -125,7 +128,7 @@ impl Tool for SharedTool {
 /// Maximum number of files or lines that are shown of a vault.
 const MAX_SHOWN: usize = 500;
 
-fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let Some(name) = arguments.optional::<String>("workspace")?.filter(|name| !name.is_empty()) else {
         return all_vaults(shared);
     };
@@ -147,20 +150,20 @@ fn list(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     Ok(lines.join("\n"))
 }
 
-fn all_vaults(shared: &Shared) -> Result<String, ToolError> {
+fn all_vaults(shared: &VaultServices) -> Result<String, ToolError> {
     let summaries = shared.vaults.summaries()?;
     if summaries.is_empty() {
         // The text says who can make one, so that agents do not try.
         return Ok("there are no vaults; only a person can create one".to_owned());
     }
-    let line = |vault: &crate::swarm::vault::Summary| {
+    let line = |vault: &crate::swarm::vault::VaultSummary| {
         let more = if vault.more { " and more" } else { "" };
         format!("{}: {} files{more}, {} bytes", vault.name, vault.files, vault.bytes)
     };
     Ok(summaries.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn read(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn read(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let name = folder(&arguments.required::<String>("workspace")?)?;
     let path: String = arguments.required("path")?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
@@ -170,13 +173,13 @@ fn read(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     lines::part(&place, &text, first, limit, "")
 }
 
-fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn write(shared: &VaultServices, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let name = folder(&arguments.required::<String>("workspace")?)?;
     let path: String = arguments.required("path")?;
     let content: String = arguments.required("content")?;
     let how = match arguments.optional::<bool>("append")? {
-        Some(true) => How::Append,
-        _ => How::Replace,
+        Some(true) => WriteMode::Append,
+        _ => WriteMode::Replace,
     };
     let (place, size) = shared.vaults.write(&name, &path, &content, how)?;
     tracing::info!(agent = %context.agent, %place, size, "an agent wrote into a vault");
@@ -187,12 +190,12 @@ fn write(shared: &Shared, context: &CallContext, arguments: &Arguments) -> Resul
     let written = tokio::runtime::Handle::current().block_on(shared.store.audit(entry, unix_ms()));
     written.map_err(|failure| ToolError::Fatal(Box::new(failure)))?;
     Ok(match how {
-        How::Replace => format!("wrote {size} bytes to {place}"),
-        How::Append => format!("added {} bytes to {place}, which now has {size}", content.len()),
+        WriteMode::Replace => format!("wrote {size} bytes to {place}"),
+        WriteMode::Append => format!("added {} bytes to {place}, which now has {size}", content.len()),
     })
 }
 
-fn tree(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let name = folder(&arguments.required::<String>("workspace")?)?;
     let depth = arguments.optional::<u64>("maxDepth")?.unwrap_or(3).clamp(1, 10);
     let depth = usize::try_from(depth).unwrap_or(3);
@@ -218,7 +221,7 @@ fn tree(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<Strin
     Ok(drawn)
 }
 
-fn read_skill(shared: &Shared, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let name = folder(&arguments.required::<String>("name")?)?;
     let text = shared.skills.read(&name).map_err(|failure| ToolError::model(failure.to_string()))?;
     lines::part(&format!("the skill {name}"), &text, 1, lines::MAX_LINES, "")

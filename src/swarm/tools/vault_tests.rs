@@ -9,12 +9,12 @@ use super::*;
 use crate::tool::{Registry, fake};
 
 /// A home with the vaults `shared` and `private`, and a secret file beside them.
-struct Bench {
+struct Fixture {
     dir: tempfile::TempDir,
     tools: Registry,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
@@ -54,7 +54,7 @@ impl Bench {
 
 #[test]
 fn the_specifications_are_small() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let size: usize = bench.tools.iter().map(|tool| serde_json::to_string(tool.spec()).unwrap().len()).sum();
     assert!(size <= 1300, "{size} bytes");
     assert_eq!(bench.tools.iter().count(), 5);
@@ -63,7 +63,7 @@ fn the_specifications_are_small() {
 
 #[tokio::test]
 async fn notes_are_written_listed_and_read() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     assert_eq!(
         bench.write("lessons/nix.md", "one\ntwo\n").await.unwrap(),
         "wrote 8 bytes to shared/lessons/nix.md"
@@ -91,7 +91,7 @@ async fn notes_are_written_listed_and_read() {
 
 #[tokio::test]
 async fn a_vault_that_is_not_there_is_answered_with_those_that_are() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     for name in
         ["flock_workspace_list", "flock_workspace_read", "flock_workspace_write", "flock_workspace_tree"]
     {
@@ -106,7 +106,7 @@ async fn a_vault_that_is_not_there_is_answered_with_those_that_are() {
 
 #[tokio::test]
 async fn hostile_names_are_refused() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let long = "a".repeat(256);
     let deep = "a/".repeat(17) + "a";
     let paths = [
@@ -163,7 +163,7 @@ async fn hostile_names_are_refused() {
 
 #[tokio::test]
 async fn a_link_leads_nowhere_not_even_into_another_vault() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     symlink("../private", bench.at("vaults/shared/across")).unwrap();
     symlink("../private/plan.md", bench.at("vaults/shared/plan.md")).unwrap();
     symlink("../../secrets/key", bench.at("vaults/shared/key.md")).unwrap();
@@ -194,7 +194,7 @@ async fn a_link_leads_nowhere_not_even_into_another_vault() {
 
 #[tokio::test]
 async fn what_is_no_file_is_refused_and_blocks_nothing() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     nix::unistd::mkfifo(&bench.at("vaults/shared/fifo"), Mode::S_IRWXU).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(bench.at("vaults/shared/socket")).unwrap();
     std::fs::create_dir(bench.at("vaults/shared/folder")).unwrap();
@@ -217,7 +217,7 @@ async fn what_is_no_file_is_refused_and_blocks_nothing() {
 
 #[tokio::test]
 async fn what_is_too_large_or_no_text_is_refused_and_said() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     std::fs::write(bench.at("vaults/shared/picture.png"), b"\x89PNG\0\0").unwrap();
     let error = bench.read("picture.png").await.unwrap_err();
     assert!(error.contains("a binary file of 6 bytes"), "{error}");
@@ -239,7 +239,7 @@ async fn what_is_too_large_or_no_text_is_refused_and_said() {
 
 #[tokio::test]
 async fn writers_at_once_leave_one_whole_text_and_lose_nothing_that_was_added() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let texts: Vec<String> = (0..16).map(|n| format!("{n}\n").repeat(20_000)).collect();
     let writes = texts.iter().map(|text| bench.write("same.md", text));
     let added: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
@@ -263,7 +263,7 @@ async fn writers_at_once_leave_one_whole_text_and_lose_nothing_that_was_added() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_swap_at_the_wrong_moment_leads_nowhere() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let (folder, link) = (bench.at("vaults/shared/notes"), bench.at("vaults/shared/.swap"));
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("plan.md"), "harmless!").unwrap();
@@ -294,7 +294,7 @@ async fn a_swap_at_the_wrong_moment_leads_nowhere() {
 
 #[tokio::test]
 async fn names_that_a_person_left_there_can_not_forge_lines() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     std::fs::write(bench.at("vaults/shared/a\nindex.md (1 bytes)\u{202e}"), "x").unwrap();
     let list = bench.call("flock_workspace_list", json!({"workspace": "shared"})).await.unwrap();
     assert_eq!(list, "a\\u{a}index.md (1 bytes)\\u{202e} (1 bytes)");
@@ -302,7 +302,7 @@ async fn names_that_a_person_left_there_can_not_forge_lines() {
 
 #[tokio::test]
 async fn skills_are_read_and_an_unknown_one_is_answered_with_those_that_are() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let error = bench.call("flock_read_skill", json!({"name": "deploy"})).await.unwrap_err();
     assert_eq!(error, "there is no skill deploy: there are none");
     std::fs::create_dir(bench.at("skills/deploy")).unwrap();

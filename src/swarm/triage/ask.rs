@@ -13,9 +13,9 @@ use crate::tool::CallContext;
 use crate::tool::arguments::Arguments;
 
 /// Asks a person by a triage request.
-pub struct ByRequest(pub Arc<Triage>);
+pub struct TriageApproval(pub Arc<Triage>);
 
-impl AskPerson for ByRequest {
+impl AskPerson for TriageApproval {
     fn ask<'a>(
         &'a self,
         context: &'a CallContext,

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use super::notice;
-use super::request::{Asked, Change, Request};
+use super::messages;
+use super::request::{Asked, PackageAction, Request};
 use crate::config::Config;
 use crate::error::{Explain, Kind};
 use crate::id::{AgentId, Party, SessionKey, SessionKind};
 use crate::nix::Attribute;
 use crate::store::{
-    Along, AuditEntry, Level, Moved, NewRequest, RequestRow, RequestState, Step, Store, StoreError,
+    Along, AuditEntry, Level, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, Store,
+    StoreError,
 };
 
 /// The person who decides.
@@ -134,8 +135,8 @@ pub async fn decide(
             let text = format!("{id} was given back by {party}.");
             let along = Along {
                 entry: entry(party, "request.restore", &row, format!("sha256 {sha256}")),
-                items: vec![notice::result(&row, &format!("Your request {text}{}", again(&row)), now)],
-                post: notice::post(&row, &text, now),
+                items: vec![messages::result(&row, &format!("Your request {text}{}", again(&row)), now)],
+                post: messages::post(&row, &text, now),
             };
             store.restore_grant(row.id.clone(), sha256, along, now).await?
         }
@@ -143,7 +144,7 @@ pub async fn decide(
             let along = Along {
                 entry: entry(party, "request.approve", &row, format!("sha256 {sha256}")),
                 items: Vec::new(),
-                post: notice::post(&row, &format!("{id} was approved by {party}."), now),
+                post: messages::post(&row, &format!("{id} was approved by {party}."), now),
             };
             // An approval expires too, if the request can't begin for long, for example while its agent is frozen.
             let until = now.saturating_add(millis(config.approval_time));
@@ -155,22 +156,22 @@ pub async fn decide(
             let text = format!("{id} was denied by {party}{said}.");
             let along = Along {
                 entry: entry(party, "request.deny", &row, said),
-                items: vec![notice::result(&row, &format!("Your request {text}"), now)],
-                post: notice::post(&row, &text, now),
+                items: vec![messages::result(&row, &format!("Your request {text}"), now)],
+                post: messages::post(&row, &text, now),
             };
-            store.step_request(row.id.clone(), Step::Deny, reason, along, now).await?
+            store.step_request(row.id.clone(), RequestStep::Deny, reason, along, now).await?
         }
     };
     match moved {
-        Moved::Done(row) => {
+        RequestTransition::Done(row) => {
             // The approval must be on disk before anybody acts on it.
             store.sync().await?;
             Ok(row)
         }
-        Moved::Not(row) => Err(DecideError::Over { id: row.id, state: row.state.as_str() }),
-        Moved::Expired(row) => Err(DecideError::Expired(row.id)),
-        Moved::Changed(row) => Err(DecideError::Changed(row.id)),
-        Moved::Unknown => Err(DecideError::Unknown(super::view::id(id))),
+        RequestTransition::Not(row) => Err(DecideError::Over { id: row.id, state: row.state.as_str() }),
+        RequestTransition::Expired(row) => Err(DecideError::Expired(row.id)),
+        RequestTransition::Changed(row) => Err(DecideError::Changed(row.id)),
+        RequestTransition::Unknown => Err(DecideError::Unknown(super::view::id(id))),
     }
 }
 
@@ -184,10 +185,13 @@ fn again(row: &RequestRow) -> &'static str {
 pub fn undoing(row: &RequestRow) -> Option<Asked> {
     let Asked { agent, request } = Asked::read(&row.body)?;
     match request {
-        Request::Package { action: Change::Install, package, .. } => {
+        Request::Package { action: PackageAction::Install, package, .. } => {
             // In a profile, a package of another flake has the name after the `#` of its reference.
             let package = package.rsplit('#').next().unwrap_or_default().to_owned();
-            Some(Asked { agent, request: Request::Package { action: Change::Remove, package, runs: None } })
+            Some(Asked {
+                agent,
+                request: Request::Package { action: PackageAction::Remove, package, runs: None },
+            })
         }
         _ => None,
     }
@@ -196,7 +200,7 @@ pub fn undoing(row: &RequestRow) -> Option<Asked> {
 /// Returns `true` if this party can revoke a request's effect. A person removes an agent with `flock remove` instead.
 fn can_revoke(party: &Party, row: &RequestRow) -> bool {
     Asked::read(&row.body).is_none_or(|asked| match asked.request {
-        Request::Package { action: Change::Remove, .. } => false,
+        Request::Package { action: PackageAction::Remove, .. } => false,
         Request::AgentCreate { .. } => !party.is_human(),
         _ => true,
     })
@@ -255,7 +259,7 @@ pub async fn take_back(
 /// `#` of its reference.
 fn installs(row: &RequestRow) -> Option<String> {
     match Asked::read(&row.body)?.request {
-        Request::Package { action: Change::Install, package, .. } => {
+        Request::Package { action: PackageAction::Install, package, .. } => {
             Some(package.rsplit('#').next().unwrap_or_default().to_owned())
         }
         _ => None,
@@ -272,7 +276,7 @@ async fn deny_package(
     now: i64,
 ) -> Result<(), DecideError> {
     let package = package.as_str().to_owned();
-    let request = Request::Package { action: Change::Install, package: package.clone(), runs: None };
+    let request = Request::Package { action: PackageAction::Install, package: package.clone(), runs: None };
     let asked = Asked { agent: agent.clone(), request };
     let mut new = NewRequest {
         id: super::new_id(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::named::{self, Named};
+use super::command_paths::{self, CommandPaths};
 use crate::clean::spelled;
 use crate::config::Config;
 use crate::env;
@@ -36,16 +36,16 @@ pub struct Execution {
     pub env: BTreeMap<String, String>,
     /// The paths that the command names and agents can write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<Bound>,
+    pub files: Vec<BoundFile>,
 }
 
 /// A path that agents can write, in its state at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bound {
+pub struct BoundFile {
     /// An absolute path. Symbolic links are resolved up to the folder that agents write.
     pub path: String,
-    pub kind: BoundKind,
+    pub kind: BoundFileKind,
     /// Digest of the content. For a folder, of everything in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -57,19 +57,19 @@ pub struct Bound {
 /// The type of a bound path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum BoundKind {
+pub enum BoundFileKind {
     /// Nothing exists at the path.
     Absent,
     File,
     Folder,
 }
 
-impl Bound {
+impl BoundFile {
     fn new(path: &Path, found: Fingerprint) -> Self {
         let (kind, sha256, stamp) = match found {
-            Fingerprint::Absent => (BoundKind::Absent, None, None),
-            Fingerprint::File { sha256, stamp } => (BoundKind::File, Some(sha256), Some(stamp)),
-            Fingerprint::Folder { sha256 } => (BoundKind::Folder, Some(sha256), None),
+            Fingerprint::Absent => (BoundFileKind::Absent, None, None),
+            Fingerprint::File { sha256, stamp } => (BoundFileKind::File, Some(sha256), Some(stamp)),
+            Fingerprint::Folder { sha256 } => (BoundFileKind::Folder, Some(sha256), None),
         };
         Self { path: path.to_string_lossy().into_owned(), kind, sha256, stamp }
     }
@@ -79,9 +79,9 @@ impl Bound {
     pub fn describe(&self) -> String {
         let path = spelled(&self.path);
         match (self.kind, &self.sha256) {
-            (BoundKind::Absent, _) => format!("{path} (not there; an agent can make it)"),
-            (BoundKind::File, Some(sha256)) => format!("{path} (a file, sha256 {sha256})"),
-            (BoundKind::Folder, Some(sha256)) => format!("{path} (a folder, {sha256} over all in it)"),
+            (BoundFileKind::Absent, _) => format!("{path} (not there; an agent can make it)"),
+            (BoundFileKind::File, Some(sha256)) => format!("{path} (a file, sha256 {sha256})"),
+            (BoundFileKind::Folder, Some(sha256)) => format!("{path} (a folder, {sha256} over all in it)"),
             (_, None) => path,
         }
     }
@@ -104,9 +104,10 @@ impl Execution {
         let roots = writable(home, config);
         let mut execution = Self { env: environment(&roots), ..Self::new(home, id) };
         // Read with the environment in which the command will run, so that `~` and `$HOME` mean the same.
-        let named = named::read(command, Path::new(&execution.cwd), &execution.env).ok_or_else(|| {
-            format!("`command` names more than {} paths; write it shorter", named::MAX_PATHS)
-        })?;
+        let named =
+            command_paths::read(command, Path::new(&execution.cwd), &execution.env).ok_or_else(|| {
+                format!("`command` names more than {} paths; write it shorter", command_paths::MAX_PATHS)
+            })?;
         let places = places(&named, &roots);
         if places.written.len() > MAX_FILES {
             return Err(format!("`command` names more than {MAX_FILES} paths that agents can write"));
@@ -121,7 +122,7 @@ impl Execution {
                     spelled(&chain(&error))
                 )
             })?;
-            execution.files.push(Bound::new(&path, found));
+            execution.files.push(BoundFile::new(&path, found));
         }
         Ok((execution, remarks(&named, &places)))
     }
@@ -146,7 +147,7 @@ impl Execution {
     #[must_use]
     pub fn changed(&self, home: &Home, config: &Config) -> Vec<String> {
         let roots = writable(home, config);
-        let is_same = |bound: &Bound| {
+        let is_same = |bound: &BoundFile| {
             let path = Path::new(&bound.path);
             let root = roots.iter().find(|root| path.starts_with(root));
             // A path that no longer lies in a folder of agents, or can't be read, counts as changed.
@@ -154,7 +155,7 @@ impl Execution {
                 let rest = path.strip_prefix(root).ok()?;
                 fingerprint::take(root, rest).ok()
             });
-            found.is_some_and(|found| Bound::new(path, found) == *bound)
+            found.is_some_and(|found| BoundFile::new(path, found) == *bound)
         };
         self.files.iter().filter(|bound| !is_same(bound)).map(|bound| spelled(&bound.path)).collect()
     }
@@ -210,15 +211,15 @@ fn writable(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
 
 /// The places to which the paths of a command lead.
 #[derive(Debug, Default)]
-struct Places {
+struct BoundPaths {
     /// Paths in folders that agents write: the folder, and the rest of the path.
     written: BTreeSet<(PathBuf, PathBuf)>,
     /// Paths to folders that contain such folders.
     above: BTreeSet<PathBuf>,
 }
 
-fn places(named: &Named, roots: &BTreeSet<PathBuf>) -> Places {
-    let mut places = Places::default();
+fn places(named: &CommandPaths, roots: &BTreeSet<PathBuf>) -> BoundPaths {
+    let mut places = BoundPaths::default();
     for path in &named.absolute {
         if let Some(found) = within(path, roots) {
             places.written.insert(found);
@@ -232,7 +233,7 @@ fn places(named: &Named, roots: &BTreeSet<PathBuf>) -> Places {
     // For `cd FOLDER && sh workspaces/coder/x`: a relative word may be meant below any folder that the command names.
     for base in places.above.iter().take(MAX_BASES) {
         for word in &named.relative {
-            let path = named::normal(&base.join(word));
+            let path = command_paths::normal(&base.join(word));
             if roots.iter().any(|root| path.starts_with(root)) {
                 places.written.extend(within(&path, roots));
             }
@@ -286,7 +287,7 @@ fn join(root: &Path, rest: &Path) -> PathBuf {
 }
 
 /// Returns what a person has to know in addition to the command itself.
-fn remarks(named: &Named, places: &Places) -> Vec<String> {
+fn remarks(named: &CommandPaths, places: &BoundPaths) -> Vec<String> {
     let mut remarks = Vec::new();
     if !places.written.is_empty() {
         let paths: Vec<String> =

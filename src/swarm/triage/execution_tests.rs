@@ -3,13 +3,13 @@ use serde_json::json;
 use super::*;
 use crate::home::atomic;
 
-struct Place {
+struct Fixture {
     _folder: tempfile::TempDir,
     home: Home,
     config: Config,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::locate(Some(&folder.path().join("home"))).unwrap();
@@ -49,7 +49,7 @@ impl Place {
 
 #[test]
 fn a_command_that_names_nothing_of_an_agents_has_a_folder_and_a_small_environment() {
-    let place = Place::new();
+    let place = Fixture::new();
     let (execution, remarks) = place.of("df -h; cat /etc/hostname; git status --short").unwrap();
     assert_eq!(execution.cwd, place.home.commands().join("r-1").to_string_lossy());
     assert_eq!((&execution.files, &remarks), (&Vec::new(), &Vec::new()));
@@ -63,7 +63,7 @@ fn a_command_that_names_nothing_of_an_agents_has_a_folder_and_a_small_environmen
 
 #[test]
 fn a_file_that_an_agent_can_write_is_bound_and_a_change_is_seen() {
-    let place = Place::new();
+    let place = Fixture::new();
     let script = place.workspace("run.sh");
     fs_err::write(&script, "echo one").unwrap();
     let commands = [
@@ -74,7 +74,7 @@ fn a_file_that_an_agent_can_write_is_bound_and_a_change_is_seen() {
     let bound: Vec<Execution> = commands.iter().map(|command| place.bound(command)).collect();
     for (execution, command) in bound.iter().zip(&commands) {
         let found = execution.files.iter().find(|bound| bound.path == script);
-        assert!(found.is_some_and(|bound| bound.kind == BoundKind::File), "{command}: {execution:?}");
+        assert!(found.is_some_and(|bound| bound.kind == BoundFileKind::File), "{command}: {execution:?}");
         assert_eq!(place.changed(execution), Vec::<String>::new());
     }
     let (_, remarks) = place.of(&commands[0]).unwrap();
@@ -89,16 +89,16 @@ fn a_file_that_an_agent_can_write_is_bound_and_a_change_is_seen() {
 
 #[test]
 fn what_is_not_there_yet_may_not_come_and_a_folder_is_bound_with_all_in_it() {
-    let place = Place::new();
+    let place = Fixture::new();
     let later = place.bound(&format!("sh {}", place.workspace("later.sh")));
     let all = place.bound(&format!("cd {} && git status", place.workspace("")));
     let vault = place.bound(&format!("make -C {}", place.home.vaults().display()));
     let outer = place.home.root().with_file_name("outer");
     let outside = place.bound(&format!("sh {}", outer.join("x.sh").display()));
     let wildcard = place.bound(&format!("sh {}*", place.workspace("")));
-    assert_eq!(later.files[0].kind, BoundKind::Absent);
+    assert_eq!(later.files[0].kind, BoundFileKind::Absent);
     for execution in [&all, &vault, &wildcard] {
-        assert_eq!(execution.files[0].kind, BoundKind::Folder, "{execution:?}");
+        assert_eq!(execution.files[0].kind, BoundFileKind::Folder, "{execution:?}");
     }
     for execution in [&later, &all, &vault, &outside, &wildcard] {
         assert_eq!(place.changed(execution), Vec::<String>::new());
@@ -115,7 +115,7 @@ fn what_is_not_there_yet_may_not_come_and_a_folder_is_bound_with_all_in_it() {
 
 #[test]
 fn links_of_an_agents_and_what_is_too_large_are_not_asked_for() {
-    let place = Place::new();
+    let place = Fixture::new();
     std::os::unix::fs::symlink("/etc", place.workspace("link")).unwrap();
     std::os::unix::fs::symlink(place.workspace(""), place.home.root().with_file_name("into")).unwrap();
     let into = place.home.root().with_file_name("into");
@@ -137,7 +137,7 @@ fn links_of_an_agents_and_what_is_too_large_are_not_asked_for() {
 
 #[test]
 fn a_folder_above_and_what_is_not_known_yet_are_remarked() {
-    let place = Place::new();
+    let place = Fixture::new();
     let (execution, remarks) = place.of("find / -name core").unwrap();
     assert_eq!(execution.files, []);
     assert!(remarks.len() == 1 && remarks[0].contains("there are folders that agents write"), "{remarks:?}");
@@ -147,7 +147,7 @@ fn a_folder_above_and_what_is_not_known_yet_are_remarked() {
 
 #[test]
 fn programs_are_not_looked_for_where_agents_write() {
-    let place = Place::new();
+    let place = Fixture::new();
     let env = environment(&writable(&place.home, &place.config));
     assert!(env["PATH"].split(':').all(|folder| folder.starts_with('/')), "{env:?}");
     let workspaces = place.home.workspaces();

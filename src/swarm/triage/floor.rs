@@ -3,22 +3,22 @@
 
 use std::net::IpAddr;
 
-use super::request::{Change, Request};
-use crate::config::model::{EgressAsk, Network};
+use super::request::{PackageAction, Request};
+use crate::config::model::{EgressApprover, Network};
 use crate::config::{Agent, Config, Role};
 use crate::nix::Attribute;
 use crate::store::Level;
 
 /// The state on which the level depends.
 #[derive(Clone, Debug)]
-pub struct Context<'a> {
+pub struct LevelContext<'a> {
     pub config: &'a Config,
     /// The agent that makes the request.
     pub agent: &'a Agent,
     /// `true` if the agent was granted exactly this before.
     pub granted: bool,
     /// The place to which the path of a mount leads.
-    pub place: Place,
+    pub place: PathClass,
     /// `true` if the package set is pinned to one content.
     pub pinned: bool,
     /// Number of packages that the agent asked to install in the last day.
@@ -29,7 +29,7 @@ pub struct Context<'a> {
 
 /// The place to which a host path leads after resolving symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum PathClass {
     /// Below a folder whose contents may be granted.
     Below,
     /// Not below such a folder, or it does not exist.
@@ -41,13 +41,13 @@ pub enum Place {
 
 /// Returns the reason why nobody can grant a request, as text for the model.
 #[must_use]
-pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
+pub fn refusal(request: &Request, context: &LevelContext<'_>) -> Option<String> {
     match request {
         Request::Mount { path, .. } => match context.place {
-            Place::Below => None,
-            Place::Never(why) => Some(format!("{path} is never given to an agent: {why}")),
+            PathClass::Below => None,
+            PathClass::Never(why) => Some(format!("{path} is never given to an agent: {why}")),
             // One text for both cases: it does not tell the agent if the path exists.
-            Place::Outside => Some(format!(
+            PathClass::Outside => Some(format!(
                 "{path} is not below a folder that the owner shares with agents (mountRoots), or does not exist"
             )),
         },
@@ -86,7 +86,7 @@ pub fn refusal(request: &Request, context: &Context<'_>) -> Option<String> {
 
 /// Returns the minimum level of a request, and the reasons for it.
 #[must_use]
-pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static str>) {
+pub fn floor(request: &Request, context: &LevelContext<'_>) -> (Level, Vec<&'static str>) {
     let mut level = Level::Green;
     let mut why = Vec::new();
     let mut at_least = |new: Level, reason| {
@@ -94,7 +94,7 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
         why.push(reason);
     };
     match request {
-        Request::Package { action: Change::Remove, .. } => {
+        Request::Package { action: PackageAction::Remove, .. } => {
             at_least(Level::Green, "only its own packages change");
         }
         Request::Package { package, .. } if package.parse::<Attribute>().is_ok() => {
@@ -123,23 +123,23 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
                 at_least(Level::Green, "it was granted this before");
             } else {
                 match context.config.egress_ask {
-                    EgressAsk::Person => {
+                    EgressApprover::Person => {
                         at_least(Level::Red, "a person decides about each new host (egress.ask)");
                     }
                     // Nobody else can judge it then, so a person has to.
-                    EgressAsk::Sysadmin if !has_other_sysadmin(context) => {
+                    EgressApprover::Sysadmin if !has_other_sysadmin(context) => {
                         at_least(Level::Red, "there is no sysadmin who could decide about a new host");
                     }
-                    EgressAsk::Sysadmin => {
+                    EgressApprover::Sysadmin => {
                         at_least(Level::Yellow, "the sysadmin decides about each new host (egress.ask)");
                     }
-                    EgressAsk::Auto => {
+                    EgressApprover::Auto => {
                         at_least(Level::Yellow, "data can leave to a host that is new for this agent");
                     }
                 }
             }
         }
-        Request::Mount { .. } if context.place == Place::Below => {
+        Request::Mount { .. } if context.place == PathClass::Below => {
             if context.granted {
                 at_least(Level::Green, "it was granted this before");
             } else {
@@ -165,18 +165,18 @@ pub fn floor(request: &Request, context: &Context<'_>) -> (Level, Vec<&'static s
 }
 
 /// Returns `true` if there is a sysadmin other than the requester. Nobody decides about their own requests.
-fn has_other_sysadmin(context: &Context<'_>) -> bool {
+fn has_other_sysadmin(context: &LevelContext<'_>) -> bool {
     let mut agents = context.config.agents.iter();
     agents.any(|agent| agent.role == Role::Sysadmin && agent.id != context.agent.id)
 }
 
 /// Returns `true` if a request of this level is done only after the sysadmin agreed.
 #[must_use]
-pub fn asks_sysadmin(request: &Request, context: &Context<'_>, level: Level) -> bool {
+pub fn asks_sysadmin(request: &Request, context: &LevelContext<'_>, level: Level) -> bool {
     matches!(request, Request::Egress { .. })
         && level == Level::Yellow
         && !context.granted
-        && context.config.egress_ask == EgressAsk::Sysadmin
+        && context.config.egress_ask == EgressApprover::Sysadmin
 }
 
 #[cfg(test)]

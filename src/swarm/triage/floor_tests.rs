@@ -22,13 +22,13 @@ fn request(value: Value) -> Request {
     serde_json::from_value(value).unwrap()
 }
 
-fn context<'a>(config: &'a Config, agent: &str) -> Context<'a> {
+fn context<'a>(config: &'a Config, agent: &str) -> LevelContext<'a> {
     let agent = config.agent(&agent.parse().unwrap()).unwrap();
-    Context {
+    LevelContext {
         config,
         agent,
         granted: false,
-        place: Place::Outside,
+        place: PathClass::Outside,
         pinned: true,
         installs: 0,
         archetype: true,
@@ -39,10 +39,10 @@ fn context<'a>(config: &'a Config, agent: &str) -> Context<'a> {
 fn each_kind_has_its_floor() {
     let config = config();
     let standing = context(&config, "coder");
-    let below = Context { place: Place::Below, ..standing.clone() };
-    let granted = Context { granted: true, ..below.clone() };
-    let loose = Context { pinned: false, ..standing.clone() };
-    let many = Context { installs: config.packages_per_day, ..standing.clone() };
+    let below = LevelContext { place: PathClass::Below, ..standing.clone() };
+    let granted = LevelContext { granted: true, ..below.clone() };
+    let loose = LevelContext { pinned: false, ..standing.clone() };
+    let many = LevelContext { installs: config.packages_per_day, ..standing.clone() };
     for (standing, value, level) in [
         (&standing, json!({"kind": "package", "package": "ripgrep"}), Level::Green),
         (&standing, json!({"kind": "package", "package": "ripgrep", "action": "remove"}), Level::Green),
@@ -81,9 +81,9 @@ fn a_new_host_is_decided_about_by_whom_the_owner_names() {
     let host = || request(json!({"kind": "egress", "host": "static.crates.io"}));
     let odd = || request(json!({"kind": "egress", "host": "static.crates.io", "port": 22}));
     for (ask, level, asks) in [
-        (EgressAsk::Person, Level::Red, false),
-        (EgressAsk::Sysadmin, Level::Yellow, true),
-        (EgressAsk::Auto, Level::Yellow, false),
+        (EgressApprover::Person, Level::Red, false),
+        (EgressApprover::Sysadmin, Level::Yellow, true),
+        (EgressApprover::Auto, Level::Yellow, false),
     ] {
         let config = Config { egress_ask: ask, ..config() };
         let coder = context(&config, "coder");
@@ -91,11 +91,11 @@ fn a_new_host_is_decided_about_by_whom_the_owner_names() {
         assert_eq!(asks_sysadmin(&host(), &coder, level), asks, "{ask:?}");
         assert_eq!(floor(&odd(), &coder).0, Level::Red, "{ask:?}");
         assert!(!asks_sysadmin(&odd(), &coder, Level::Red), "{ask:?}");
-        let granted = Context { granted: true, ..coder };
+        let granted = LevelContext { granted: true, ..coder };
         assert_eq!(floor(&host(), &granted).0, Level::Green, "{ask:?}");
     }
     // Nobody decides about their own requests.
-    let config = Config { egress_ask: EgressAsk::Sysadmin, ..config() };
+    let config = Config { egress_ask: EgressApprover::Sysadmin, ..config() };
     assert_eq!(floor(&host(), &context(&config, "sysadmin")).0, Level::Red);
     let without = Config {
         agents: config.agents.iter().filter(|agent| agent.role != Role::Sysadmin).cloned().collect(),
@@ -108,24 +108,26 @@ fn a_new_host_is_decided_about_by_whom_the_owner_names() {
 fn what_nobody_can_grant_is_refused_at_once() {
     let config = config();
     let standing = context(&config, "orchestrator");
-    let refused = |value: Value, standing: &Context<'_>| refusal(&request(value), standing);
+    let refused = |value: Value, standing: &LevelContext<'_>| refusal(&request(value), standing);
     let mount = || json!({"kind": "mount", "path": "/home/ann/.ssh"});
     assert!(refused(mount(), &standing).is_some());
-    assert!(refused(mount(), &Context { place: Place::Never("keys"), ..standing.clone() }).is_some());
-    assert!(refused(mount(), &Context { place: Place::Below, ..standing.clone() }).is_none());
+    assert!(
+        refused(mount(), &LevelContext { place: PathClass::Never("keys"), ..standing.clone() }).is_some()
+    );
+    assert!(refused(mount(), &LevelContext { place: PathClass::Below, ..standing.clone() }).is_none());
     assert!(refused(json!({"kind": "agent-create", "id": "coder"}), &standing).is_some());
     assert!(refused(json!({"kind": "agent-create", "id": "tester"}), &standing).is_none());
-    let none = Context { archetype: false, ..standing.clone() };
+    let none = LevelContext { archetype: false, ..standing.clone() };
     assert!(refused(json!({"kind": "agent-create", "id": "tester", "archetype": "none"}), &none).is_some());
     assert!(refused(json!({"kind": "agent-create", "id": "tester"}), &none).is_none());
     let full = Config { max_agents: 3, ..config.clone() };
-    let full = Context { config: &full, ..standing.clone() };
+    let full = LevelContext { config: &full, ..standing.clone() };
     assert!(refused(json!({"kind": "agent-create", "id": "tester"}), &full).is_some());
     assert!(refused(json!({"kind": "agent-remove", "id": "orchestrator"}), &standing).is_some(), "itself");
     assert!(refused(json!({"kind": "agent-remove", "id": "nobody"}), &standing).is_some());
     assert!(refused(json!({"kind": "agent-remove", "id": "coder"}), &standing).is_none());
     let shut = Agent { network: Network::None, ..standing.agent.clone() };
-    let shut = Context { agent: &shut, ..standing.clone() };
+    let shut = LevelContext { agent: &shut, ..standing.clone() };
     let egress = || json!({"kind": "egress", "host": "a.example"});
     assert!(refused(egress(), &shut).is_some(), "the owner gave it no way out");
     assert!(refused(egress(), &standing).is_none());
@@ -133,6 +135,6 @@ fn what_nobody_can_grant_is_refused_at_once() {
         agents: config.agents.iter().filter(|agent| agent.role != Role::Sysadmin).cloned().collect(),
         ..config.clone()
     };
-    let alone = Context { config: &alone, ..standing.clone() };
+    let alone = LevelContext { config: &alone, ..standing.clone() };
     assert!(refused(json!({"kind": "command", "command": "true"}), &alone).is_some());
 }

@@ -2,46 +2,48 @@
 
 use std::path::{Path, PathBuf};
 
-use super::floor::Place;
+use super::floor::PathClass;
 use crate::home::Home;
-use crate::sandbox::binds::{self, Resolved};
+use crate::sandbox::binds::{self, ResolvedPath};
 use crate::sandbox::mount;
 
 /// Resolves all symbolic links of a path and classifies the result. Reads the disk.
 #[must_use]
-pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, Place) {
-    let Some(resolved) = binds::resolve(Path::new(path)) else { return (path.into(), Place::Outside) };
+pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, PathClass) {
+    let Some(resolved) = binds::resolve(Path::new(path)) else { return (path.into(), PathClass::Outside) };
     let roots: Vec<PathBuf> =
         roots.iter().filter_map(|root| binds::resolve(root)).map(|root| root.path).collect();
     let person = dirs::home_dir().and_then(|folder| binds::resolve(&folder)).map(|folder| folder.path);
     let mut place = judge(home, &roots, person.as_deref(), &resolved);
-    if place == Place::Below && mount::holds_keys(&resolved.path) {
-        place = Place::Never("it contains a file or folder for keys, such as .env, .ssh or *.pem");
+    if place == PathClass::Below && mount::holds_keys(&resolved.path) {
+        place = PathClass::Never("it contains a file or folder for keys, such as .env, .ssh or *.pem");
     }
     (resolved.path, place)
 }
 
 /// Classifies a resolved path. `roots` and `person`, the person's home folder, must be resolved too.
-fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &Resolved) -> Place {
+fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &ResolvedPath) -> PathClass {
     if let Some(why) = binds::forbidden(home, resolved, None) {
-        return Place::Never(why);
+        return PathClass::Never(why);
     }
     let path = resolved.path.as_path();
     if person.is_some_and(|person| person.starts_with(path)) {
-        return Place::Never("it is or contains a person's home folder, with their keys");
+        return PathClass::Never("it is or contains a person's home folder, with their keys");
     }
     // Names that begin with a dot often contain keys, tokens and histories.
     if path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
-        return Place::Never("it is in a hidden folder, where keys are kept");
+        return PathClass::Never("it is in a hidden folder, where keys are kept");
     }
     if path.to_str().is_none_or(|text| text.contains(':')) {
-        return Place::Never("its name is not valid for a mount");
+        return PathClass::Never("its name is not valid for a mount");
     }
     // A root is a choice of things to grant. All of it at once is more than a person can examine.
     if roots.iter().any(|root| root.starts_with(path)) {
-        return Place::Never("it is or contains a whole mount root; ask for the folder in it that you need");
+        return PathClass::Never(
+            "it is or contains a whole mount root; ask for the folder in it that you need",
+        );
     }
-    if roots.iter().any(|root| path.starts_with(root)) { Place::Below } else { Place::Outside }
+    if roots.iter().any(|root| path.starts_with(root)) { PathClass::Below } else { PathClass::Outside }
 }
 
 #[cfg(test)]
@@ -53,13 +55,13 @@ mod tests {
         let home = Home::new("/home/ann/.flock".into(), None);
         let roots = [PathBuf::from("/srv/shared"), PathBuf::from("/home/ann"), PathBuf::from("/run/data")];
         let place = |path: &str, is_socket| {
-            judge(&home, &roots, Some(Path::new("/home/ann")), &Resolved { path: path.into(), is_socket })
+            judge(&home, &roots, Some(Path::new("/home/ann")), &ResolvedPath { path: path.into(), is_socket })
         };
         for path in ["/srv/shared/a", "/srv/shared/a/b", "/home/ann/papers"] {
-            assert_eq!(place(path, false), Place::Below, "{path}");
+            assert_eq!(place(path, false), PathClass::Below, "{path}");
         }
         for path in ["/srv/other", "/srv/sharedx", "/opt", "/home/ben"] {
-            assert_eq!(place(path, false), Place::Outside, "{path}");
+            assert_eq!(place(path, false), PathClass::Outside, "{path}");
         }
         for path in [
             "/home/ann",
@@ -78,9 +80,9 @@ mod tests {
             "/srv/shared",
             "/srv",
         ] {
-            assert!(matches!(place(path, false), Place::Never(_)), "{path}: {:?}", place(path, false));
+            assert!(matches!(place(path, false), PathClass::Never(_)), "{path}: {:?}", place(path, false));
         }
-        assert!(matches!(place("/srv/shared/s", true), Place::Never(_)));
+        assert!(matches!(place("/srv/shared/s", true), PathClass::Never(_)));
     }
 
     #[test]
@@ -99,10 +101,10 @@ mod tests {
         if shared.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.')) {
             return;
         }
-        assert_eq!(judged(&data).1, Place::Below);
-        assert!(matches!(judged(&shared).1, Place::Never(_)));
-        assert!(matches!(judged(&shared.join("keys")).1, Place::Never(_)));
-        assert_eq!(judged(&shared.join("out")), (other, Place::Outside));
-        assert_eq!(judged(&shared.join("missing")).1, Place::Outside);
+        assert_eq!(judged(&data).1, PathClass::Below);
+        assert!(matches!(judged(&shared).1, PathClass::Never(_)));
+        assert!(matches!(judged(&shared.join("keys")).1, PathClass::Never(_)));
+        assert_eq!(judged(&shared.join("out")), (other, PathClass::Outside));
+        assert_eq!(judged(&shared.join("missing")).1, PathClass::Outside);
     }
 }

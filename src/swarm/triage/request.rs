@@ -12,7 +12,7 @@ use crate::nix::{self, Attribute};
 use crate::sandbox::egress::EgressRule;
 use crate::sandbox::mount;
 use crate::store::Scope;
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// Maximum size of a command in bytes. A person has to read it.
 pub const MAX_COMMAND: usize = 8 * 1024;
@@ -28,7 +28,7 @@ const MAX_REFERENCE: usize = 300;
 /// The change of a package.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
+pub enum PackageAction {
     #[default]
     Install,
     Remove,
@@ -41,7 +41,7 @@ pub enum Request {
     /// A package in the agent's own profile.
     Package {
         #[serde(default)]
-        action: Change,
+        action: PackageAction,
         /// An attribute of the pinned flake, or a complete reference to another flake.
         package: String,
         /// The conditions under which a package of another flake is evaluated and built. flock sets them, so that they
@@ -147,7 +147,7 @@ impl Request {
 
     /// Adds the fields that follow from the request and are part of what a person decides about.
     pub fn complete(&mut self) {
-        if let Self::Package { action: Change::Install, package, runs } = self
+        if let Self::Package { action: PackageAction::Install, package, runs } = self
             && package.parse::<Attribute>().is_err()
         {
             *runs = Some(nix::confinement());
@@ -186,13 +186,15 @@ impl Request {
     /// Returns the request in plain words. A command stays as it is.
     fn text(&self) -> String {
         match self {
-            Self::Package { action: Change::Install, package, runs: None } => {
+            Self::Package { action: PackageAction::Install, package, runs: None } => {
                 format!("install the package {package}")
             }
-            Self::Package { action: Change::Install, package, runs: Some(runs) } => {
+            Self::Package { action: PackageAction::Install, package, runs: Some(runs) } => {
                 format!("install the package {package}: it is {runs}")
             }
-            Self::Package { action: Change::Remove, package, .. } => format!("remove the package {package}"),
+            Self::Package { action: PackageAction::Remove, package, .. } => {
+                format!("remove the package {package}")
+            }
             Self::Egress { host, port: Some(port) } => format!("reach {host}:{port}"),
             Self::Egress { host, port: None } => format!("reach {host} (80, 443)"),
             Self::Mount { path, target } => {
@@ -302,7 +304,7 @@ pub fn mounted_at(path: &str) -> String {
     format!("/mnt/{name}")
 }
 
-fn check_package(action: Change, package: &str) -> Result<(), String> {
+fn check_package(action: PackageAction, package: &str) -> Result<(), String> {
     if package.parse::<Attribute>().is_ok() {
         return Ok(());
     }
@@ -317,7 +319,7 @@ fn check_package(action: Change, package: &str) -> Result<(), String> {
         && fetched.iter().any(|scheme| source.starts_with(scheme) && source.len() > scheme.len())
         && matches!(attribute, Some(Ok(_)))
     {
-        if action == Change::Remove || is_fixed(source) {
+        if action == PackageAction::Remove || is_fixed(source) {
             return Ok(());
         }
         return Err("`package` must name the revision of the flake: github:owner/repository/COMMIT#name, \
@@ -379,7 +381,7 @@ fn check_path(name: &str, path: &str) -> Result<(), String> {
     let plain = path.starts_with('/')
         && path.len() <= MAX_PATH
         && !path.contains(':')
-        && !path.chars().any(bounded::is_unseen)
+        && !path.chars().any(safe_text::is_unseen)
         && path.split('/').all(|part| part != "..");
     if plain { Ok(()) } else { Err(format!("`{name}` must be an absolute path without `..` and `:`")) }
 }
@@ -393,7 +395,7 @@ fn check_text(name: &str, text: &str, limit: usize) -> Result<(), String> {
     if text.len() > limit {
         return Err(format!("`{name}` has {} bytes; at most {limit} are possible", text.len()));
     }
-    if text.chars().any(|c| c != '\n' && c != '\t' && bounded::is_unseen(c)) {
+    if text.chars().any(|c| c != '\n' && c != '\t' && safe_text::is_unseen(c)) {
         return Err(format!("`{name}` contains invisible characters"));
     }
     Ok(())

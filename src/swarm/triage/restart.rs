@@ -9,7 +9,7 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::TurnId;
 use crate::store::{Level, RequestState};
-use crate::supervise::control::{Connection, Request};
+use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::swarm::By;
 use crate::swarm::triage::request::shown;
 
@@ -37,7 +37,7 @@ impl Triage {
         if self.restarting.load(Ordering::SeqCst) {
             return under_way();
         }
-        if let Err(error) = Connection::open(self.swarm.home()).await {
+        if let Err(error) = ControlConnection::open(self.swarm.home()).await {
             let text = format!("nothing can restart this gateway: {}", chain(&error));
             return Err(SwarmError::Refused(text));
         }
@@ -82,8 +82,8 @@ impl Triage {
             return;
         }
         let asked = async {
-            let mut connection = Connection::open(self.swarm.home()).await?;
-            connection.ask(Request::Restart, HEARD).await
+            let mut connection = ControlConnection::open(self.swarm.home()).await?;
+            connection.ask(ControlRequest::Restart, HEARD).await
         };
         // If the restart succeeds, this process ends before the answer arrives.
         if let Err(error) = asked.await {

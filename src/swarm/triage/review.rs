@@ -3,7 +3,7 @@
 
 use super::view;
 use crate::store::RequestRow;
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// Peer of the sysadmin's session for reviews.
 pub const SESSION: &str = "review";
@@ -35,7 +35,7 @@ pub fn text(rows: &[RequestRow]) -> String {
             row.agent,
             view::brief_row(row),
             row.state.as_str(),
-            bounded::start(&row.reason, REASON)
+            safe_text::start(&row.reason, REASON)
         );
         text.push_str(&line);
     }

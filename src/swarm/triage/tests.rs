@@ -9,16 +9,16 @@ use crate::home::{Home, atomic};
 use crate::id::{ChannelId, Party, TurnId};
 use crate::provider::BoxFuture;
 use crate::store::{AuditEntry, NewChannel, Page, Store};
-use crate::swarm::{Bell, Parts};
+use crate::swarm::{Notifier, SwarmParts};
 
 /// A fake executor that records what it was given.
 #[derive(Default)]
-struct Ledger {
+struct RecordingExecutor {
     done: Mutex<Vec<String>>,
     hold: Mutex<Option<Arc<Notify>>>,
 }
 
-impl Hands for Ledger {
+impl Executor for RecordingExecutor {
     fn carry_out<'a>(
         &'a self,
         asked: &'a Asked,
@@ -42,7 +42,7 @@ impl Hands for Ledger {
     }
 }
 
-impl Ledger {
+impl RecordingExecutor {
     fn done(&self) -> Vec<String> {
         self.done.lock().unwrap().clone()
     }
@@ -52,8 +52,8 @@ struct Rig {
     _folder: tempfile::TempDir,
     home: Home,
     triage: Arc<Triage>,
-    hands: Arc<Ledger>,
-    _events: mpsc::UnboundedReceiver<crate::swarm::scheduler::Event>,
+    hands: Arc<RecordingExecutor>,
+    _events: mpsc::UnboundedReceiver<crate::swarm::scheduler::SchedulerEvent>,
 }
 
 impl Rig {
@@ -95,10 +95,10 @@ impl Rig {
 
     fn over(folder: tempfile::TempDir, home: Home, store: Arc<Store>) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let bell = Bell::new(sender, Arc::new(|_, _| {}));
+        let bell = Notifier::new(sender, Arc::new(|_, _| {}));
         let live = Arc::new(Live::open(home.clone()).unwrap());
-        let swarm = Arc::new(Swarm::new(Parts { live, store, bell }));
-        let hands = Arc::new(Ledger::default());
+        let swarm = Arc::new(Swarm::new(SwarmParts { live, store, bell }));
+        let hands = Arc::new(RecordingExecutor::default());
         let triage = Triage::new(swarm, hands.clone());
         Self { _folder: folder, home, triage, hands, _events: events }
     }
@@ -291,8 +291,8 @@ async fn what_imitates_an_approval_changes_nothing() {
             channel: channel_id(),
             author,
             content: text,
-            wake: crate::store::Wake::InTime,
-            mentions: crate::store::Mentioned::default(),
+            wake: crate::store::WakeUrgency::InTime,
+            mentions: crate::store::PostMentions::default(),
             session: None,
             turn: None,
             is_final: false,
@@ -397,7 +397,10 @@ async fn what_was_approved_runs_once_after_a_crash_and_what_ran_does_not_run_aga
         .await
         .unwrap();
     let entry = By::system().entry("request.begin", &running, Level::Red, String::new());
-    assert!(matches!(store.begin_request(running.clone(), entry, unix_ms()).await.unwrap(), Moved::Done(_)));
+    assert!(matches!(
+        store.begin_request(running.clone(), entry, unix_ms()).await.unwrap(),
+        RequestTransition::Done(_)
+    ));
     drop(store);
 
     let rig = rig.restarted().await;
@@ -610,7 +613,7 @@ async fn what_runs_only_in_the_database_is_ended_and_what_really_runs_goes_on() 
         decide::decide(&store, &rig.triage.swarm().config(), id, approve, &owner(), unix_ms()).await.unwrap();
         let entry = By::system().entry("request.begin", id, Level::Red, String::new());
         let begun = store.begin_request(id.clone(), entry, unix_ms()).await.unwrap();
-        assert!(matches!(begun, crate::store::Moved::Done(_)));
+        assert!(matches!(begun, crate::store::RequestTransition::Done(_)));
     }
     rig.approve(&ids[2]).await.unwrap();
     rig.until(&ids[2], RequestState::Running).await;

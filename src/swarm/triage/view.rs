@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::request::{Asked, Request, shown};
 use crate::clean::{self, spelled};
 use crate::store::RequestRow;
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// Returns a request as JSON for programs. `body` is byte for byte the text over which the digest is computed.
 #[must_use]
@@ -105,5 +105,5 @@ pub fn is_outdated(row: &RequestRow) -> bool {
 /// Returns an id as it was typed, escaped and short enough for a message.
 #[must_use]
 pub fn id(text: &str) -> String {
-    shown(bounded::start(text, 40))
+    shown(safe_text::start(text, 40))
 }

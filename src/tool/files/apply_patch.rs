@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::Workspace;
-use super::failure::for_model;
-use super::patch::{Operation, hunk, parse};
-use super::path::Place;
+use super::patch::{FileOperation, hunk, parse};
+use super::path::WorkspacePath;
+use super::tool_error::for_model;
 use crate::home::beneath::BeneathError;
 use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
@@ -43,7 +43,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     if operations.len() > MAX_OPERATIONS {
         return Err(nothing_changed(format!("the patch has more than {MAX_OPERATIONS} files")));
     }
-    let mut plan = Plan { workspace, files: BTreeMap::new(), said: Vec::new() };
+    let mut plan = PatchPlan { workspace, files: BTreeMap::new(), said: Vec::new() };
     // Nothing is written until every operation fits.
     for operation in operations {
         plan.add(operation).map_err(nothing_changed)?;
@@ -57,22 +57,22 @@ fn nothing_changed(reason: impl std::fmt::Display) -> ToolError {
 }
 
 /// A file in the state that the patch has produced so far.
-struct Planned {
+struct PlannedFile {
     /// State on disk; `None` if there is no file.
-    before: Option<Before>,
+    before: Option<FileState>,
     /// Text to be written; `None` if there shall be no file.
     after: Option<String>,
     /// Permission bits to take over from a moved file.
     mode: Option<u32>,
 }
 
-struct Before {
+struct FileState {
     /// Text on disk; `None` if it was not needed.
     text: Option<String>,
     mode: u32,
 }
 
-impl Planned {
+impl PlannedFile {
     fn changes(&self) -> bool {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => before.text.as_ref() != Some(after),
@@ -82,18 +82,18 @@ impl Planned {
     }
 }
 
-struct Plan<'a> {
+struct PatchPlan<'a> {
     workspace: &'a Workspace,
-    files: BTreeMap<Place, Planned>,
+    files: BTreeMap<WorkspacePath, PlannedFile>,
     said: Vec<String>,
 }
 
-impl Plan<'_> {
-    fn add(&mut self, operation: Operation) -> Result<(), ToolError> {
+impl PatchPlan<'_> {
+    fn add(&mut self, operation: FileOperation) -> Result<(), ToolError> {
         // Each operation sees the result of the earlier ones, so a patch can delete a file and add it again.
         match operation {
-            Operation::Add { path, content } => {
-                let place = Place::parse_writable(&path)?;
+            FileOperation::Add { path, content } => {
+                let place = WorkspacePath::parse_writable(&path)?;
                 let planned = self.look(&place)?;
                 if planned.after.is_some() {
                     return Err(ToolError::model(format!(
@@ -103,18 +103,18 @@ impl Plan<'_> {
                 planned.after = Some(content);
                 self.said.push(format!("A {place}"));
             }
-            Operation::Delete { path } => {
-                let place = Place::parse_writable(&path)?;
+            FileOperation::Delete { path } => {
+                let place = WorkspacePath::parse_writable(&path)?;
                 self.remove(&place)?;
                 self.said.push(format!("D {place}"));
             }
-            Operation::Update { path, to, hunks } => {
-                let place = Place::parse_writable(&path)?;
+            FileOperation::Update { path, to, hunks } => {
+                let place = WorkspacePath::parse_writable(&path)?;
                 let text = self.there(&place)?;
                 let changed = hunk::apply(&text, &hunks)
                     .map_err(|reason| ToolError::model(format!("{place}: {reason}")))?;
                 // A move to the same path is an ordinary change.
-                let target = to.map(|to| Place::parse_writable(&to)).transpose()?;
+                let target = to.map(|to| WorkspacePath::parse_writable(&to)).transpose()?;
                 match target.filter(|target| *target != place) {
                     None => {
                         self.look(&place)?.after = Some(changed);
@@ -140,33 +140,33 @@ impl Plan<'_> {
     }
 
     /// Returns the text of a file that must exist.
-    fn there(&mut self, place: &Place) -> Result<String, ToolError> {
+    fn there(&mut self, place: &WorkspacePath) -> Result<String, ToolError> {
         self.look(place)?.after.clone().ok_or_else(|| not_there(place))
     }
 
     /// Plans the removal of a file. Its content is not read, because it need not be text.
-    fn remove(&mut self, place: &Place) -> Result<(), ToolError> {
+    fn remove(&mut self, place: &WorkspacePath) -> Result<(), ToolError> {
         // The file was changed earlier in this patch.
         if let Some(planned) = self.files.get_mut(place) {
             return planned.after.take().map(|_| ()).ok_or_else(|| not_there(place));
         }
         let mode = mode(self.workspace, place)?.ok_or_else(|| not_there(place))?;
-        let before = Some(Before { text: None, mode });
-        self.files.insert(place.clone(), Planned { before, after: None, mode: None });
+        let before = Some(FileState { text: None, mode });
+        self.files.insert(place.clone(), PlannedFile { before, after: None, mode: None });
         Ok(())
     }
 
     /// Returns the planned state of a file, and reads the file on first use.
-    fn look(&mut self, place: &Place) -> Result<&mut Planned, ToolError> {
+    fn look(&mut self, place: &WorkspacePath) -> Result<&mut PlannedFile, ToolError> {
         match self.files.entry(place.clone()) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
                 let before = match mode(self.workspace, place)? {
-                    Some(mode) => Some(Before { text: Some(self.workspace.text(place)?), mode }),
+                    Some(mode) => Some(FileState { text: Some(self.workspace.text(place)?), mode }),
                     None => None,
                 };
                 let after = before.as_ref().and_then(|before| before.text.clone());
-                Ok(free.insert(Planned { before, after, mode: None }))
+                Ok(free.insert(PlannedFile { before, after, mode: None }))
             }
         }
     }
@@ -201,12 +201,12 @@ impl Plan<'_> {
     }
 }
 
-fn not_there(place: &Place) -> ToolError {
+fn not_there(place: &WorkspacePath) -> ToolError {
     ToolError::model(format!("{place} does not exist"))
 }
 
 /// Returns the permission bits of a regular file, or `None` if there is no file.
-fn mode(workspace: &Workspace, place: &Place) -> Result<Option<u32>, ToolError> {
+fn mode(workspace: &Workspace, place: &WorkspacePath) -> Result<Option<u32>, ToolError> {
     match workspace.root.open_file(place.relative()) {
         // The permission bits are only needed for a move. If they cannot be read, the usual ones are used.
         Ok((file, _)) => Ok(Some(file.metadata().map_or(0o644, |data| data.permissions().mode() & 0o777))),

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::failure::for_model;
-use super::path::Place;
+use super::path::WorkspacePath;
+use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
 use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
@@ -29,7 +29,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = Place::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
+    let place = WorkspacePath::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
     let old: String = arguments.required_or("oldText", "old_string")?;
     let new: String = arguments.required_or("newText", "new_string")?;
     let text = workspace.text(&place)?;
@@ -43,7 +43,7 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
 impl Workspace {
     /// Reads a whole text file in order to change it. Other bytes are refused, because they could not be written back
     /// unchanged.
-    pub(super) fn text(&self, place: &Place) -> Result<String, ToolError> {
+    pub(super) fn text(&self, place: &WorkspacePath) -> Result<String, ToolError> {
         let bytes =
             self.root.read(place.relative(), MAX_FILE).map_err(|failure| for_model(place, &failure))?;
         let size = bytes.len();

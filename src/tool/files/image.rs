@@ -5,16 +5,16 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::Workspace;
-use super::failure::for_model;
-use super::path::Place;
-use crate::picture::{self, Fit, Limits};
+use super::path::WorkspacePath;
+use super::tool_error::for_model;
+use crate::picture::{self, FittedPicture, PictureLimits};
 use crate::provider::{Block, ToolSpec};
 use crate::tool::arguments::Arguments;
-use crate::tool::{ToolError, ToolOutput, bounded};
+use crate::tool::{ToolError, ToolOutput, safe_text};
 
 /// The limits for a picture in a transcript. No model API accepts a larger one, or one with more bytes, which the APIs
 /// count as Base64. A request may contain a smaller version of it.
-const LIMITS: Limits = Limits { side: 2000, bytes: 5 * 1024 * 1024 / 4 * 3 };
+const LIMITS: PictureLimits = PictureLimits { side: 2000, bytes: 5 * 1024 * 1024 / 4 * 3 };
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {
@@ -33,7 +33,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = Place::parse(&arguments.required_or::<String>("path", "file_path")?)?;
+    let place = WorkspacePath::parse(&arguments.required_or::<String>("path", "file_path")?)?;
     let prompt: Option<String> = arguments.optional("prompt")?;
     let bytes = workspace
         .root
@@ -48,15 +48,15 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
     let kind = found.map_or("a picture", |found| found.media_type);
     let mut text = format!("{place}: {kind}, {width}x{height} pixels, {} bytes", bytes.len());
     let (media_type, data) = match fit {
-        Fit::AsIs(_) => (kind, STANDARD.encode(&bytes)),
-        Fit::Jpeg { bytes, size: (width, height) } => {
+        FittedPicture::AsIs(_) => (kind, STANDARD.encode(&bytes)),
+        FittedPicture::Jpeg { bytes, size: (width, height) } => {
             text = format!("{text}; shown smaller, {width}x{height} pixels");
             ("image/jpeg", STANDARD.encode(&bytes))
         }
     };
     if let Some(prompt) = prompt {
         text.push_str("\nlook for: ");
-        text.push_str(bounded::start(&prompt, 2000));
+        text.push_str(safe_text::start(&prompt, 2000));
     }
     Ok(ToolOutput {
         content: vec![Block::text(text), Block::Image { media_type: media_type.to_owned(), data }],

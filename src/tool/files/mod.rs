@@ -8,11 +8,11 @@
 
 pub mod apply_patch;
 pub mod edit;
-mod failure;
 pub mod image;
 mod patch;
 mod path;
 pub mod read;
+mod tool_error;
 pub mod write;
 
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::path::Place;
+use self::path::WorkspacePath;
 use super::arguments::Arguments;
-use super::{CallContext, FindAgent, Tool, ToolError, ToolOutput};
+use super::{AgentLookup, CallContext, Tool, ToolError, ToolOutput};
 use crate::config::{Agent, SandboxMode};
 use crate::error;
 use crate::home::beneath::{BeneathError, Owner, Root};
@@ -45,12 +45,12 @@ struct Workspace {
 pub struct FileTool {
     spec: ToolSpec,
     work: fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>,
-    agents: FindAgent,
+    agents: AgentLookup,
 }
 
 /// Returns all file tools in the order in which they are offered.
 #[must_use]
-pub fn all(agents: &FindAgent) -> Vec<FileTool> {
+pub fn all(agents: &AgentLookup) -> Vec<FileTool> {
     let tool = |(spec, work): (ToolSpec, _)| FileTool { spec, work, agents: Arc::clone(agents) };
     vec![
         tool((read::spec(), read::work)),
@@ -101,7 +101,7 @@ impl Tool for FileTool {
 
 impl Workspace {
     /// Returns a whole file, with the content that the sandbox shows.
-    fn read(&self, place: &Place, cap: u64) -> Result<Vec<u8>, BeneathError> {
+    fn read(&self, place: &WorkspacePath, cap: u64) -> Result<Vec<u8>, BeneathError> {
         // In the workspace itself these files are only mount points.
         if place.is_identity() {
             return Root::open(&self.identity)?.read(place.relative(), cap);

@@ -4,18 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::spec::IDENTITY_FILES;
-use crate::tool::{ToolError, bounded};
+use crate::tool::{ToolError, safe_text};
 
 const MAX_PATH: usize = 4096;
 const MAX_NAME: usize = 255;
 
 /// A file below the workspace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Place {
+pub(super) struct WorkspacePath {
     relative: PathBuf,
 }
 
-impl Place {
+impl WorkspacePath {
     /// Parses a path as models write it: `/workspace/…`, or relative to the workspace.
     pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
         if text.trim().is_empty() {
@@ -32,7 +32,7 @@ impl Place {
         let outside = || {
             ToolError::model(format!(
                 "{:?} is outside /workspace: only files below it can be used",
-                bounded::start(text, 200)
+                safe_text::start(text, 200)
             ))
         };
         // A relative path starts at the workspace, as commands in the sandbox do.
@@ -57,7 +57,10 @@ impl Place {
             }
         }
         if relative.as_os_str().is_empty() || text.ends_with('/') {
-            return Err(ToolError::model(format!("{:?} is a folder, not a file", bounded::start(text, 200))));
+            return Err(ToolError::model(format!(
+                "{:?} is a folder, not a file",
+                safe_text::start(text, 200)
+            )));
         }
         Ok(Self { relative })
     }
@@ -89,9 +92,9 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for WorkspacePath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "/workspace/{}", bounded::harmless(&self.relative.to_string_lossy()))
+        write!(f, "/workspace/{}", safe_text::harmless(&self.relative.to_string_lossy()))
     }
 }
 
@@ -114,7 +117,7 @@ mod tests {
             ("~/x", "~/x"),
             ("workspace/x", "workspace/x"),
         ] {
-            assert_eq!(Place::parse(text).unwrap().relative(), Path::new(want), "{text}");
+            assert_eq!(WorkspacePath::parse(text).unwrap().relative(), Path::new(want), "{text}");
         }
     }
 
@@ -142,25 +145,25 @@ mod tests {
             &long_name,
             &long_path,
         ] {
-            assert!(Place::parse(text).is_err(), "{text:?}");
+            assert!(WorkspacePath::parse(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn identity_files_are_read_only() {
         for text in ["AGENTS.md", "/workspace/SOUL.md", "./x/../USER.md", "tools.md", "identity.MD"] {
-            assert!(Place::parse(text).is_ok(), "{text}");
-            assert!(Place::parse_writable(text).is_err(), "{text}");
+            assert!(WorkspacePath::parse(text).is_ok(), "{text}");
+            assert!(WorkspacePath::parse_writable(text).is_err(), "{text}");
         }
         for text in ["docs/AGENTS.md", "MEMORY.md", "AGENTS.md.bak"] {
-            assert!(Place::parse_writable(text).is_ok(), "{text}");
+            assert!(WorkspacePath::parse_writable(text).is_ok(), "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn a_place_is_always_below(text in "[a./ \\\\é\0]{0,30}") {
-            if let Ok(place) = Place::parse(&text) {
+            if let Ok(place) = WorkspacePath::parse(&text) {
                 prop_assert!(place.relative().is_relative());
                 prop_assert!(place.relative().components().all(|part| matches!(part, std::path::Component::Normal(_))));
             }

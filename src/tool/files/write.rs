@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::failure::for_model;
-use super::path::Place;
+use super::path::WorkspacePath;
+use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
 use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
@@ -23,7 +23,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = Place::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
+    let place = WorkspacePath::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
     let content: String = arguments.required("content")?;
     workspace.put(&place, &content, None)?;
     Ok(ToolOutput::text(format!("wrote {} bytes to {place}", content.len())))
@@ -32,7 +32,12 @@ pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolO
 impl Workspace {
     /// Writes a file and creates the missing folders above it. `mode` is the permission bits to take over from a moved
     /// file.
-    pub(super) fn put(&self, place: &Place, content: &str, mode: Option<u32>) -> Result<(), ToolError> {
+    pub(super) fn put(
+        &self,
+        place: &WorkspacePath,
+        content: &str,
+        mode: Option<u32>,
+    ) -> Result<(), ToolError> {
         if content.len() as u64 > MAX_FILE {
             return Err(ToolError::model(format!(
                 "{} bytes for {place}; at most {MAX_FILE} are possible",

@@ -2,7 +2,7 @@
 
 use super::{HistoryEntry, SessionInfo};
 use crate::provider::Role;
-use crate::tool::bounded;
+use crate::tool::safe_text;
 
 /// Maximum number of sessions in a listing.
 const MAX_LISTED: usize = 50;
@@ -61,7 +61,7 @@ pub(super) fn history(entries: &[HistoryEntry]) -> String {
             "[{} {}] {}",
             time(entry.at),
             role(entry.role),
-            bounded::middle_cut(&entry.text, MAX_ENTRY)
+            safe_text::middle_cut(&entry.text, MAX_ENTRY)
         );
         let Some(left) = room.checked_sub(line.len() + 1) else {
             break;

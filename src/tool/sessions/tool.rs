@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Sessions, SessionsError, spawned, text};
+use super::{SessionService, SessionServiceError, spawn_key, text};
 use crate::error;
 use crate::id::SessionKey;
 use crate::provider::{BoxFuture, ToolSpec};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, ToolOutput, bounded};
+use crate::tool::{CallContext, Tool, ToolError, ToolOutput, safe_text};
 
 /// Number of messages in a history if the call names none.
 const DEFAULT_LIMIT: u64 = 20;
@@ -23,7 +23,7 @@ const MAX_TEXT: usize = 64 * 1024;
 const MAX_ANSWER: usize = 30 * 1024;
 
 #[derive(Clone, Copy)]
-enum Verb {
+enum SessionOperation {
     List,
     History,
     Send,
@@ -34,13 +34,13 @@ enum Verb {
 /// One of the session tools.
 pub struct SessionTool {
     spec: ToolSpec,
-    verb: Verb,
-    sessions: Arc<dyn Sessions>,
+    verb: SessionOperation,
+    sessions: Arc<dyn SessionService>,
 }
 
 /// Returns all five tools in the order in which they are offered.
 #[must_use]
-pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
+pub fn all(sessions: &Arc<dyn SessionService>) -> Vec<SessionTool> {
     let key = json!({"type": "string"});
     let tool = |verb, name: &str, description: &str, properties: Value, required: &[&str]| SessionTool {
         spec: ToolSpec {
@@ -52,23 +52,29 @@ pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
         sessions: Arc::clone(sessions),
     };
     vec![
-        tool(Verb::List, "sessions_list", "List your own sessions (separate conversations).", json!({}), &[]),
         tool(
-            Verb::History,
+            SessionOperation::List,
+            "sessions_list",
+            "List your own sessions (separate conversations).",
+            json!({}),
+            &[],
+        ),
+        tool(
+            SessionOperation::History,
             "sessions_history",
             "Read the newest messages of one of your sessions.",
             json!({"sessionKey": key, "limit": {"type": "integer", "description": "default 20, at most 200"}}),
             &["sessionKey"],
         ),
         tool(
-            Verb::Send,
+            SessionOperation::Send,
             "sessions_send",
             "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
             json!({"sessionKey": key, "message": {"type": "string"}}),
             &["sessionKey", "message"],
         ),
         tool(
-            Verb::Spawn,
+            SessionOperation::Spawn,
             "sessions_spawn",
             "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
              put all it needs into task.",
@@ -76,7 +82,7 @@ pub fn all(sessions: &Arc<dyn Sessions>) -> Vec<SessionTool> {
             &["task"],
         ),
         tool(
-            Verb::Status,
+            SessionOperation::Status,
             "session_status",
             "Show state, model, turns and tokens of a session (default: this).",
             json!({"sessionKey": key}),
@@ -108,14 +114,16 @@ impl SessionTool {
     async fn ask(&self, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
         let sessions = &self.sessions;
         match self.verb {
-            Verb::List => Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?)),
-            Verb::History => {
+            SessionOperation::List => {
+                Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?))
+            }
+            SessionOperation::History => {
                 let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
                 let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
                 let limit = usize::try_from(limit).unwrap_or(1);
                 Ok(text::history(&sessions.history(&key, limit).await.map_err(for_model)?))
             }
-            Verb::Send => {
+            SessionOperation::Send => {
                 let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
                 if key == context.session {
                     return Err(ToolError::model("that is this session"));
@@ -124,8 +132,8 @@ impl SessionTool {
                 sessions.send(&context.session, &key, message).await.map_err(for_model)?;
                 Ok(format!("sent to {key}, which will handle it"))
             }
-            Verb::Spawn => self.spawn(context, arguments).await,
-            Verb::Status => {
+            SessionOperation::Spawn => self.spawn(context, arguments).await,
+            SessionOperation::Status => {
                 let key = match arguments.optional::<String>("sessionKey")? {
                     Some(text) => own_key(context, &text)?,
                     None => context.session.clone(),
@@ -146,10 +154,10 @@ impl SessionTool {
             )));
         }
         let task = body(arguments, "task")?;
-        let child = spawned::child(&context.session).ok_or_else(|| {
+        let child = spawn_key::child(&context.session).ok_or_else(|| {
             ToolError::model(format!(
                 "this session has the nesting depth {}, which is the limit: do the task here",
-                spawned::MAX_DEPTH
+                spawn_key::MAX_DEPTH
             ))
         })?;
         let answer = self
@@ -157,7 +165,7 @@ impl SessionTool {
             .spawn(&context.session, child.clone(), task, &context.cancel)
             .await
             .map_err(for_model)?;
-        Ok(format!("{child} answered:\n{}", bounded::middle_cut(&answer, MAX_ANSWER)))
+        Ok(format!("{child} answered:\n{}", safe_text::middle_cut(&answer, MAX_ANSWER)))
     }
 }
 
@@ -187,9 +195,9 @@ fn body(arguments: &Arguments, name: &str) -> Result<String, ToolError> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn for_model(failure: SessionsError) -> ToolError {
+fn for_model(failure: SessionServiceError) -> ToolError {
     // The model only gets the general sentence, not the source of the failure.
-    if matches!(failure, SessionsError::Failed(_)) {
+    if matches!(failure, SessionServiceError::Failed(_)) {
         tracing::warn!("session tool: {}", error::chain(&failure));
     }
     ToolError::model(failure.to_string())

@@ -19,12 +19,13 @@ struct FakeSessions {
 }
 
 impl FakeSessions {
-    fn ask<T>(&self, what: String, answer: T) -> BoxFuture<'_, Result<T, SessionsError>>
+    fn ask<T>(&self, what: String, answer: T) -> BoxFuture<'_, Result<T, SessionServiceError>>
     where
         T: Send + 'static,
     {
         self.asked.lock().unwrap().push(what);
-        let answer = if self.fails { Err(SessionsError::Failed("/root/db".into())) } else { Ok(answer) };
+        let answer =
+            if self.fails { Err(SessionServiceError::Failed("/root/db".into())) } else { Ok(answer) };
         Box::pin(async move {
             self.stop.cancel();
             tokio::task::yield_now().await;
@@ -45,13 +46,16 @@ fn info(key: &SessionKey) -> SessionInfo {
     }
 }
 
-impl Sessions for FakeSessions {
-    fn list<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>> {
+impl SessionService for FakeSessions {
+    fn list<'a>(
+        &'a self,
+        agent: &'a AgentId,
+    ) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
         let key = format!("agent:{agent}:flock:dm:x").parse().unwrap();
         self.ask(format!("list {agent}"), vec![info(&key)])
     }
 
-    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>> {
+    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
         self.ask(format!("status {key}"), info(key))
     }
 
@@ -59,7 +63,7 @@ impl Sessions for FakeSessions {
         &'a self,
         key: &'a SessionKey,
         limit: usize,
-    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>> {
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>> {
         let entry = HistoryEntry { role: Role::User, text: "hi".to_owned(), at: 0 };
         self.ask(format!("history {key} {limit}"), vec![entry])
     }
@@ -69,7 +73,7 @@ impl Sessions for FakeSessions {
         from: &'a SessionKey,
         to: &'a SessionKey,
         message: String,
-    ) -> BoxFuture<'a, Result<(), SessionsError>> {
+    ) -> BoxFuture<'a, Result<(), SessionServiceError>> {
         self.ask(format!("send {from} {to} {message}"), ())
     }
 
@@ -79,8 +83,8 @@ impl Sessions for FakeSessions {
         child: SessionKey,
         task: String,
         _cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, SessionsError>> {
-        let depth = spawned::depth(&child);
+    ) -> BoxFuture<'a, Result<String, SessionServiceError>> {
+        let depth = spawn_key::depth(&child);
         self.ask(format!("spawn {parent} {depth} {task}"), "the answer".to_owned())
     }
 }
@@ -92,7 +96,7 @@ async fn run_with(
     arguments: Value,
 ) -> (Result<String, String>, Vec<String>) {
     let sessions = Arc::new(sessions);
-    let tools = all(&(Arc::clone(&sessions) as Arc<dyn Sessions>));
+    let tools = all(&(Arc::clone(&sessions) as Arc<dyn SessionService>));
     let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
     // A stop in the middle must not hide the work that was done.
     let cancel = sessions.stop.clone();

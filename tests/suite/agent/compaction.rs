@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use flock::agent::{Limits, TurnError, TurnEvent};
+use flock::agent::{TurnError, TurnEvent, TurnLimits};
 use serde_json::json;
 
 use super::rig::{Rig, Set, main_key, open, registry, turn};
@@ -46,7 +46,7 @@ async fn two_hundred_findings_survive_fifty_compactions() {
         rig.say(&format!("message {round} {}", "x".repeat(2_000))).await.unwrap();
         if round % 10 == 0 {
             // Another process goes on: nothing is remembered but what is written.
-            let engine = open(&rig.home(), Limits::default(), registry(Vec::new()));
+            let engine = open(&rig.home(), TurnLimits::default(), registry(Vec::new()));
             assert_eq!(engine.compact(&main_key(), true).await.unwrap().unwrap().number, round);
             continue;
         }
@@ -115,7 +115,7 @@ async fn a_summary_that_a_person_asked_for_ends_when_they_stop_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_summary_takes_no_longer_than_a_turn() {
-    let limits = Limits { wall: std::time::Duration::from_millis(1_500), ..Set::default().limits };
+    let limits = TurnLimits { wall: std::time::Duration::from_millis(1_500), ..Set::default().limits };
     let rig = Rig::with(Set { limits, ..Set::default() });
     let mut document = rig.config();
     document["plugins"]["entries"]["flock"]["config"]["compaction"] = json!({"summary": true});

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use flock::agent::{Delivery, Inbox, Interrupted, Provenance, TurnEvent, TurnRequest};
+use flock::agent::{Delivery, Inbox, InterruptedTurn, Provenance, TurnEvent, TurnRequest};
 use flock::id::TurnId;
 use flock::store::TurnState;
 use flock::tool::ToolOutput;
@@ -214,7 +214,7 @@ async fn after_a_kill_at_any_point_the_transcript_says_what_was_delivered() {
         let home = home_at(crashed.path());
         let engine = open(&home, Set::default().limits, registry(Vec::new()));
         let left = engine.recover().await.unwrap();
-        let expected = Interrupted {
+        let expected = InterruptedTurn {
             session: main_key(),
             turn: id,
             state: TurnState::Interrupted,

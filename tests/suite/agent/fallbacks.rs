@@ -97,8 +97,12 @@ fn mute(rig: &Rig) -> TcpListener {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_never_answers_is_left_for_the_next_one_within_the_turn() {
     let limit = Duration::from_millis(300);
-    let silence =
-        http::Limits { first_byte: limit, near_first_byte: limit, idle: limit, ..http::Limits::default() };
+    let silence = http::HttpLimits {
+        first_byte: limit,
+        near_first_byte: limit,
+        idle: limit,
+        ..http::HttpLimits::default()
+    };
     for is_mute in [true, false] {
         let spare = ModelServer::start();
         // With all attempts that a failure has: a silent one gets one.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flock::agent::{Limits, TurnError, TurnEvent};
+use flock::agent::{TurnError, TurnEvent, TurnLimits};
 use flock::config::agents;
 use flock::provider::ProviderError;
 use flock::store::TurnState;
@@ -117,7 +117,7 @@ async fn an_agent_that_was_removed_runs_nothing_more_whatever_roles_others_have(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_never_ends_is_ended() {
-    let limits = Limits { steps: 3, ..Set::default().limits };
+    let limits = TurnLimits { steps: 3, ..Set::default().limits };
     let rig = Rig::with(Set { limits, ..Set::default() });
     rig.server.always(Reply::call("1", "echo", &json!({})));
     assert!(matches!(rig.say("go").await, Err(TurnError::Steps(3))));
@@ -287,7 +287,7 @@ async fn a_cancel_ends_a_silent_model() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_takes_too_long_is_ended() {
-    let limits = Limits { wall: Duration::from_millis(200), ..Set::default().limits };
+    let limits = TurnLimits { wall: Duration::from_millis(200), ..Set::default().limits };
     let rig = Rig::with(Set { limits, ..Set::default() });
     rig.server.reply(Reply::stream(vec![Chunk::Hang]));
     assert!(matches!(rig.say("go").await, Err(TurnError::TimedOut(_))));

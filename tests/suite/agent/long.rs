@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flock::agent::{Limits, TurnEvent};
+use flock::agent::{TurnEvent, TurnLimits};
 use serde_json::{Value, json};
 
 use super::rig::{Rig, Set, copy, home_at, open, registry, turn};
@@ -24,7 +24,7 @@ async fn talked(set: Set) -> Rig {
 async fn asked_anew(rig: &Rig, text: &str) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     copy(rig.home().config().parent().unwrap(), &dir.path().join("home"));
-    let engine = open(&home_at(dir.path()), Limits::default(), registry(Vec::new()));
+    let engine = open(&home_at(dir.path()), TurnLimits::default(), registry(Vec::new()));
     engine.run(turn(text), rig.cancel.clone(), &mut |_| {}).await.unwrap();
     asked(rig)
 }

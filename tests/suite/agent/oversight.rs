@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flock::agent::{CalledTool, Taken, TurnError, TurnEvent, TurnRequest};
+use flock::agent::{CallUsage, ToolCallRecord, TurnError, TurnEvent, TurnRequest};
 use flock::id::SessionKey;
 use flock::sandbox::policy::Decision;
 use flock::store::TurnState;
@@ -46,7 +46,7 @@ async fn a_server_that_is_down_costs_nothing() {
     rig.write_config(&config);
     let error = rig.say("hi").await.unwrap_err();
     assert!(error.to_string().contains("can't connect"), "{error}");
-    assert_eq!(watch.settled(), [(0, Taken::Nothing)]);
+    assert_eq!(watch.settled(), [(0, CallUsage::Nothing)]);
     assert!(!matches!(rig.events().last(), Some(TurnEvent::TextDelta(_))));
 }
 
@@ -57,7 +57,7 @@ async fn a_providers_count_is_held_against_what_was_seen() {
     rig.server.reply(Reply::text(&"word ".repeat(14_000)));
     rig.say(&"much ".repeat(2_000)).await.unwrap();
     let settled = watch.settled();
-    assert!(matches!(settled[..], [(0, Taken::Told(told))] if told.output == 5), "{settled:?}");
+    assert!(matches!(settled[..], [(0, CallUsage::Told(told))] if told.output == 5), "{settled:?}");
     let seen = watch.seen.lock().unwrap()[0];
     assert_eq!(seen.output, 17_500);
     assert!(seen.input > 2_500 + 300 && seen.input < 10_000, "{seen:?}");
@@ -88,7 +88,7 @@ async fn each_model_call_is_set_aside_and_settled_once() {
         settled.iter().map(|(id, taken)| (*id, taken.told().map(|usage| usage.output))).collect::<Vec<_>>(),
         [(0, Some(5)), (1, Some(5)), (2, None)]
     );
-    assert_eq!(settled[2].1, Taken::Nothing, "the key was refused");
+    assert_eq!(settled[2].1, CallUsage::Nothing, "the key was refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +105,7 @@ async fn a_turn_that_is_dropped_settles_what_it_set_aside() {
         }
         assert_eq!(watch.settled(), []);
     }
-    assert_eq!(watch.settled(), [(0, Taken::Sent)]);
+    assert_eq!(watch.settled(), [(0, CallUsage::Sent)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +120,7 @@ async fn an_answer_that_breaks_off_in_the_middle_of_a_call_is_settled_as_one_tha
         .reply(Reply::stream(vec![begun.as_str().into(), Chunk::Reset]))
         .reply(Reply::status(401, "no"));
     rig.say("go").await.unwrap_err();
-    assert_eq!(watch.settled(), [(0, Taken::Begun)]);
+    assert_eq!(watch.settled(), [(0, CallUsage::Begun)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,7 +234,7 @@ async fn each_tool_call_is_told_with_what_was_decided() {
     rig.server.reply(Reply::calls(&[("1", "echo", &long), ("2", "forbidden", "{}"), ("3", "broken", "{}")]));
     rig.server.reply(Reply::call("4", "fatal", &json!({})));
     assert!(matches!(rig.say("go").await, Err(TurnError::Tool { .. })));
-    let called: Vec<CalledTool> = watch.called.lock().unwrap().clone();
+    let called: Vec<ToolCallRecord> = watch.called.lock().unwrap().clone();
     let short: Vec<(&str, bool, bool)> =
         called.iter().map(|call| (call.name.as_str(), call.decision.is_allow(), call.is_error)).collect();
     assert_eq!(

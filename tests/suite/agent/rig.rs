@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flock::agent::{
-    Engine, Limits, Oversight, Parts, TurnError, TurnEvent, TurnOutcome, TurnRequest, Unwatched,
+    Engine, EngineParts, NoOversight, Oversight, TurnError, TurnEvent, TurnLimits, TurnOutcome, TurnRequest,
 };
 use flock::config::{Live, Role, agents, starter};
 use flock::home::Home;
@@ -31,9 +31,9 @@ pub struct Rig {
 pub struct Set {
     pub api: &'static str,
     pub context_window: u64,
-    pub limits: Limits,
+    pub limits: TurnLimits,
     /// How long a model may be silent.
-    pub silence: flock::provider::http::Limits,
+    pub silence: flock::provider::http::HttpLimits,
     pub registry: Registry,
     pub oversight: Arc<dyn Oversight>,
 }
@@ -44,10 +44,10 @@ impl Default for Set {
         Self {
             api: "openai-completions",
             context_window: 100_000,
-            limits: Limits { retry, ..Limits::default() },
-            silence: flock::provider::http::Limits::default(),
+            limits: TurnLimits { retry, ..TurnLimits::default() },
+            silence: flock::provider::http::HttpLimits::default(),
             registry: registry(Vec::new()),
-            oversight: Arc::new(Unwatched),
+            oversight: Arc::new(NoOversight),
         }
     }
 }
@@ -148,22 +148,22 @@ pub fn home_at(dir: &Path) -> Home {
     Home::new(dir.join("home"), None)
 }
 
-pub fn open(home: &Home, limits: Limits, registry: Registry) -> Engine {
-    watched(home, limits, registry, Arc::new(Unwatched))
+pub fn open(home: &Home, limits: TurnLimits, registry: Registry) -> Engine {
+    watched(home, limits, registry, Arc::new(NoOversight))
 }
 
-pub fn watched(home: &Home, limits: Limits, registry: Registry, oversight: Arc<dyn Oversight>) -> Engine {
-    patient(home, limits, registry, oversight, flock::provider::http::Limits::default())
+pub fn watched(home: &Home, limits: TurnLimits, registry: Registry, oversight: Arc<dyn Oversight>) -> Engine {
+    patient(home, limits, registry, oversight, flock::provider::http::HttpLimits::default())
 }
 
 fn patient(
     home: &Home,
-    limits: Limits,
+    limits: TurnLimits,
     registry: Registry,
     oversight: Arc<dyn Oversight>,
-    silence: flock::provider::http::Limits,
+    silence: flock::provider::http::HttpLimits,
 ) -> Engine {
-    Engine::new(Parts {
+    Engine::new(EngineParts {
         config: Arc::new(Live::open(home.clone()).unwrap()),
         store: Arc::new(Store::open(home).unwrap()),
         registry,

@@ -8,12 +8,12 @@ use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::provider::{BoxFuture, Role};
 use flock::sandbox::policy::FLOCK_TOOLS;
-use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
+use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 use flock::store::Store;
-use flock::swarm::triage::{Asked, Hands, Triage};
-use flock::swarm::{self, Bell, Swarm};
-use flock::tool::sessions::{HistoryEntry, SessionInfo, Sessions, SessionsError};
-use flock::tool::{FindAgent, Tool, catalog};
+use flock::swarm::triage::{Asked, Executor, Triage};
+use flock::swarm::{self, Notifier, Swarm};
+use flock::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
+use flock::tool::{AgentLookup, Tool, catalog};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -122,21 +122,21 @@ async fn many_sessions_at_once_stay_apart() {
 /// No command is run and no session reached: only the tools' descriptions matter here.
 struct Nothing;
 
-impl Sessions for Nothing {
-    fn list<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionsError>> {
+impl SessionService for Nothing {
+    fn list<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionsError>> {
-        Box::pin(async { Err(SessionsError::NotFound(key.clone())) })
+    fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
+        Box::pin(async { Err(SessionServiceError::NotFound(key.clone())) })
     }
 
     fn history<'a>(
         &'a self,
         key: &'a SessionKey,
         _: usize,
-    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionsError>> {
-        Box::pin(async { Err(SessionsError::NotFound(key.clone())) })
+    ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>> {
+        Box::pin(async { Err(SessionServiceError::NotFound(key.clone())) })
     }
 
     fn send<'a>(
@@ -144,8 +144,8 @@ impl Sessions for Nothing {
         _: &'a SessionKey,
         to: &'a SessionKey,
         _: String,
-    ) -> BoxFuture<'a, Result<(), SessionsError>> {
-        Box::pin(async { Err(SessionsError::NotFound(to.clone())) })
+    ) -> BoxFuture<'a, Result<(), SessionServiceError>> {
+        Box::pin(async { Err(SessionServiceError::NotFound(to.clone())) })
     }
 
     fn spawn<'a>(
@@ -154,8 +154,8 @@ impl Sessions for Nothing {
         child: SessionKey,
         _: String,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<String, SessionsError>> {
-        Box::pin(async { Err(SessionsError::NotFound(child)) })
+    ) -> BoxFuture<'a, Result<String, SessionServiceError>> {
+        Box::pin(async { Err(SessionServiceError::NotFound(child)) })
     }
 }
 
@@ -174,11 +174,15 @@ impl Sandbox for Nothing {
         agent: &'a AgentId,
         _: Command,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>> {
         off(agent)
     }
 
-    fn spawn<'a>(&'a self, agent: &'a AgentId, _: Command) -> BoxFuture<'a, Result<Job, SandboxError>> {
+    fn spawn<'a>(
+        &'a self,
+        agent: &'a AgentId,
+        _: Command,
+    ) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>> {
         off(agent)
     }
 
@@ -215,16 +219,16 @@ impl Sandbox for Nothing {
 fn team_tools(home: &Home) -> Vec<Arc<dyn Tool>> {
     let (ringer, _) = tokio::sync::mpsc::unbounded_channel();
     let store = Arc::new(Store::open(home).unwrap());
-    let swarm = Arc::new(Swarm::new(swarm::Parts {
+    let swarm = Arc::new(Swarm::new(swarm::SwarmParts {
         live: Arc::new(Live::open(home.clone()).unwrap()),
         store,
-        bell: Bell::new(ringer, Arc::new(|_, _| {})),
+        bell: Notifier::new(ringer, Arc::new(|_, _| {})),
     }));
     let triage = Triage::new(swarm.clone(), Arc::new(Nothing));
     swarm::tools::assembled(&swarm, &triage, home)
 }
 
-impl Hands for Nothing {
+impl Executor for Nothing {
     fn carry_out<'a>(
         &'a self,
         _: &'a Asked,
@@ -262,8 +266,8 @@ async fn the_documentation_has_each_tool_of_the_team_and_what_it_takes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hello_to_a_default_worker_costs_at_most_16_kb() {
     for api in ["openai-completions", "anthropic-messages"] {
-        let agents: FindAgent = Arc::new(|_| None);
-        let parts = catalog::Parts { sandbox: Arc::new(Nothing), sessions: Arc::new(Nothing), agents };
+        let agents: AgentLookup = Arc::new(|_| None);
+        let parts = catalog::ToolServices { sandbox: Arc::new(Nothing), sessions: Arc::new(Nothing), agents };
         let mut registry = catalog::build(&parts);
         let team = Rig::new();
         team_tools(&team.home()).into_iter().for_each(|tool| registry.add(tool));
@@ -272,7 +276,7 @@ async fn hello_to_a_default_worker_costs_at_most_16_kb() {
         let workspace = rig.home().workspace(&"coder".parse().unwrap());
         let coder = "coder".parse().unwrap();
         let folder = rig.home().identity(&coder);
-        let who = identity::Who {
+        let who = identity::AgentIdentity {
             id: &coder,
             role: flock::config::Role::Worker,
             archetype: Some("production-first-developer"),

@@ -1,6 +1,6 @@
 //! Turns that go well, and what the model is shown.
 
-use flock::agent::{Stop, TurnEvent, TurnRequest};
+use flock::agent::{TurnEvent, TurnRequest, TurnStop};
 use flock::id::SessionKind;
 use flock::provider::{Block, Message, Role};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ async fn a_turn_answers_streams_and_is_written_down() {
     let rig = Rig::new();
     rig.server.reply(Reply::pieces(&["hel", "lo"]));
     let outcome = rig.say("hi").await.unwrap();
-    assert_eq!((outcome.text.as_str(), outcome.stop, outcome.steps), ("hello", Stop::End, 1));
+    assert_eq!((outcome.text.as_str(), outcome.stop, outcome.steps), ("hello", TurnStop::End, 1));
     assert_eq!((outcome.usage.input, outcome.usage.output), (10, 5));
     assert_eq!(outcome.model.as_str(), "fake/test-model");
     let events = rig.events();
@@ -174,7 +174,7 @@ async fn an_answer_that_is_cut_or_empty_is_said() {
         Reply::Answer(answer)
     };
     rig.server.reply(cut("length"));
-    assert_eq!(rig.say("a").await.unwrap().stop, Stop::Length);
+    assert_eq!(rig.say("a").await.unwrap().stop, TurnStop::Length);
     rig.server.reply(Reply::pieces(&[])).reply(Reply::text("a word after all"));
     assert_eq!(rig.say("b").await.unwrap().text, "a word after all");
     rig.server.reply(Reply::pieces(&[])).reply(Reply::pieces(&[]));

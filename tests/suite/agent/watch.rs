@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flock::agent::{CalledTool, ModelCall, Oversight, Paused, Reservation, Seen, Taken};
+use flock::agent::{
+    CallUsage, ModelCall, Oversight, PauseReason, Reservation, TokenEstimate, ToolCallRecord,
+};
 use flock::id::AgentId;
 use flock::provider::BoxFuture;
 use flock::tool::CallContext;
@@ -15,10 +17,10 @@ type Hook = Box<dyn Fn(&Watch) + Send + Sync>;
 pub struct Watch {
     pub next: AtomicU64,
     pub calls: Mutex<Vec<ModelCall>>,
-    pub settled: Mutex<Vec<(u64, Taken)>>,
+    pub settled: Mutex<Vec<(u64, CallUsage)>>,
     /// What was seen of each call.
-    pub seen: Mutex<Vec<Seen>>,
-    pub called: Mutex<Vec<CalledTool>>,
+    pub seen: Mutex<Vec<TokenEstimate>>,
+    pub called: Mutex<Vec<ToolCallRecord>>,
     pub asked: Mutex<Vec<(String, Value, String)>>,
     /// From this step on nothing is left.
     pub budget: u32,
@@ -56,7 +58,7 @@ impl Watch {
         self.frozen.send_replace(frozen);
     }
 
-    pub fn settled(&self) -> Vec<(u64, Taken)> {
+    pub fn settled(&self) -> Vec<(u64, CallUsage)> {
         self.settled.lock().unwrap().clone()
     }
 
@@ -76,7 +78,7 @@ impl Oversight for Watch {
         })
     }
 
-    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, Paused>> {
+    fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>> {
         Box::pin(async move {
             if let Some(hook) = &self.on_reserve {
                 hook(self);
@@ -86,14 +88,14 @@ impl Oversight for Watch {
                 std::future::pending::<()>().await;
             }
             if call.step > self.budget {
-                return Err(Paused("the budget of the day is used up".to_owned()));
+                return Err(PauseReason("the budget of the day is used up".to_owned()));
             }
             self.calls.lock().unwrap().push(call.clone());
             Ok(Reservation::new(self.next.fetch_add(1, Ordering::SeqCst)))
         })
     }
 
-    fn settle(&self, reservation: Reservation, taken: Taken) {
+    fn settle(&self, reservation: Reservation, taken: CallUsage) {
         self.seen.lock().unwrap().push(reservation.seen());
         self.settled.lock().unwrap().push((reservation.id(), taken));
         if let Some(hook) = &self.on_settle {
@@ -114,7 +116,7 @@ impl Oversight for Watch {
         })
     }
 
-    fn called<'a>(&'a self, _context: &'a CallContext, call: &'a CalledTool) -> BoxFuture<'a, ()> {
+    fn called<'a>(&'a self, _context: &'a CallContext, call: &'a ToolCallRecord) -> BoxFuture<'a, ()> {
         Box::pin(async move { self.called.lock().unwrap().push(call.clone()) })
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::docker::block_on;
 use crate::support::home::TempHome;
-use flock::supervise::loopback::Client;
+use flock::supervise::gateway_client::Client;
 
 /// What the configuration says of an agent in flock's own block.
 fn told(home: &TempHome, id: &str) -> Value {

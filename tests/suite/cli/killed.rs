@@ -113,10 +113,11 @@ fn a_killed_purge_is_finished_by_the_same_command() {
 
 /// Leaves the record of a purge as a kill leaves it before its first step.
 pub fn half_removed(place: &flock::home::Home, id: &str) {
-    use flock::home::pending::{self, Operation, Pending};
+    use flock::home::pending::{self, AgentOperation, PendingOperation};
     let agent: flock::id::AgentId = id.parse().unwrap();
-    let operation = Operation::Remove { purge: true, workspace: place.workspace(&agent) };
-    let pending = Pending { agent, operation, by: "human:ann".into(), begun_at: 1, configured: false };
+    let operation = AgentOperation::Remove { purge: true, workspace: place.workspace(&agent) };
+    let pending =
+        PendingOperation { agent, operation, by: "human:ann".into(), begun_at: 1, configured: false };
     pending::write(place, &pending).unwrap();
 }
 

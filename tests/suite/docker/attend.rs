@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use flock::error::Explain as _;
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::fitting::Fitting;
-use flock::sandbox::{Command, JobRequest, Piece, Run, Sandbox as _, SandboxError};
+use flock::sandbox::program_mounts::ProgramMount;
+use flock::sandbox::{Command, JobRequest, OutputChunk, ProgramCommand, Sandbox as _, SandboxError};
 
 use super::sandbox::{id, output};
 use crate::support::docker::{self, Team, docker as docker_command};
@@ -77,15 +77,15 @@ impl Stage {
             if !fitted.load(Ordering::SeqCst) {
                 return Vec::new();
             }
-            let cover = |name: &str, kind: &str, is_folder| Fitting::Cover {
+            let cover = |name: &str, kind: &str, is_folder| ProgramMount::Cover {
                 source: empty.join(kind),
                 name: name.to_owned(),
                 is_folder,
             };
             vec![
-                Fitting::part(&program, PROGRAM.to_owned()).unwrap(),
-                Fitting::State(state.clone()),
-                Fitting::Turn(turns.clone()),
+                ProgramMount::part(&program, PROGRAM.to_owned()).unwrap(),
+                ProgramMount::State(state.clone()),
+                ProgramMount::Turn(turns.clone()),
                 cover("GEMINI.md", "file", false),
                 cover(".gemini", "folder", true),
             ]
@@ -111,8 +111,8 @@ async fn appears(path: &Path) {
     tokio::time::timeout(LIMIT, there).await.unwrap_or_else(|_| panic!("{} never came", path.display()));
 }
 
-fn words(script: &str) -> Run {
-    Run { command: vec![PROGRAM.to_owned(), script.to_owned()], ..Run::default() }
+fn words(script: &str) -> ProgramCommand {
+    ProgramCommand { command: vec![PROGRAM.to_owned(), script.to_owned()], ..ProgramCommand::default() }
 }
 
 /// What a run printed, each stream by itself, and its exit code.
@@ -123,11 +123,11 @@ struct Heard {
     err: String,
 }
 
-async fn attend(sandbox: &DockerSandbox, run: &Run) -> Result<Heard, SandboxError> {
+async fn attend(sandbox: &DockerSandbox, run: &ProgramCommand) -> Result<Heard, SandboxError> {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut heard = |piece: Piece<'_>| match piece {
-        Piece::Out(bytes) => out.extend_from_slice(bytes),
-        Piece::Err(bytes) => err.extend_from_slice(bytes),
+    let mut heard = |piece: OutputChunk<'_>| match piece {
+        OutputChunk::Out(bytes) => out.extend_from_slice(bytes),
+        OutputChunk::Err(bytes) => err.extend_from_slice(bytes),
     };
     let agent = id("coder");
     let ended = tokio::time::timeout(LIMIT, sandbox.attend(&agent, run, &mut heard)).await;
@@ -146,7 +146,7 @@ async fn says(sandbox: &DockerSandbox, script: &str) -> String {
 /// Begins with a script and gives it up once `when` has come.
 async fn give_up(sandbox: &DockerSandbox, script: &str, when: impl Future<Output = ()>) {
     let (run, agent) = (words(script), id("coder"));
-    let mut heard = |_: Piece<'_>| {};
+    let mut heard = |_: OutputChunk<'_>| {};
     tokio::select! {
         ended = sandbox.attend(&agent, &run, &mut heard) => panic!("{script}: {ended:?}"),
         () = when => {}
@@ -167,17 +167,17 @@ fn a_program_is_heard_to_its_end_and_its_streams_are_told_apart() {
         );
         assert_eq!(attend(&sandbox, &words("kill -9 $$")).await.unwrap().code, 137);
         for (program, code) in [("/opt/flock/stub/none", 127), ("/opt/flock/stub", 126)] {
-            let run = Run { command: vec![program.to_owned()], ..Run::default() };
+            let run = ProgramCommand { command: vec![program.to_owned()], ..ProgramCommand::default() };
             let heard = attend(&sandbox, &run).await.unwrap();
             assert_eq!(heard.code, code, "{heard:?}");
             assert!(heard.err.contains(program), "{heard:?}");
         }
         let input = bytes::Bytes::from(vec![b'x'; 3 << 20]);
-        let whole = Run { input: input.clone(), ..words("wc -c; echo then") };
+        let whole = ProgramCommand { input: input.clone(), ..words("wc -c; echo then") };
         assert_eq!(attend(&sandbox, &whole).await.unwrap().out.trim(), format!("{}\nthen", 3 << 20));
         // One that closes its input early, and one that never reads it.
         for script in ["head -c 5; exec <&-; sleep 0.2; echo; echo end", "echo xxxxx; echo end"] {
-            let run = Run { input: input.clone(), ..words(script) };
+            let run = ProgramCommand { input: input.clone(), ..words(script) };
             let heard = attend(&sandbox, &run).await.unwrap();
             assert_eq!((heard.code, heard.out.as_str()), (0, "xxxxx\nend\n"), "{heard:?}");
         }
@@ -205,7 +205,7 @@ fn a_program_finds_the_same_home_and_path_as_a_command() {
         });
         let own = says(&sandbox, tell).await;
         assert!(own.contains("\n/nix/own/bin:/usr/bin:/bin\n") && own.ends_with("\n1"), "{own}");
-        let run = Run { env: vec![("LANG".to_owned(), "C".to_owned())], ..words("echo $LANG") };
+        let run = ProgramCommand { env: vec![("LANG".to_owned(), "C".to_owned())], ..words("echo $LANG") };
         assert_eq!(attend(&sandbox, &run).await.unwrap().out, "C\n");
         // And where there is no helper to start commands.
         let proxy = EngineProxy::new(&stage.team.engine);
@@ -262,8 +262,8 @@ fn a_program_that_forks_without_end_is_ended() {
             "echo 'setsid -f sh bomb; setsid -f sh bomb' > bomb; sh bomb & sleep 1000",
         ] {
             let full = Arc::new(tokio::sync::Notify::new());
-            let mut heard = |piece: Piece<'_>| {
-                if let Piece::Err(bytes) = piece
+            let mut heard = |piece: OutputChunk<'_>| {
+                if let OutputChunk::Err(bytes) = piece
                     && String::from_utf8_lossy(bytes).contains("fork")
                 {
                     full.notify_one();
@@ -306,7 +306,7 @@ fn what_a_killed_gateway_left_running_is_ended_by_the_next() {
         let begun = stage.workspace().join("begun");
         tokio::spawn(async move {
             let run = words(&format!("trap '' TERM\n{TREE}\n: > begun; while :; do sleep 1000; done"));
-            sandbox.attend(&id("coder"), &run, &mut |_: Piece<'_>| {}).await
+            sandbox.attend(&id("coder"), &run, &mut |_: OutputChunk<'_>| {}).await
         });
         appears(&begun).await;
     });

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flock::nix::{Attribute, NixError, Store};
 use flock::provider::BoxFuture;
-use flock::sandbox::egress::Dial;
+use flock::sandbox::egress::Dialer;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -218,7 +218,7 @@ struct Elsewhere {
     connected: Mutex<Vec<SocketAddr>>,
 }
 
-impl Dial for Elsewhere {
+impl Dialer for Elsewhere {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         let address = match name {
             "files.example" => Some("93.184.215.14"),
@@ -268,7 +268,7 @@ fn only_what_is_fixed_by_a_hash_is_fetched_and_only_from_public_hosts() {
     let Some(team) = team(&["coder"], folder.path()) else { return };
     docker::block_on(async {
         let dial = Arc::new(Elsewhere { server: server().await, connected: Mutex::default() });
-        let store = team.store().with_dial(Arc::clone(&dial) as Arc<dyn Dial>);
+        let store = team.store().with_dial(Arc::clone(&dial) as Arc<dyn Dialer>);
         install(&store, "coder", "reader").await.unwrap();
         let read = "cat /nix/var/nix/profiles/per-agent/coder/share/read";
         assert_eq!(output(&team.sandbox(), "coder", read).await, format!("{DATA}{SEEN}").trim());
@@ -420,7 +420,7 @@ fn a_fetched_set_is_locked_once_and_refused_with_another_content() {
         let content = Arc::new(Mutex::new(set("one")));
         let dial =
             Arc::new(Elsewhere { server: serve(Arc::clone(&content)).await, connected: Mutex::default() });
-        let store = team.store().with_dial(Arc::clone(&dial) as Arc<dyn Dial>);
+        let store = team.store().with_dial(Arc::clone(&dial) as Arc<dyn Dialer>);
         assert_eq!(flock::nix::Pin::read(&team.home, Some(flake)).unwrap(), None);
         install(&store, "coder", "a").await.unwrap();
         let pin = flock::nix::Pin::read(&team.home, Some(flake)).unwrap().unwrap();

@@ -10,7 +10,9 @@ use flock::config::Network;
 use flock::id::AgentId;
 use flock::provider::BoxFuture;
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::egress::{Connection, Dial, EgressPolicy, EgressRule, Fate, Inside};
+use flock::sandbox::egress::{
+    ConnectionOutcome, ConnectionRecord, Dialer, EgressPolicy, EgressRule, SandboxApi,
+};
 use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,7 +27,7 @@ struct Elsewhere {
     connected: Mutex<Vec<SocketAddr>>,
 }
 
-impl Dial for Elsewhere {
+impl Dialer for Elsewhere {
     fn resolve<'a>(&'a self, name: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         let addresses: &[&str] = match name {
             "files.example" => &["93.184.215.14"],
@@ -50,7 +52,7 @@ impl Dial for Elsewhere {
 #[derive(Default)]
 struct List {
     rules: Mutex<Vec<EgressRule>>,
-    noted: Mutex<Vec<Connection>>,
+    noted: Mutex<Vec<ConnectionRecord>>,
 }
 
 impl List {
@@ -65,7 +67,7 @@ impl EgressPolicy for List {
         self.rules.lock().unwrap().clone()
     }
 
-    fn note(&self, _agent: &AgentId, connection: &Connection) {
+    fn note(&self, _agent: &AgentId, connection: &ConnectionRecord) {
         self.noted.lock().unwrap().push(connection.clone());
     }
 }
@@ -212,10 +214,13 @@ print(status, back)";
         let noted = list.noted.lock().unwrap().clone();
         let fates = |fate| noted.iter().filter(|one| one.fate == fate).count();
         assert!(
-            fates(Fate::NotAllowed) >= 5 && fates(Fate::NotPublic) == 2 && fates(Fate::Failed) == 1,
+            fates(ConnectionOutcome::NotAllowed) >= 5
+                && fates(ConnectionOutcome::NotPublic) == 2
+                && fates(ConnectionOutcome::Failed) == 1,
             "{noted:?}"
         );
-        let raw = noted.iter().find(|one| one.port == 443 && one.fate == Fate::Connected).unwrap();
+        let raw =
+            noted.iter().find(|one| one.port == 443 && one.fate == ConnectionOutcome::Connected).unwrap();
         assert_eq!((raw.host.to_string().as_str(), raw.sent, raw.received), ("files.example", 9, 9));
     });
 }
@@ -299,7 +304,7 @@ print(wrong)";
         assert_eq!(setting.python(program).await, "[]");
         let noted = setting.list.noted.lock().unwrap().clone();
         let large = noted.iter().find(|one| one.sent > 10_000_000).unwrap();
-        assert!(large.received > 10_000_000 && large.fate == Fate::Connected, "{large:?}");
+        assert!(large.received > 10_000_000 && large.fate == ConnectionOutcome::Connected, "{large:?}");
     });
 }
 
@@ -307,7 +312,7 @@ print(wrong)";
 #[derive(Default)]
 struct Flock(Arc<tokio::sync::Notify>);
 
-impl Inside for Flock {
+impl SandboxApi for Flock {
     fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
         let path = request.uri().path().to_owned();
         let body = match path.as_str() {

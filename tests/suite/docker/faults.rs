@@ -6,7 +6,7 @@ use std::time::Duration;
 use flock::error::{Explain as _, Kind};
 use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::engine::Engine;
-use flock::sandbox::{Command, End, Sandbox as _, SandboxError};
+use flock::sandbox::{Command, CommandExit, Sandbox as _, SandboxError};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::{id, output, run};
@@ -24,7 +24,7 @@ fn without_its_streams_a_sandbox_runs_by_the_engines_exec() {
         sandbox.ensure(&coder).await.unwrap();
         assert!(sandbox.probes()[0].1.is_confined());
         assert_eq!(output(&sandbox, "coder", "echo hello; pwd").await, "hello\n/workspace");
-        assert_eq!(run(&sandbox, "coder", "exit 7").await.unwrap().end, End::Exited(7));
+        assert_eq!(run(&sandbox, "coder", "exit 7").await.unwrap().end, CommandExit::Exited(7));
         // What ran out of time is gone, with all it started.
         let count = "n=0; for p in /proc/[0-9]*; do n=$((n + 1)); done; echo $n";
         let alone = output(&sandbox, "coder", count).await;
@@ -35,7 +35,7 @@ fn without_its_streams_a_sandbox_runs_by_the_engines_exec() {
             ..Command::default()
         };
         let outcome = sandbox.run(&coder, command.clone(), &CancellationToken::new()).await.unwrap();
-        assert_eq!(outcome.end, End::TimedOut);
+        assert_eq!(outcome.end, CommandExit::TimedOut);
         assert_eq!(output(&sandbox, "coder", count).await, alone);
         // So is what nobody waits for any more.
         let command =
@@ -84,7 +84,7 @@ fn a_command_whose_container_is_killed_is_no_success_and_is_not_run_again() {
                 docker_command(&["kill", &team.container("coder")]);
             };
             let (ended, ()) = tokio::join!(sandbox.run(&coder, command, &never), kill);
-            let success = ended.as_ref().is_ok_and(|outcome| outcome.end == End::Exited(0));
+            let success = ended.as_ref().is_ok_and(|outcome| outcome.end == CommandExit::Exited(0));
             assert!(!success, "with streams {streams}: {ended:?}");
             // The next one runs in a container that was made ready again.
             assert_eq!(output(&sandbox, "coder", &format!("cat marks-{streams}")).await, "begun");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flock::id::AgentId;
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::{Command, End, JobRequest, Sandbox as _, SandboxError};
+use flock::sandbox::{Command, CommandExit, JobRequest, Sandbox as _, SandboxError};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::{id, output, run};
@@ -71,11 +71,15 @@ fn what_runs_stands_still_and_goes_on_when_thawed() {
             }
         );
         let waited = waited.unwrap();
-        assert_eq!((waited.end, waited.output.head.as_slice()), (End::Exited(0), b"went on\n".as_slice()));
+        assert_eq!(
+            (waited.end, waited.output.head.as_slice()),
+            (CommandExit::Exited(0), b"went on\n".as_slice())
+        );
         assert!(
             matches!(
                 cancelled,
-                Err(SandboxError::Frozen(_)) | Ok(flock::sandbox::Outcome { end: End::Cancelled, .. })
+                Err(SandboxError::Frozen(_))
+                    | Ok(flock::sandbox::CommandOutcome { end: CommandExit::Cancelled, .. })
             ),
             "{cancelled:?}"
         );

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::{Command, End, JobRequest, Sandbox as _};
+use flock::sandbox::{Command, CommandExit, JobRequest, Sandbox as _};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::{id, output, run};
@@ -17,7 +17,7 @@ async fn others(sandbox: &DockerSandbox) -> i32 {
     output(sandbox, "coder", script).await.parse::<i32>().unwrap() - 2
 }
 
-async fn cut_off(sandbox: &DockerSandbox, command: &str) -> flock::sandbox::Outcome {
+async fn cut_off(sandbox: &DockerSandbox, command: &str) -> flock::sandbox::CommandOutcome {
     let command = Command {
         command: command.to_owned(),
         timeout: Some(Duration::from_secs(2)),
@@ -41,7 +41,7 @@ fn a_command_out_of_time_leaves_no_process_whatever_it_does() {
             "echo 'setsid -f sh bomb; setsid -f sh bomb' > bomb; sh bomb & exec sleep 100",
             "python3 -c 'import os\nwhile os.fork() == 0 or os.setsid() or True: pass' & exec sleep 100",
         ] {
-            assert_eq!(cut_off(&sandbox, command).await.end, End::TimedOut, "{command}");
+            assert_eq!(cut_off(&sandbox, command).await.end, CommandExit::TimedOut, "{command}");
             assert_eq!(others(&sandbox).await, 0, "{command}");
         }
         // It is still the same container: nothing had to be made again.
@@ -58,7 +58,7 @@ fn nothing_inside_can_signal_it() {
         assert_eq!(output(&sandbox, "coder", signals).await, "sent");
         let before = sandbox.containers().await.unwrap().remove(0).id;
         let end = run(&sandbox, "coder", "kill -KILL -1; echo survived").await.unwrap().end;
-        assert!(matches!(end, End::Exited(0) | End::Signalled(9)), "{end:?}");
+        assert!(matches!(end, CommandExit::Exited(0) | CommandExit::Signalled(9)), "{end:?}");
         assert_eq!(output(&sandbox, "coder", "echo still there").await, "still there");
         assert_eq!(sandbox.containers().await.unwrap().remove(0).id, before);
         let started = docker_command(&["inspect", "-f", "{{.RestartCount}} {{.State.Running}}", &before]);
@@ -74,7 +74,7 @@ fn a_background_job_outlives_the_end_of_others_and_of_the_gateway() {
         let command = "echo up; (setsid -f sleep 100); sleep 100";
         let job = Command { command: command.to_owned(), keep: 1024, ..Command::default() };
         let job = sandbox.spawn(&id("coder"), job).await.unwrap();
-        assert_eq!(cut_off(&sandbox, "setsid -f sleep 100; sleep 100").await.end, End::TimedOut);
+        assert_eq!(cut_off(&sandbox, "setsid -f sleep 100; sleep 100").await.end, CommandExit::TimedOut);
         assert_eq!(others(&sandbox).await, 3);
         drop(sandbox);
         let next = team.sandbox();
@@ -91,7 +91,7 @@ fn a_gigabyte_of_output_costs_the_sandbox_no_memory() {
     let sandbox = team.sandbox();
     docker::block_on(async {
         let outcome = run(&sandbox, "coder", "yes | head -c 1000000000").await.unwrap();
-        assert_eq!((outcome.end, outcome.output.total), (End::Exited(0), 1_000_000_000));
+        assert_eq!((outcome.end, outcome.output.total), (CommandExit::Exited(0), 1_000_000_000));
         let peak = output(&sandbox, "coder", "grep VmHWM /proc/1/status | tr -dc 0-9").await;
         assert!(peak.parse::<u64>().unwrap() < 8 * 1024, "{peak} KiB resident at most");
     });
@@ -107,7 +107,7 @@ fn median_of_true() {
         let mut times = Vec::new();
         for _ in 0..500 {
             let start = Instant::now();
-            assert_eq!(run(&sandbox, "coder", "true").await.unwrap().end, End::Exited(0));
+            assert_eq!(run(&sandbox, "coder", "true").await.unwrap().end, CommandExit::Exited(0));
             times.push(start.elapsed());
         }
         times.sort();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flock::sandbox::{Command, End, JobRequest, Sandbox as _};
+use flock::sandbox::{Command, CommandExit, JobRequest, Sandbox as _};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::{id, output, run};
@@ -31,7 +31,7 @@ fn a_gigabyte_of_output_is_bounded() {
         let before = resident();
         let text = "head -c 1073741824 /dev/zero | tr '\\0' x";
         let outcome = run(&sandbox, "coder", text).await.unwrap();
-        assert_eq!(outcome.end, End::Exited(0));
+        assert_eq!(outcome.end, CommandExit::Exited(0));
         assert_eq!(outcome.output.total, 1 << 30);
         assert!(outcome.output.head.len() + outcome.output.tail.len() <= 64 << 10);
         let grown = resident().saturating_sub(before);
@@ -50,7 +50,7 @@ fn timed_out_and_cancelled_commands_leave_no_process() {
         let never = CancellationToken::new();
         let outcome =
             sandbox.run(&coder, command(stubborn, Duration::from_millis(500)), &never).await.unwrap();
-        assert_eq!(outcome.end, End::TimedOut);
+        assert_eq!(outcome.end, CommandExit::TimedOut);
         assert_eq!(output(&sandbox, "coder", PROCESSES).await, alone);
 
         let cancel = CancellationToken::new();
@@ -62,7 +62,7 @@ fn timed_out_and_cancelled_commands_leave_no_process() {
             }
             cancel.cancel();
         });
-        assert_eq!(outcome.unwrap().end, End::Cancelled);
+        assert_eq!(outcome.unwrap().end, CommandExit::Cancelled);
         assert_eq!(output(&sandbox, "coder", PROCESSES).await, alone);
 
         // A caller that is dropped gives up, too.
@@ -85,7 +85,10 @@ fn forking_without_end_is_contained_and_the_sandbox_goes_on() {
         let bomb = "f() { f | f & }; f; while :; do f; done";
         let never = CancellationToken::new();
         let outcome = sandbox.run(&id("coder"), command(bomb, Duration::from_secs(2)), &never).await.unwrap();
-        assert!(matches!(outcome.end, End::TimedOut | End::Exited(_) | End::Signalled(_)), "{outcome:?}");
+        assert!(
+            matches!(outcome.end, CommandExit::TimedOut | CommandExit::Exited(_) | CommandExit::Signalled(_)),
+            "{outcome:?}"
+        );
         assert_eq!(output(&sandbox, "coder", "echo still here").await, "still here");
     });
 }
@@ -99,7 +102,7 @@ fn using_up_memory_or_ending_the_helper_ends_no_other_sandbox() {
         sandbox.ensure(&id("other")).await.unwrap();
         let eat = "python3 -c 'x = []\nwhile True: x.append(bytearray(1 << 20))'";
         let outcome = run(&sandbox, "coder", eat).await;
-        assert!(!matches!(&outcome, Ok(outcome) if outcome.end == End::Exited(0)), "{outcome:?}");
+        assert!(!matches!(&outcome, Ok(outcome) if outcome.end == CommandExit::Exited(0)), "{outcome:?}");
         assert_eq!(output(&sandbox, "coder", "echo still here").await, "still here");
         // The first process can't be killed from inside, whoever tries.
         let _ = run(&sandbox, "coder", "kill -9 1; kill -9 -1").await;

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use flock::home::Home;
-use flock::sandbox::image::{self, Progress, Recipe, Step};
+use flock::sandbox::image::{self, ImageProgress, ImageStage, Recipe};
 
 use crate::support::docker;
 
@@ -15,9 +15,9 @@ fn a_second_home_takes_over_what_is_there_and_takes_only_its_own_tags_away() {
     let config = docker::config(Vec::new());
     let steps = Mutex::new(Vec::new());
     docker::block_on(async {
-        let note = |progress: Progress| steps.lock().unwrap().push((progress.recipe, progress.step));
+        let note = |progress: ImageProgress| steps.lock().unwrap().push((progress.recipe, progress.step));
         image::ensure_images(&engine, &home, &config, &note).await.unwrap();
-        let expected = Recipe::ALL.map(|recipe| (recipe, Step::Ready));
+        let expected = Recipe::ALL.map(|recipe| (recipe, ImageStage::Ready));
         assert_eq!(*steps.lock().unwrap(), expected);
         for recipe in Recipe::ALL {
             let own = image::id(&engine, &recipe.reference(&home)).await.unwrap();

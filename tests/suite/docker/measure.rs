@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use flock::sandbox::exec::{self, Exec};
-use flock::sandbox::{Command, Piece, Run, Sandbox as _};
+use flock::sandbox::exec::{self, EngineExec};
+use flock::sandbox::{Command, OutputChunk, ProgramCommand, Sandbox as _};
 use tokio_util::sync::CancellationToken;
 
 use super::sandbox::id;
@@ -105,41 +105,41 @@ fn a_program_against_the_engines_exec() {
     docker::block_on(async {
         sandbox.ensure(&coder).await.unwrap();
         let command = vec!["sh".to_owned(), "-c".to_owned(), "echo".to_owned()];
-        let run = Run { command: command.clone(), ..Run::default() };
-        let exec = Exec {
+        let run = ProgramCommand { command: command.clone(), ..ProgramCommand::default() };
+        let exec = EngineExec {
             container: team.container("coder"),
             command,
             input: Some(bytes::Bytes::new()),
             timeout: Duration::from_secs(60),
             keep: 1024,
-            ..Exec::default()
+            ..EngineExec::default()
         };
         let never = CancellationToken::new();
         let (mut attended, mut plain, mut first, mut ended) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..100 {
             let start = Instant::now();
-            let mut heard = |_: Piece<'_>| first.push(start.elapsed());
+            let mut heard = |_: OutputChunk<'_>| first.push(start.elapsed());
             sandbox.attend(&coder, &run, &mut heard).await.unwrap();
             attended.push(start.elapsed());
             let start = Instant::now();
             exec::run(&team.engine, &exec, &never).await.unwrap();
             plain.push(start.elapsed());
         }
-        let sleeps = Run {
+        let sleeps = ProgramCommand {
             command: ["sh", "-c", "echo; exec sleep 1000"].map(str::to_owned).to_vec(),
-            ..Run::default()
+            ..ProgramCommand::default()
         };
         for _ in 0..30 {
             let begun = tokio::sync::Notify::new();
-            let mut heard = |_: Piece<'_>| begun.notify_one();
+            let mut heard = |_: OutputChunk<'_>| begun.notify_one();
             tokio::select! {
                 end = sandbox.attend(&coder, &sleeps, &mut heard) => panic!("{end:?}"),
                 () = begun.notified() => {}
             }
             let start = Instant::now();
             // The next one begins when that one has gone.
-            sandbox.attend(&coder, &run, &mut |_: Piece<'_>| {}).await.unwrap();
+            sandbox.attend(&coder, &run, &mut |_: OutputChunk<'_>| {}).await.unwrap();
             ended.push(start.elapsed());
         }
         eprintln!(

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::mount::ApprovedMount;
-use flock::sandbox::{Command, End, JobRequest, Sandbox as _, SandboxError};
+use flock::sandbox::{Command, CommandExit, JobRequest, Sandbox as _, SandboxError};
 
 use super::sandbox::{id, output, run};
 use crate::support::docker::{self, Team};
@@ -87,7 +87,11 @@ fn an_approved_folder_can_be_read_and_not_changed() {
             "chmod 777 /mnt/data",
             "mkdir /mnt/x",
         ] {
-            assert_ne!(run(&sandbox, "coder", forbidden).await.unwrap().end, End::Exited(0), "{forbidden}");
+            assert_ne!(
+                run(&sandbox, "coder", forbidden).await.unwrap().end,
+                CommandExit::Exited(0),
+                "{forbidden}"
+            );
         }
         assert_eq!(std::fs::read_to_string(data.join("numbers")).unwrap(), "1 2 3");
         // Taken away again, it is gone with the next command, whatever the agent lets run.

@@ -1,7 +1,7 @@
 //! Sandboxes that another OCI runtime than the engine's own makes.
 
 use flock::error::Explain as _;
-use flock::sandbox::{End, Sandbox as _, SandboxError};
+use flock::sandbox::{CommandExit, Sandbox as _, SandboxError};
 
 use super::sandbox::{id, output, run};
 use super::walls::{ATTACKS, PLANTS, planted};
@@ -33,7 +33,7 @@ fn a_sandbox_is_confined_by_crun_and_by_gvisor_too() {
             assert!(sandbox.probe(&id(agent)).await.unwrap().is_confined(), "{agent}");
             assert_eq!(
                 run(&sandbox, agent, "echo x > /etc/passwd").await.unwrap().end,
-                End::Exited(2),
+                CommandExit::Exited(2),
                 "{agent}"
             );
         }

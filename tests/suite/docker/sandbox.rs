@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flock::id::AgentId;
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::{Command, End, Outcome, Sandbox as _, SandboxError};
+use flock::sandbox::{Command, CommandExit, CommandOutcome, Sandbox as _, SandboxError};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::docker::{self, Team, docker as docker_command};
@@ -13,7 +13,11 @@ pub fn id(text: &str) -> AgentId {
     text.parse().unwrap()
 }
 
-pub async fn run(sandbox: &DockerSandbox, agent: &str, command: &str) -> Result<Outcome, SandboxError> {
+pub async fn run(
+    sandbox: &DockerSandbox,
+    agent: &str,
+    command: &str,
+) -> Result<CommandOutcome, SandboxError> {
     let command = Command {
         command: command.to_owned(),
         timeout: Some(Duration::from_secs(60)),
@@ -26,7 +30,7 @@ pub async fn run(sandbox: &DockerSandbox, agent: &str, command: &str) -> Result<
 pub async fn output(sandbox: &DockerSandbox, agent: &str, command: &str) -> String {
     let outcome = run(sandbox, agent, command).await.unwrap();
     let text = String::from_utf8_lossy(&[outcome.output.head, outcome.output.tail].concat()).into_owned();
-    assert_eq!(outcome.end, End::Exited(0), "{command}: {text}");
+    assert_eq!(outcome.end, CommandExit::Exited(0), "{command}: {text}");
     text.trim().to_owned()
 }
 
@@ -53,7 +57,7 @@ fn a_command_runs_confined_in_its_own_workspace() {
             "chown 0:0 /workspace/made",
         ] {
             let outcome = run(&sandbox, "coder", forbidden).await.unwrap();
-            assert_ne!(outcome.end, End::Exited(0), "{forbidden}");
+            assert_ne!(outcome.end, CommandExit::Exited(0), "{forbidden}");
         }
         let probes = sandbox.probes();
         assert_eq!(probes.len(), 1);
@@ -87,7 +91,7 @@ fn an_agent_never_takes_over_who_it_is() {
         sandbox.spawn(&id("coder"), job).await.unwrap();
         save(&coder.identity, "the owner's");
         let outcome = run(&sandbox, "coder", "mv AGENTS.md .old").await.unwrap();
-        assert_ne!(outcome.end, End::Exited(0), "the mount holds");
+        assert_ne!(outcome.end, CommandExit::Exited(0), "the mount holds");
         assert_eq!(believed()[0].text, "the owner's");
         // The place it is mounted on is the agent's to spoil once somebody renames over it; nothing more.
         save(&coder.workspace, "a mistake");

@@ -59,7 +59,7 @@ fn packages_of_an_agent_come_and_go() {
         assert_eq!(store.install(&coder, &first, &never, &quiet).await.unwrap(), [], "it has it already");
         assert_eq!(output(&sandbox, "coder", "greet").await, "greet from the store");
         let elsewhere = run(&sandbox, "other", "greet").await.unwrap();
-        assert_ne!(elsewhere.end, flock::sandbox::End::Exited(0), "it is not the other agent's");
+        assert_ne!(elsewhere.end, flock::sandbox::CommandExit::Exited(0), "it is not the other agent's");
         store.install(&coder, &packages(&["greet", "part"]), &never, &quiet).await.unwrap();
         let names: Vec<String> =
             store.installed(&coder).await.unwrap().into_iter().map(|found| found.package).collect();
@@ -95,7 +95,10 @@ fn packages_of_an_agent_come_and_go() {
         );
         store.forget(&coder).await.unwrap();
         store.gc(Some(0), &never, &quiet).await.unwrap();
-        assert_ne!(run(&sandbox, "coder", "greet").await.unwrap().end, flock::sandbox::End::Exited(0));
+        assert_ne!(
+            run(&sandbox, "coder", "greet").await.unwrap().end,
+            flock::sandbox::CommandExit::Exited(0)
+        );
         assert_eq!(output(&sandbox, "coder", "ls /nix/var/nix/profiles/per-agent").await, "");
         let sockets = output(&sandbox, "coder", "find /nix -type s").await;
         assert_eq!(sockets, "", "nothing on the volume can be connected to");

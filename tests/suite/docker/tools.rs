@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use flock::id::TurnId;
 use flock::sandbox::Sandbox;
-use flock::tool::exec::Exec;
-use flock::tool::process::Process;
-use flock::tool::{CallContext, FindAgent, Registry, ToolError, files};
+use flock::tool::exec::ExecTool;
+use flock::tool::process::ProcessTool;
+use flock::tool::{AgentLookup, CallContext, Registry, ToolError, files};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -24,10 +24,10 @@ impl Bench {
         let team = Team::new(&["coder"])?;
         let sandbox: Arc<dyn Sandbox> = Arc::new(team.sandbox());
         let source = team.source();
-        let agents: FindAgent = Arc::new(move |id| source().agent(id).cloned());
+        let agents: AgentLookup = Arc::new(move |id| source().agent(id).cloned());
         let mut registry = Registry::default();
-        registry.add(Arc::new(Exec::new(Arc::clone(&sandbox))));
-        registry.add(Arc::new(Process::new(sandbox)));
+        registry.add(Arc::new(ExecTool::new(Arc::clone(&sandbox))));
+        registry.add(Arc::new(ProcessTool::new(sandbox)));
         for tool in files::all(&agents) {
             registry.add(Arc::new(tool));
         }

@@ -4,10 +4,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::Arc;
 
 use flock::sandbox::docker::DockerSandbox;
-use flock::sandbox::fitting::Fitting;
-use flock::sandbox::helper::{Expected, PROGRAM, ProbeReport};
+use flock::sandbox::helper::{PROGRAM, ProbeExpectations, ProbeReport};
 use flock::sandbox::image::Recipe;
-use flock::sandbox::{End, Piece, Run, Sandbox as _, SandboxError, seccomp};
+use flock::sandbox::program_mounts::ProgramMount;
+use flock::sandbox::{CommandExit, OutputChunk, ProgramCommand, Sandbox as _, SandboxError, seccomp};
 
 use super::sandbox::{id, output, run};
 use crate::support::docker::{self, Team, docker as docker_command};
@@ -128,7 +128,7 @@ fn the_walls_stand_for_the_engines_exec_and_for_a_program_too() {
     std::fs::write(&program, "#!/bin/sh\neval \"$1\"\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     team.configure(|config| config.agents[0].runtime = "claude".to_owned());
-    let part = Fitting::part(&program, "/opt/flock/stub/stub".to_owned()).unwrap();
+    let part = ProgramMount::part(&program, "/opt/flock/stub/stub".to_owned()).unwrap();
     let fit = |sandbox: DockerSandbox| {
         let part = part.clone();
         sandbox.with_fittings(Arc::new(move |_| vec![part.clone()]))
@@ -142,11 +142,14 @@ fn the_walls_stand_for_the_engines_exec_and_for_a_program_too() {
 
         let sandbox = fit(team.sandbox());
         let script = format!("{PLANTS}; grep Seccomp: /proc/self/status; {ATTACKS}");
-        let words = Run { command: vec!["/opt/flock/stub/stub".to_owned(), script], ..Run::default() };
+        let words = ProgramCommand {
+            command: vec!["/opt/flock/stub/stub".to_owned(), script],
+            ..ProgramCommand::default()
+        };
         let mut heard = Vec::new();
-        let mut hear = |piece: Piece<'_>| match piece {
-            Piece::Out(bytes) => heard.extend_from_slice(bytes),
-            Piece::Err(_) => {}
+        let mut hear = |piece: OutputChunk<'_>| match piece {
+            OutputChunk::Out(bytes) => heard.extend_from_slice(bytes),
+            OutputChunk::Err(_) => {}
         };
         assert_eq!(sandbox.attend(&id("coder"), &words, &mut hear).await.unwrap(), 0);
         let heard = String::from_utf8(heard).unwrap();
@@ -200,7 +203,7 @@ fn a_wall_that_is_not_there_is_not_confined() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("profile.json");
     std::fs::write(&own, seccomp::profile()).unwrap();
-    let findings = |report: &ProbeReport| report.findings(&Expected::default());
+    let findings = |report: &ProbeReport| report.findings(&ProbeExpectations::default());
     let has = |findings: &[String], text: &str| findings.iter().any(|finding| finding.contains(text));
     let walls = [
         "setuid",
@@ -259,7 +262,11 @@ fn a_sandbox_under_another_profile_runs_nothing() {
         docker_command(&words);
         let error = sandbox.ensure(&id("coder")).await.unwrap_err();
         assert!(!matches!(error, SandboxError::Foreign { .. }), "{error}");
-        assert_eq!(run(&sandbox, "coder", "true").await.unwrap().end, End::Exited(0), "it is made anew");
+        assert_eq!(
+            run(&sandbox, "coder", "true").await.unwrap().end,
+            CommandExit::Exited(0),
+            "it is made anew"
+        );
         let option = docker_command(&["inspect", "-f", "{{index .HostConfig.SecurityOpt 1}}", &name]);
         assert_eq!(option, seccomp::option());
     });

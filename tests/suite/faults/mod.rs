@@ -24,7 +24,7 @@ use std::time::Duration;
 use flock::checkpoint::{self, Checkpoint};
 use flock::home::Home;
 use flock::id::{AgentId, ChannelId, Party};
-use flock::store::{AuditEntry, Level, Mentioned, NewChannel, NewPost, Page, Reader, Store, Wake};
+use flock::store::{AuditEntry, Level, NewChannel, NewPost, Page, PostMentions, Reader, Store, WakeUrgency};
 use serde_json::json;
 
 use crate::support::home::TempHome;
@@ -48,7 +48,7 @@ fn the_process_that_dies() {
     let Some(root) = std::env::var_os(HOME) else { return };
     checkpoint::watch(dies_at);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(flock::gateway::serve::serve(Home::new(root.into(), None))).unwrap();
+    runtime.block_on(flock::gateway::lifecycle::serve(Home::new(root.into(), None))).unwrap();
 }
 
 struct Stage {
@@ -109,8 +109,8 @@ impl Stage {
             author: Party::human("ann"),
             content: "@ada please report".into(),
             // Only who is mentioned is called at once.
-            wake: Wake::InTime,
-            mentions: Mentioned { agents: vec!["ada".parse().unwrap()], all: false },
+            wake: WakeUrgency::InTime,
+            mentions: PostMentions { agents: vec!["ada".parse().unwrap()], all: false },
             session: None,
             turn: None,
             is_final: false,

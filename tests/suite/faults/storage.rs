@@ -7,7 +7,7 @@ use std::process::Command;
 use flock::home::Home;
 use flock::id::TurnId;
 use flock::store::Store;
-use flock::supervise::loopback::{Call, Client};
+use flock::supervise::gateway_client::{Call, Client};
 use serde_json::{Value, json};
 
 use super::with_limit;

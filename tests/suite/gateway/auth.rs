@@ -1,7 +1,7 @@
 //! Who may ask.
 
-use flock::supervise::health::{self, Identity};
-use flock::supervise::loopback::{Call, Client};
+use flock::supervise::gateway_client::{Call, Client};
+use flock::supervise::health::{self, HomeIdentity};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -33,7 +33,7 @@ async fn everything_but_health_needs_the_token() {
 #[tokio::test]
 async fn health_proves_whose_it_is() {
     let house = House::new().await;
-    let home = |token: &str| Identity { instance: "instance-of-the-test".into(), token: token.into() };
+    let home = |token: &str| HomeIdentity { instance: "instance-of-the-test".into(), token: token.into() };
     let health = health::ask(house.port, &home(TOKEN), LIMIT).await.unwrap();
     assert_eq!(health.status, "ok");
     assert_eq!(health.version, env!("CARGO_PKG_VERSION"));

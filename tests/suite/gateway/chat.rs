@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flock::provider::{Block, Role};
-use flock::supervise::loopback::Answer;
+use flock::supervise::gateway_client::Answer;
 use flock::swarm::By;
 use flock::swarm::channel::Wanted;
 use serde_json::{Value, json};
@@ -270,7 +270,8 @@ async fn a_client_that_goes_away_ends_its_turn() {
             drop(answer);
         } else {
             let owner = house.owner();
-            let call = flock::supervise::loopback::Call::post("/v1/chat/completions").json(&body).unwrap();
+            let call =
+                flock::supervise::gateway_client::Call::post("/v1/chat/completions").json(&body).unwrap();
             let asking = tokio::spawn(async move { owner.send(call, LIMIT).await.map(drop) });
             until("the turn runs", || house.runner.running() == 1).await;
             asking.abort();

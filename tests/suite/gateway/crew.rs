@@ -7,21 +7,23 @@ use std::thread::ThreadId;
 
 use flock::agent::{self, Engine};
 use flock::config::{Api, Live, Role, agents, starter};
-use flock::gateway::events::Events;
-use flock::gateway::front::Front;
+use flock::gateway::events::EventBuffer;
+use flock::gateway::middleware::Middleware;
 use flock::gateway::relay::{Relay, Ticket};
-use flock::gateway::{Gateway, Limits, Parts, Records, server, tools};
+use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server, tools};
 use flock::home::{Home, atomic};
 use flock::id::{AgentId, SessionKey, TurnId};
 use flock::provider::{BoxFuture, Catalog, StopReason, ToolSpec};
-use flock::runtime::{Event, Order, Reply, Runtime, RuntimeError, Runtimes, Tell};
+use flock::runtime::{
+    Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, Runtimes,
+};
 use flock::sandbox::docker::DockerSandbox;
 use flock::sandbox::engine as docker;
 use flock::store::Store;
-use flock::supervise::loopback::{Call, Client};
+use flock::supervise::gateway_client::{Call, Client};
 use flock::swarm::oversight::TeamOversight;
-use flock::swarm::triage::ByRequest;
-use flock::swarm::{self, Bell, Swarm};
+use flock::swarm::triage::TriageApproval;
+use flock::swarm::{self, Notifier, Swarm};
 use flock::tool::{CallContext, Tool, ToolError, ToolOutput};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -46,7 +48,7 @@ pub struct Crew {
     pub most_held: Arc<AtomicU32>,
     turns: mpsc::UnboundedReceiver<Played>,
     server: tokio::task::JoinHandle<()>,
-    _rings: mpsc::UnboundedReceiver<swarm::scheduler::Event>,
+    _rings: mpsc::UnboundedReceiver<swarm::scheduler::SchedulerEvent>,
     _dir: tempfile::TempDir,
 }
 
@@ -101,27 +103,27 @@ impl Tool for Held {
 
 /// A turn that the program was given.
 pub struct Played {
-    pub order: Order,
+    pub order: RuntimeRequest,
     /// What opens MCP in it.
     pub token: String,
     /// What opens the relay, where its calls go through it.
     pub relay: Option<String>,
     pub ticket: Arc<Ticket>,
-    tell: mpsc::UnboundedSender<Event>,
-    end: oneshot::Sender<Result<Reply, RuntimeError>>,
+    tell: mpsc::UnboundedSender<RuntimeEvent>,
+    end: oneshot::Sender<Result<RuntimeReply, RuntimeError>>,
 }
 
 impl Played {
-    pub fn tell(&self, event: Event) {
+    pub fn tell(&self, event: RuntimeEvent) {
         self.tell.send(event).unwrap();
     }
 
     /// Ends the turn with this text.
     pub fn say(self, text: &str) {
-        self.tell(Event::Text(text.to_owned()));
+        self.tell(RuntimeEvent::Text(text.to_owned()));
         drop(self.tell);
         let usage = self.relay.map(|_| self.ticket.calls.now().usage);
-        self.end.send(Ok(Reply { stop: StopReason::End, usage })).unwrap();
+        self.end.send(Ok(RuntimeReply { stop: StopReason::End, usage })).unwrap();
     }
 
     pub fn fail(self, error: RuntimeError) {
@@ -149,7 +151,7 @@ impl Runtime for Program {
         PROGRAM
     }
 
-    fn is_metered(&self, _: &Order) -> bool {
+    fn is_metered(&self, _: &RuntimeRequest) -> bool {
         self.api.is_some()
     }
 
@@ -162,7 +164,11 @@ impl Runtime for Program {
         Ok(*self.knows.lock().unwrap())
     }
 
-    fn run<'a>(&'a self, order: &'a Order, tell: Tell<'a>) -> BoxFuture<'a, Result<Reply, RuntimeError>> {
+    fn run<'a>(
+        &'a self,
+        order: &'a RuntimeRequest,
+        tell: RuntimeEventSink<'a>,
+    ) -> BoxFuture<'a, Result<RuntimeReply, RuntimeError>> {
         Box::pin(async move {
             let opened = self.relay.tickets().open(order, self.api);
             let (teller, mut told) = mpsc::unbounded_channel();
@@ -182,7 +188,7 @@ impl Runtime for Program {
 
 struct NoRecords;
 
-impl Records for NoRecords {
+impl StatusSource for NoRecords {
     fn sessions(
         &self,
         _: Option<&AgentId>,
@@ -225,26 +231,28 @@ impl Crew {
         atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let store = Arc::new(Store::open(&home).unwrap());
-        let limits = Limits::default();
-        let events = Arc::new(Events::of_this_run(limits.events));
+        let limits = ServerLimits::default();
+        let events = Arc::new(EventBuffer::of_this_run(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();
-        let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
-        let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store: store.clone(), bell }));
+        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let swarm =
+            Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), bell }));
         let newest = live.clone();
         let sandboxes = Arc::new(DockerSandbox::new(
             home.clone(),
             Arc::new(move || newest.current()),
             Arc::new(docker::Engine::from_env()),
         ));
-        let tools::Tools { mut registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
+        let tools::GatewayTools { mut registry, sessions, triage } =
+            tools::assembled(&live, &swarm, &sandboxes);
         let spec = registry.get(HELD).unwrap().spec().clone();
         let (begun, has_begun) = watch::channel(0);
         let (ended, has_ended) = watch::channel(0);
         let (together, most_held) = (watch::channel(0).0, Arc::new(AtomicU32::new(0)));
         registry.add(Arc::new(Held { spec, begun, ended, together, most: most_held.clone() }));
         let catalog = Catalog::new(home.clone());
-        let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(ByRequest(triage.clone()))));
+        let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(TriageApproval(triage.clone()))));
         let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
         let (ordered, turns) = mpsc::unbounded_channel();
         let (knows, knew_on) = (Arc::default(), Arc::default());
@@ -255,16 +263,16 @@ impl Crew {
             knows: Arc::clone(&knows),
             knew_on: Arc::clone(&knew_on),
         };
-        let engine = Engine::new(agent::Parts {
+        let engine = Engine::new(agent::EngineParts {
             config: live.clone(),
             store,
             registry,
             catalog,
-            limits: agent::Limits::default(),
+            limits: agent::TurnLimits::default(),
             oversight,
         });
         let engine = Arc::new(engine.with_runtimes(Runtimes::new(vec![Arc::new(program)])));
-        let gateway = Gateway::new(Parts {
+        let gateway = Gateway::new(GatewayParts {
             live,
             swarm: swarm.clone(),
             events,
@@ -280,7 +288,7 @@ impl Crew {
         assert!(gateway.engine.set(engine).is_ok());
         assert!(gateway.relay.set(relay).is_ok());
         gateway.driver.recovered();
-        let front = Arc::new(Front::new(gateway.clone()));
+        let front = Arc::new(Middleware::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
         let held = (has_begun, has_ended);
         Self { home, gateway, port, knows, knew_on, held, most_held, turns, server, _rings: rings, _dir: dir }

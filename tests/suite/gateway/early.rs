@@ -2,7 +2,7 @@
 //! in the documented shape.
 
 use flock::config::{Role, agents};
-use flock::supervise::loopback::Call;
+use flock::supervise::gateway_client::Call;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 

@@ -1,11 +1,11 @@
 //! The stream of events.
 
-use flock::gateway::Limits;
-use flock::supervise::loopback::{Call, Event, Events};
+use flock::gateway::ServerLimits;
+use flock::supervise::gateway_client::{Call, ServerSentEvent, ServerSentEvents};
 
 use super::house::{House, LIMIT, ask_streamed, until};
 
-async fn watch(house: &House, last: Option<&str>) -> Events {
+async fn watch(house: &House, last: Option<&str>) -> ServerSentEvents {
     let mut call = Call::get("/api/events");
     if let Some(last) = last {
         call = call.header("last-event-id", last);
@@ -13,12 +13,12 @@ async fn watch(house: &House, last: Option<&str>) -> Events {
     house.owner().ask(call, LIMIT).await.unwrap().events()
 }
 
-async fn next(events: &mut Events) -> Event {
+async fn next(events: &mut ServerSentEvents) -> ServerSentEvent {
     events.next(LIMIT).await.unwrap().expect("the stream goes on")
 }
 
 /// Reads a stream to its end.
-async fn read_to_its_end(mut answer: flock::supervise::loopback::Answer) {
+async fn read_to_its_end(mut answer: flock::supervise::gateway_client::Answer) {
     while answer.chunk(LIMIT).await.unwrap().is_some() {}
 }
 
@@ -62,7 +62,7 @@ async fn a_watcher_sees_turns_and_resumes_where_it_was() {
 
 #[tokio::test]
 async fn who_was_away_too_long_starts_again() {
-    let house = House::with(Limits { events: 4, ..Limits::default() }).await;
+    let house = House::with(ServerLimits { events: 4, ..ServerLimits::default() }).await;
     let mut events = watch(&house, None).await;
     house.chat("say x").await;
     let old = next(&mut events).await;

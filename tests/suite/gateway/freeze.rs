@@ -2,8 +2,8 @@
 
 use flock::id::AgentId;
 use flock::store::{AuditEntry, Level};
-use flock::supervise::loopback::Call;
-use flock::swarm::scheduler::Event;
+use flock::supervise::gateway_client::Call;
+use flock::swarm::scheduler::SchedulerEvent;
 use serde_json::{Value, json};
 
 use super::house::{House, LIMIT, ask, ask_streamed};
@@ -83,8 +83,8 @@ async fn who_is_added_to_a_frozen_home_is_frozen_until_all_are_thawed() {
     assert!(swarm.is_frozen(&later) && !swarm.is_frozen(&"coder".parse().unwrap()));
     let events = swarm.agent_events().unwrap();
     let told = |id: &str| {
-        let is = |event: &&Event| matches!(event, Event::Agent { agent, .. } if agent.as_str() == id);
-        matches!(events.iter().find(is), Some(Event::Agent { frozen: true, .. }))
+        let is = |event: &&SchedulerEvent| matches!(event, SchedulerEvent::Agent { agent, .. } if agent.as_str() == id);
+        matches!(events.iter().find(is), Some(SchedulerEvent::Agent { frozen: true, .. }))
     };
     assert!(told("later") && !told("coder"), "what the scheduler is told");
     assert_eq!(post(&house, "/api/agents/later/prepare").await["sandbox"], "frozen");
@@ -120,7 +120,7 @@ async fn the_audit_and_the_use_are_the_owners_to_read() {
     for path in ["/api/audit?level=blue", "/api/usage?day=tomorrow", "/api/usage?by=colour"] {
         assert_eq!(house.owner().send(Call::get(path), LIMIT).await.unwrap().status(), 400, "{path}");
     }
-    let stranger = flock::supervise::loopback::Client::new(house.port);
+    let stranger = flock::supervise::gateway_client::Client::new(house.port);
     for path in ["/api/audit", "/api/usage"] {
         assert_eq!(stranger.send(Call::get(path), LIMIT).await.unwrap().status(), 401, "{path}");
     }

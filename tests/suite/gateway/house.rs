@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flock::agent::{Stop, TurnError, TurnEvent, TurnOutcome, TurnRequest};
+use flock::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use flock::config::{self, Live, Role, agents, starter};
-use flock::gateway::driver::{OnEvent, Runner};
+use flock::gateway::driver::{EventCallback, TurnRunner};
 use flock::gateway::error::ApiError;
-use flock::gateway::events::Events;
-use flock::gateway::front::Front;
-use flock::gateway::{Gateway, Limits, Parts, Records, server};
+use flock::gateway::events::EventBuffer;
+use flock::gateway::middleware::Middleware;
+use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server};
 use flock::home::{Home, atomic};
 use flock::id::AgentId;
 use flock::provider::{BoxFuture, ProviderError, Usage};
-use flock::sandbox::{Command, Job, JobReply, JobRequest, Outcome, Sandbox, SandboxError};
+use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 use flock::store::Store;
-use flock::supervise::loopback::{Answer, Call, Client};
-use flock::swarm::{self, Bell, Swarm};
+use flock::supervise::gateway_client::{Answer, Call, Client};
+use flock::swarm::{self, Notifier, Swarm};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,16 +37,16 @@ pub struct House {
     pub port: u16,
     server: tokio::task::JoinHandle<()>,
     /// Nobody runs the team's turns here.
-    _rings: tokio::sync::mpsc::UnboundedReceiver<swarm::scheduler::Event>,
+    _rings: tokio::sync::mpsc::UnboundedReceiver<swarm::scheduler::SchedulerEvent>,
     _dir: tempfile::TempDir,
 }
 
 impl House {
     pub async fn new() -> Self {
-        Self::with(Limits::default()).await
+        Self::with(ServerLimits::default()).await
     }
 
-    pub async fn with(limits: Limits) -> Self {
+    pub async fn with(limits: ServerLimits) -> Self {
         let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
@@ -60,13 +60,13 @@ impl House {
         let runner = Arc::new(Player::default());
         let sandbox = Arc::new(Ledger::default());
         let live = Arc::new(Live::open(home.clone()).unwrap());
-        let events = Arc::new(Events::of_this_run(limits.events));
+        let events = Arc::new(EventBuffer::of_this_run(limits.events));
         let (ringer, rings) = tokio::sync::mpsc::unbounded_channel();
         let news = events.clone();
-        let bell = Bell::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
         let store = Arc::new(Store::open(&home).unwrap());
-        let swarm = Arc::new(Swarm::new(swarm::Parts { live: live.clone(), store, bell }));
-        let gateway = Gateway::new(Parts {
+        let swarm = Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store, bell }));
+        let gateway = Gateway::new(GatewayParts {
             live,
             swarm,
             events,
@@ -78,7 +78,7 @@ impl House {
             instance: "instance-of-the-test".to_owned(),
         });
         gateway.driver.recovered();
-        let front = Arc::new(Front::new(gateway.clone()));
+        let front = Arc::new(Middleware::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
         Self { home, gateway, runner, sandbox, port, server, _rings: rings, _dir: dir }
     }
@@ -195,7 +195,7 @@ impl Player {
         &self,
         request: TurnRequest,
         cancel: CancellationToken,
-        tell: OnEvent<'_>,
+        tell: EventCallback<'_>,
     ) -> Result<TurnOutcome, TurnError> {
         let text = request.input.last().unwrap().joined_text();
         self.requests.lock().unwrap().push(request);
@@ -275,12 +275,12 @@ impl Player {
     }
 }
 
-impl Runner for Player {
+impl TurnRunner for Player {
     fn run<'a>(
         &'a self,
         request: TurnRequest,
         cancel: CancellationToken,
-        on_event: OnEvent<'a>,
+        on_event: EventCallback<'a>,
     ) -> BoxFuture<'a, Result<TurnOutcome, TurnError>> {
         Box::pin(async move {
             let session = request.session.to_string();
@@ -305,7 +305,7 @@ impl Runner for Player {
 fn outcome(text: &str) -> TurnOutcome {
     TurnOutcome {
         text: text.to_owned(),
-        stop: Stop::End,
+        stop: TurnStop::End,
         usage: Usage { input: 10, output: 5, cache_read: 2, cache_write: 0, cost: None },
         model: "script/demo".parse().unwrap(),
         steps: 1,
@@ -354,7 +354,7 @@ fn failure(word: &str) -> TurnError {
 
 struct NoRecords;
 
-impl Records for NoRecords {
+impl StatusSource for NoRecords {
     fn sessions(&self, _: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>> {
         Box::pin(async { Ok(vec![json!({"key": "agent:coder:flock:main:ann"})]) })
     }
@@ -391,11 +391,11 @@ impl Sandbox for Ledger {
         _: &'a AgentId,
         _: Command,
         _: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Outcome, SandboxError>> {
+    ) -> BoxFuture<'a, Result<CommandOutcome, SandboxError>> {
         unreachable!()
     }
 
-    fn spawn<'a>(&'a self, _: &'a AgentId, _: Command) -> BoxFuture<'a, Result<Job, SandboxError>> {
+    fn spawn<'a>(&'a self, _: &'a AgentId, _: Command) -> BoxFuture<'a, Result<BackgroundJob, SandboxError>> {
         unreachable!()
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flock::gateway::Limits;
-use flock::supervise::loopback::Call;
+use flock::gateway::ServerLimits;
+use flock::supervise::gateway_client::Call;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -78,10 +78,10 @@ async fn a_header_flood_is_refused() {
 
 #[tokio::test]
 async fn slow_heads_and_slow_bodies_are_cut_off() {
-    let limits = Limits {
+    let limits = ServerLimits {
         header_timeout: Duration::from_millis(50),
         body_timeout: Duration::from_millis(50),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let house = House::with(limits).await;
     let mut slow = house.connect().await;
@@ -99,10 +99,10 @@ async fn slow_heads_and_slow_bodies_are_cut_off() {
 
 #[tokio::test]
 async fn a_client_that_stops_reading_is_cut_off() {
-    let house = House::with(Limits {
+    let house = House::with(ServerLimits {
         write_timeout: Duration::from_millis(50),
         unread: usize::MAX,
-        ..Limits::default()
+        ..ServerLimits::default()
     })
     .await;
     let body = super::house::ask_streamed("flood").to_string();
@@ -141,7 +141,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 
 #[tokio::test]
 async fn one_connection_too_many_is_told_so() {
-    let house = House::with(Limits { connections: 1, ..Limits::default() }).await;
+    let house = House::with(ServerLimits { connections: 1, ..ServerLimits::default() }).await;
     let mut first = known(&house).await;
     let mut second = house.connect().await;
     let answer = read_all(&mut second).await;
@@ -157,7 +157,7 @@ async fn one_connection_too_many_is_told_so() {
 
 #[tokio::test]
 async fn who_shows_no_token_can_keep_nobody_out() {
-    let house = House::with(Limits { connections: 3, ..Limits::default() }).await;
+    let house = House::with(ServerLimits { connections: 3, ..ServerLimits::default() }).await;
     let mut mine = known(&house).await;
     let mut silent = house.connect().await;
     let mut asking = house.connect().await;
@@ -177,7 +177,7 @@ async fn who_shows_no_token_can_keep_nobody_out() {
 
 #[tokio::test]
 async fn a_wrong_token_earns_no_place() {
-    let house = House::with(Limits { connections: 1, ..Limits::default() }).await;
+    let house = House::with(ServerLimits { connections: 1, ..ServerLimits::default() }).await;
     let mut wrong = house.connect().await;
     let body = "GET /api/agents HTTP/1.1\r\nAuthorization: Bearer wrong\r\nContent-Length: 9\r\nHost: ";
     wrong.write_all(format!("{body}127.0.0.1:{}\r\n\r\n", house.port).as_bytes()).await.unwrap();

@@ -1,6 +1,6 @@
 //! flock's tools by MCP: for the turn whose token it is, with its agent's role and policy, and for nobody else.
 
-use flock::supervise::loopback::{Call, Client};
+use flock::supervise::gateway_client::{Call, Client};
 use serde_json::{Value, json};
 
 use super::crew::{Crew, Played};

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::Ordering;
 
-use flock::supervise::loopback::{Call, Client};
+use flock::supervise::gateway_client::{Call, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

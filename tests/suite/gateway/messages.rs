@@ -1,7 +1,7 @@
 //! Messages, forced new sessions, traces and settings, with an agent whose turns a program runs.
 
-use flock::runtime::{Event, RuntimeError};
-use flock::supervise::loopback::Call;
+use flock::runtime::{RuntimeError, RuntimeEvent};
+use flock::supervise::gateway_client::Call;
 use serde_json::{Value, json};
 
 use super::crew::{Crew, PROGRAM, Played};
@@ -26,8 +26,8 @@ async fn messages(crew: &Crew, more: &str) -> Vec<Value> {
 async fn a_message_is_answered_and_both_are_read_with_the_trace_only_where_it_is_wanted() {
     let mut crew = Crew::new().await;
     let answer = exchange(&mut crew, "what is there?", |turn| {
-        turn.tell(Event::Trace("[coder] cmd: ls → exit 0".into()));
-        turn.tell(Event::Trace("  notes\u{1b}[2J.md".into()));
+        turn.tell(RuntimeEvent::Trace("[coder] cmd: ls → exit 0".into()));
+        turn.tell(RuntimeEvent::Trace("  notes\u{1b}[2J.md".into()));
         turn.say("There is one file.");
     })
     .await;
@@ -64,7 +64,7 @@ async fn a_program_is_told_of_before_and_what_a_person_left_is_forgotten() {
     let mut crew = Crew::new().await;
     let first = exchange(&mut crew, "one", |turn| {
         assert_eq!(turn.order.recent, "", "nothing was said before, and what is new is not of before");
-        turn.tell(Event::Trace("[coder] cmd: make → exit 0".into()));
+        turn.tell(RuntimeEvent::Trace("[coder] cmd: make → exit 0".into()));
         turn.say("done");
     });
     first.await;
@@ -154,7 +154,7 @@ async fn a_turn_that_failed_keeps_its_trace() {
     let mut crew = Crew::new().await;
     let answer = crew.say(json!({"agent": "coder", "sessionKey": KEY, "prompt": "break"}));
     let turn = crew.turn().await;
-    turn.tell(Event::Trace("[coder] cmd: false → exit 1".into()));
+    turn.tell(RuntimeEvent::Trace("[coder] cmd: false → exit 1".into()));
     turn.fail(RuntimeError::Failed { program: "Played", message: "it broke".into(), hint: String::new() });
     let (status, error) = answer.await.unwrap();
     assert_eq!((status, &error["error"]["code"]), (424, &json!("runtime_failed")), "{error}");

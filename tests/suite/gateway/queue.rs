@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use flock::gateway::Limits;
-use flock::supervise::loopback::Call;
+use flock::gateway::ServerLimits;
+use flock::supervise::gateway_client::Call;
 use serde_json::Value;
 
 use super::house::{House, LIMIT, ask, until};
@@ -49,7 +49,8 @@ async fn turns_of_one_session_wait_for_each_other() {
 #[tokio::test]
 async fn too_many_waiting_turns_are_refused() {
     let house =
-        House::with(Limits { turns: 2, waiting_per_session: 1, waiting: 1, ..Limits::default() }).await;
+        House::with(ServerLimits { turns: 2, waiting_per_session: 1, waiting: 1, ..ServerLimits::default() })
+            .await;
     let first = send(&house, "wait", Some(KEY));
     until("the first runs", || house.runner.running() == 1).await;
     let second = send(&house, "say b", Some(KEY));
@@ -70,7 +71,7 @@ async fn too_many_waiting_turns_are_refused() {
 
 #[tokio::test]
 async fn no_more_turns_run_at_once_than_allowed() {
-    let house = House::with(Limits { turns: 3, ..Limits::default() }).await;
+    let house = House::with(ServerLimits { turns: 3, ..ServerLimits::default() }).await;
     let turns: Vec<_> = (0..30).map(|_| send(&house, "say a|b|c|d", None)).collect();
     for turn in turns {
         assert_eq!(turn.await.unwrap().0, 200);

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flock::agent::Taken;
+use flock::agent::CallUsage;
 use flock::config::{Api, Live};
 use flock::error::Explain as _;
-use flock::gateway::front::Front;
-use flock::gateway::relay::tickets::{COUNTS, Opened, Tickets};
+use flock::gateway::middleware::Middleware;
+use flock::gateway::relay::tickets::{COUNTS, IssuedTokens, Tickets};
 use flock::gateway::relay::{MOST, Relay};
 use flock::id::{AgentId, TurnId};
 use flock::provider::retry::Policy;
 use flock::provider::{Catalog, Usage};
-use flock::runtime::cli::gate::Forbidden;
-use flock::runtime::cli::program::relay_path;
-use flock::runtime::cli::{self, Gate as _};
-use flock::runtime::{Event, Order, RuntimeError};
-use flock::sandbox::egress::{Connection, EgressPolicy, EgressRule, Internet, Proxy};
-use flock::supervise::loopback::{Answer, Call, Client};
+use flock::runtime::cli::gate::CallRefusal;
+use flock::runtime::cli::interface::relay_path;
+use flock::runtime::cli::{self, AccessProvider as _};
+use flock::runtime::{RuntimeError, RuntimeEvent, RuntimeRequest};
+use flock::sandbox::egress::{ConnectionRecord, EgressPolicy, EgressRule, Proxy, SystemDialer};
+use flock::supervise::gateway_client::{Answer, Call, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -60,7 +60,7 @@ impl Setting {
         Self { house, server, watch, tickets, api }
     }
 
-    fn open(&self) -> Opened {
+    fn open(&self) -> IssuedTokens {
         self.tickets.open(&order("coder"), Some(self.api))
     }
 
@@ -120,7 +120,7 @@ impl Setting {
         Client::new(self.house.port).send(call, LIMIT).await.unwrap()
     }
 
-    async fn ask(&self, opened: &Opened) -> (u16, String) {
+    async fn ask(&self, opened: &IssuedTokens) -> (u16, String) {
         self.send(self.call(opened.relay.as_deref().unwrap())).await
     }
 }
@@ -136,8 +136,8 @@ fn provider(server: &ModelServer, api: Api) -> Value {
     ]})
 }
 
-fn order(agent: &str) -> Order {
-    Order {
+fn order(agent: &str) -> RuntimeRequest {
+    RuntimeRequest {
         agent: agent.parse::<AgentId>().unwrap(),
         session: format!("agent:{agent}:flock:main:ann").parse().unwrap(),
         turn: TurnId::new(),
@@ -210,7 +210,7 @@ async fn a_request_of_each_wire_reaches_the_agents_model_with_the_real_key_and_n
         let most = if matches!(api, Api::OpenAiResponses | Api::OpenAiCodexResponses) { 1_000 } else { 300 };
         assert_eq!((calls[0].max_output, calls[0].input_estimate > 10), (most, true), "{:?}", calls[0]);
         let settled = setting.watch.settled();
-        assert!(matches!(settled[..], [(0, Taken::Told(usage))] if usage.output == 5), "{settled:?}");
+        assert!(matches!(settled[..], [(0, CallUsage::Told(usage))] if usage.output == 5), "{settled:?}");
     }
 }
 
@@ -227,7 +227,7 @@ async fn an_answer_passes_byte_for_byte_and_its_beginning_at_once() {
     // A program that goes ends the request; what nobody was told is what was set aside.
     drop(answer);
     tokio::time::timeout(LIMIT, gone).await.expect("the request ends").unwrap();
-    until(|| setting.watch.settled() == [(0, Taken::Begun)]).await;
+    until(|| setting.watch.settled() == [(0, CallUsage::Begun)]).await;
     let count = opened.ticket.calls.now();
     assert_eq!((count.answered, count.refused), (0, None));
     assert_eq!((count.usage.input > 10, count.usage.output), (true, 300));
@@ -243,7 +243,7 @@ async fn an_answer_passes_byte_for_byte_and_its_beginning_at_once() {
     assert_eq!(opened.ticket.calls.now().answered, 1);
     let settled = setting.watch.settled();
     assert!(
-        matches!(settled[1], (1, Taken::Told(usage)) if (usage.input, usage.output) == (7, 9)),
+        matches!(settled[1], (1, CallUsage::Told(usage)) if (usage.input, usage.output) == (7, 9)),
         "{settled:?}"
     );
 }
@@ -401,7 +401,7 @@ async fn a_budget_that_ends_between_two_calls_ends_them_and_no_program_asks_agai
         assert!(text.contains("the budget of the day is used up"), "{text}");
         assert_eq!(setting.server.requests().len(), 1, "nothing was asked");
         let count = opened.ticket.calls.now();
-        let Some(Forbidden::Paused { why, .. }) = count.forbidden else { panic!("{count:?}") };
+        let Some(CallRefusal::Paused { why, .. }) = count.forbidden else { panic!("{count:?}") };
         assert_eq!(why, "the budget of the day is used up");
         assert_eq!((count.answered, count.usage.output), (1, 5));
     }
@@ -448,7 +448,7 @@ async fn the_end_of_the_turn_ends_what_still_runs() {
     drop(opened.close);
     tokio::time::timeout(LIMIT, gone).await.expect("the request ends").unwrap();
     assert!(answer.chunk(LIMIT).await.is_err(), "it is no whole answer");
-    until(|| setting.watch.settled() == [(0, Taken::Begun)]).await;
+    until(|| setting.watch.settled() == [(0, CallUsage::Begun)]).await;
 }
 
 /// More than the buffers of a connection take.
@@ -485,7 +485,7 @@ async fn the_end_of_the_turn_ends_what_nobody_reads() {
     drop(opened.close);
     // The server may not have got rid of the beginning yet.
     drop(tokio::time::timeout(LIMIT, gone).await.expect("the request ends"));
-    until(|| setting.watch.settled() == [(0, Taken::Begun)]).await;
+    until(|| setting.watch.settled() == [(0, CallUsage::Begun)]).await;
     assert_eq!(opened.ticket.places.available_permits(), 8);
     drop(still);
 }
@@ -533,7 +533,7 @@ async fn what_fails_in_passing_is_asked_again_and_costs_one_call() {
     assert_eq!(setting.server.requests().len(), 4);
     assert_eq!(setting.watch.calls.lock().unwrap().len(), 1);
     let settled = setting.watch.settled();
-    assert!(matches!(settled[..], [(0, Taken::Told(_))]), "{settled:?}");
+    assert!(matches!(settled[..], [(0, CallUsage::Told(_))]), "{settled:?}");
     assert_eq!(opened.ticket.calls.now().refused, None);
 }
 
@@ -555,13 +555,13 @@ async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_af
     for api in ALL {
         let setting = Setting::new(api).await;
         for (status, tries, taken) in [
-            (401, 1, Taken::Nothing),
-            (403, 1, Taken::Nothing),
-            (404, 1, Taken::Nothing),
-            (400, 1, Taken::Nothing),
-            (402, 1, Taken::Nothing),
-            (429, 4, Taken::Nothing),
-            (500, 4, Taken::Sent),
+            (401, 1, CallUsage::Nothing),
+            (403, 1, CallUsage::Nothing),
+            (404, 1, CallUsage::Nothing),
+            (400, 1, CallUsage::Nothing),
+            (402, 1, CallUsage::Nothing),
+            (429, 4, CallUsage::Nothing),
+            (500, 4, CallUsage::Sent),
         ] {
             let opened = setting.open();
             let before = setting.server.requests().len();
@@ -587,7 +587,7 @@ async fn what_is_refused_for_good_says_so_in_a_way_that_no_program_asks_again_af
         assert_eq!((status, text.contains("can't connect")), (400, true), "{text}");
         assert_eq!(opened.ticket.calls.now().refused.unwrap().0, 0);
         assert_eq!(opened.ticket.calls.now().answered, 0);
-        assert_eq!(setting.watch.settled().last().unwrap().1, Taken::Nothing, "nothing left the machine");
+        assert_eq!(setting.watch.settled().last().unwrap().1, CallUsage::Nothing, "nothing left the machine");
     }
 }
 
@@ -726,7 +726,7 @@ async fn another_model_answers_only_where_it_is_asked_the_same_way() {
     let models: Vec<String> =
         setting.watch.calls.lock().unwrap().iter().map(|call| call.model.to_string()).collect();
     assert_eq!(models, ["fake/test-model", "spare/test-model"], "each with a reservation of its own");
-    assert!(matches!(setting.watch.settled()[..], [(0, Taken::Nothing), (1, Taken::Told(_))]));
+    assert!(matches!(setting.watch.settled()[..], [(0, CallUsage::Nothing), (1, CallUsage::Told(_))]));
     assert_eq!(opened.ticket.calls.now().refused, None);
     // The next call goes to the one that answers.
     assert_eq!(setting.ask(&opened).await.0, 200);
@@ -750,19 +750,19 @@ async fn an_answer_that_breaks_off_is_passed_on_as_far_as_it_came() {
     let mut answer = setting.begin(setting.call(opened.relay.as_deref().unwrap())).await;
     assert_eq!(answer.chunk(LIMIT).await.unwrap().unwrap(), begun);
     assert!(answer.chunk(LIMIT).await.is_err(), "it is no whole answer");
-    until(|| setting.watch.settled() == [(0, Taken::Begun)]).await;
+    until(|| setting.watch.settled() == [(0, CallUsage::Begun)]).await;
     let count = opened.ticket.calls.now();
     assert_eq!((count.answered, count.refused.unwrap().0), (0, 0));
     // One that ends well in form but not in what it says is passed on whole, and counts as broken off.
     setting.server.reply(Reply::stream(vec![begun.into()]));
     assert_eq!(setting.ask(&opened).await, (200, begun.to_owned()));
-    assert_eq!(setting.watch.settled()[1].1, Taken::Begun);
+    assert_eq!(setting.watch.settled()[1].1, CallUsage::Begun);
     // So does one whose server does not count: it is no free one.
     let uncounted =
         format!("{begun}data: {{\"choices\":[{{\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n");
     setting.server.reply(Reply::stream(vec![uncounted.as_str().into()]));
     assert_eq!(setting.ask(&opened).await.1, uncounted);
-    assert_eq!(setting.watch.settled()[2].1, Taken::Begun);
+    assert_eq!(setting.watch.settled()[2].1, CallUsage::Begun);
     let count = opened.ticket.calls.now();
     assert_eq!((count.answered, count.refused), (1, None));
     // A failure that comes in the middle is the provider's word.
@@ -812,7 +812,7 @@ async fn a_model_that_was_taken_from_the_agent_is_sent_nothing_more() {
         .house
         .edit(|document| document["agents"]["defaults"]["model"] = json!({"primary": "fake/another"}));
     assert_eq!(setting.ask(&opened).await.0, 400);
-    let Some(Forbidden::Settings(why)) = opened.ticket.calls.now().forbidden else { panic!() };
+    let Some(CallRefusal::Settings(why)) = opened.ticket.calls.now().forbidden else { panic!() };
     assert!(why.contains("fake/test-model"), "{why}");
     setting.house.remove("coder");
     assert_eq!(setting.ask(&opened).await.0, 400);
@@ -916,9 +916,9 @@ async fn from_a_sandbox_only_its_own_agents_tokens_open_these_paths_and_no_other
             let proxy = Proxy {
                 agent: agent.parse().unwrap(),
                 policy: Arc::new(Closed),
-                dial: Arc::new(Internet::default()),
+                dial: Arc::new(SystemDialer::default()),
                 has_network: false,
-                inside: Some(Arc::new(Front::new(gateway))),
+                inside: Some(Arc::new(Middleware::new(gateway))),
             };
             let (mut inside, theirs) = tokio::io::duplex(1 << 16);
             tokio::spawn(Arc::new(proxy).serve(theirs));
@@ -964,7 +964,7 @@ impl EgressPolicy for Closed {
         Vec::new()
     }
 
-    fn note(&self, _: &AgentId, connection: &Connection) {
+    fn note(&self, _: &AgentId, connection: &ConnectionRecord) {
         panic!("nothing may be tried: {connection:?}");
     }
 }
@@ -1046,7 +1046,7 @@ async fn a_turn_that_a_budget_ends_is_paused_and_none_begins_until_there_is_room
 #[tokio::test]
 async fn what_a_program_said_that_it_took_is_charged_however_its_turn_ends() {
     let mut crew = Crew::new().await;
-    let took = |input, cost| Event::Usage(Usage { input, cost: Some(cost), ..Usage::default() });
+    let took = |input, cost| RuntimeEvent::Usage(Usage { input, cost: Some(cost), ..Usage::default() });
     let (turn, answer) = crew.begin().await;
     turn.tell(took(1_000, 5_000));
     turn.tell(took(3_000, 7_000));
@@ -1134,7 +1134,7 @@ async fn azure_is_shown_its_key_in_its_own_header() {
         document["agents"]["defaults"]["model"]["primary"] = "my-azure/test-model".into();
     })
     .await;
-    let order = Order { model: "my-azure/test-model".parse().unwrap(), ..order("coder") };
+    let order = RuntimeRequest { model: "my-azure/test-model".parse().unwrap(), ..order("coder") };
     let opened = setting.tickets.open(&order, Some(Api::OpenAiResponses));
     let (status, text) = setting.ask(&opened).await;
     assert_eq!(status, 200, "{text}");
@@ -1163,7 +1163,7 @@ async fn a_turn_begins_only_where_its_program_can_ask_its_model() {
     let claude = cli::named("claude").unwrap();
     let relay = setting.house.gateway.relay.get().unwrap().clone();
     let open = |model: &str, own_login| {
-        relay.open(&Order { model: model.parse().unwrap(), ..order("coder") }, claude, own_login)
+        relay.open(&RuntimeRequest { model: model.parse().unwrap(), ..order("coder") }, claude, own_login)
     };
     let pass = open("fake/test-model", false).unwrap();
     let relayed = pass.relay.clone().unwrap();

@@ -1,6 +1,6 @@
 //! Agents come and go while the gateway runs.
 
-use flock::supervise::loopback::Call;
+use flock::supervise::gateway_client::Call;
 use serde_json::Value;
 
 use super::house::{House, LIMIT, ask, ask_streamed, until};

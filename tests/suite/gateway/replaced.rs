@@ -1,7 +1,7 @@
 //! A program that takes back what it has said and begins again: nobody who follows the stream reads two answers.
 
-use flock::runtime::Event;
-use flock::supervise::loopback::{Call, Client};
+use flock::runtime::RuntimeEvent;
+use flock::supervise::gateway_client::{Call, Client};
 use serde_json::{Value, json};
 
 use super::crew::Crew;
@@ -35,9 +35,9 @@ async fn an_answer_that_is_begun_again_goes_on_or_ends_with_an_error() {
         let followed = follow(crew.owner());
         let turn = crew.turn().await;
         let (agent, session) = (turn.order.agent.clone(), turn.order.session.clone());
-        turn.tell(Event::Text("It is f".to_owned()));
-        turn.tell(Event::Anew(String::new()));
-        again.iter().for_each(|piece| turn.tell(Event::Text((*piece).to_owned())));
+        turn.tell(RuntimeEvent::Text("It is f".to_owned()));
+        turn.tell(RuntimeEvent::Anew(String::new()));
+        again.iter().for_each(|piece| turn.tell(RuntimeEvent::Text((*piece).to_owned())));
         turn.say(".");
         let (shown, ended) = followed.await.unwrap();
         assert_eq!(shown, text);
@@ -50,8 +50,8 @@ async fn an_answer_that_is_begun_again_goes_on_or_ends_with_an_error() {
     // What is said before a call of flock's is another text.
     let followed = follow(crew.owner());
     let turn = crew.turn().await;
-    turn.tell(Event::Text("I look".to_owned()));
-    turn.tell(Event::FlockTool);
+    turn.tell(RuntimeEvent::Text("I look".to_owned()));
+    turn.tell(RuntimeEvent::FlockTool);
     turn.say("It is five");
     assert_eq!(followed.await.unwrap(), ("I lookIt is five".to_owned(), None));
     crew.stopped().await;

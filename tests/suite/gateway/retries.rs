@@ -1,7 +1,7 @@
 //! Clients that repeat their requests: a turn that did something is not run a second time, and a key makes two requests
 //! one.
 
-use flock::supervise::loopback::{Answer, Call};
+use flock::supervise::gateway_client::{Answer, Call};
 use serde_json::{Value, json};
 
 use super::house::{House, LIMIT, ask, ask_streamed, until};

@@ -1,7 +1,7 @@
 //! Tokens of clients: what each opens, for which agents, how long, and under which name its client speaks.
 
 use flock::id::{AgentId, Party, SessionKey, SessionKind, TurnId};
-use flock::supervise::loopback::{Answer, Call, Client};
+use flock::supervise::gateway_client::{Answer, Call, Client};
 use flock::swarm::{By, Swarm};
 use serde_json::{Value, json};
 

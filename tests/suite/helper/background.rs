@@ -1,7 +1,7 @@
 //! Background jobs.
 
 use flock::sandbox::helper::HelperError;
-use flock::sandbox::{Job, JobReply, JobRequest};
+use flock::sandbox::{BackgroundJob, JobReply, JobRequest};
 
 use super::*;
 
@@ -10,7 +10,7 @@ async fn ask(client: &HelperClient, request: JobRequest) -> JobReply {
 }
 
 /// Polls until the job has printed `wanted` since the last poll before.
-async fn polls(client: &HelperClient, id: u32, wanted: &str) -> Job {
+async fn polls(client: &HelperClient, id: u32, wanted: &str) -> BackgroundJob {
     let end = Instant::now() + LIMIT;
     let mut seen = Vec::new();
     loop {
@@ -24,7 +24,7 @@ async fn polls(client: &HelperClient, id: u32, wanted: &str) -> Job {
     }
 }
 
-async fn ends(client: &HelperClient, id: u32) -> Job {
+async fn ends(client: &HelperClient, id: u32) -> BackgroundJob {
     let end = Instant::now() + LIMIT;
     loop {
         let job = ask(client, JobRequest::Log(id)).await.jobs.remove(0);
@@ -48,13 +48,13 @@ async fn a_job_is_polled_fed_and_remembered() {
     polls(&client, job.id, "<one>\n<two>\n").await;
     ask(&client, JobRequest::Write(job.id, b"end\n".to_vec())).await;
     let ended = ends(&client, job.id).await;
-    assert_eq!((ended.id, ended.end), (job.id, Some(End::Exited(5))));
+    assert_eq!((ended.id, ended.end), (job.id, Some(CommandExit::Exited(5))));
     polls(&client, job.id, "<end>\n").await;
     let log = ask(&client, JobRequest::Log(job.id)).await;
     assert_eq!(log.output.head, b"ready\n<one>\n<two>\n<end>\n");
     let late = client.jobs(JobRequest::Write(job.id, b"more".to_vec())).await;
     assert!(matches!(late, Err(HelperError::Refused(_))));
-    assert_eq!(ask(&client, JobRequest::Kill(job.id)).await.jobs[0].end, Some(End::Exited(5)));
+    assert_eq!(ask(&client, JobRequest::Kill(job.id)).await.jobs[0].end, Some(CommandExit::Exited(5)));
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_killed_job_is_gone_when_the_answer_comes() {
     let job = client.spawn(&sh("trap '' TERM; setsid sleep 1000 & sleep 1000")).await.unwrap();
     helper.grows_to(3).await;
     let reply = ask(&client, JobRequest::Kill(job.id)).await;
-    assert_eq!(reply.jobs[0].end, Some(End::Cancelled));
+    assert_eq!(reply.jobs[0].end, Some(CommandExit::Cancelled));
     assert_eq!(helper.descendants(), Vec::<i32>::new());
 }
 
@@ -75,7 +75,7 @@ async fn a_job_has_no_limit_unless_it_is_given_one() {
     let endless = client.spawn(&Command { timeout: None, ..sh("sleep 1000") }).await.unwrap();
     let short = Command { timeout: Some(Duration::from_millis(50)), ..sh("sleep 1000") };
     let short = client.spawn(&short).await.unwrap();
-    assert_eq!(ends(&client, short.id).await.end, Some(End::TimedOut));
+    assert_eq!(ends(&client, short.id).await.end, Some(CommandExit::TimedOut));
     assert_eq!(ask(&client, JobRequest::Log(endless.id)).await.jobs[0].end, None);
 }
 
@@ -119,7 +119,7 @@ async fn input_a_job_does_not_read_is_refused_in_the_end() {
     assert!(matches!(refused, Some(HelperError::Refused(_))), "{refused:?}");
     let large = client.jobs(JobRequest::Write(job.id, vec![0; 1 << 20])).await;
     assert!(matches!(large, Err(HelperError::TooLarge(_))));
-    assert_eq!(run(&client, "true").await.end, End::Exited(0));
+    assert_eq!(run(&client, "true").await.end, CommandExit::Exited(0));
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn jobs_are_bounded_and_the_oldest_ended_ones_forgotten() {
     }
     let one_more = client.spawn(&sh("true")).await;
     assert!(matches!(one_more, Err(HelperError::Refused(_))));
-    assert_eq!(run(&client, "true").await.end, End::Exited(0), "a command is no background job");
+    assert_eq!(run(&client, "true").await.end, CommandExit::Exited(0), "a command is no background job");
     let listed: Vec<u32> = ask(&client, JobRequest::List).await.jobs.iter().map(|job| job.id).collect();
     assert_eq!(listed, ids);
     for id in &ids {

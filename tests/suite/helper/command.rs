@@ -9,7 +9,7 @@ async fn output_comes_in_order_with_the_code() {
     let helper = Helper::start();
     let client = helper.attach().await;
     let outcome = run(&client, "echo one; echo two >&2; printf three; exit 7").await;
-    assert_eq!((outcome.end, text(&outcome)), (End::Exited(7), "one\ntwo\nthree"));
+    assert_eq!((outcome.end, text(&outcome)), (CommandExit::Exited(7), "one\ntwo\nthree"));
     assert_eq!(outcome.output.total, 13);
     assert!(outcome.output.tail.is_empty());
 }
@@ -18,11 +18,11 @@ async fn output_comes_in_order_with_the_code() {
 async fn a_signal_is_told_from_a_code() {
     let helper = Helper::start();
     let client = helper.attach().await;
-    assert_eq!(run(&client, "kill -9 $$").await.end, End::Signalled(9));
-    assert_eq!(run(&client, "exit 137").await.end, End::Exited(137));
-    assert_eq!(run(&client, "no-such-program").await.end, End::Exited(127));
+    assert_eq!(run(&client, "kill -9 $$").await.end, CommandExit::Signalled(9));
+    assert_eq!(run(&client, "exit 137").await.end, CommandExit::Exited(137));
+    assert_eq!(run(&client, "no-such-program").await.end, CommandExit::Exited(127));
     // A shell that inherited an ignored SIGPIPE would never end this.
-    assert_eq!(run(&client, "yes | head -n 1").await.end, End::Exited(0));
+    assert_eq!(run(&client, "yes | head -n 1").await.end, CommandExit::Exited(0));
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn many_commands_at_once_keep_their_outputs_apart() {
         .collect();
     for task in tasks {
         let (number, outcome) = task.await.unwrap();
-        assert_eq!(outcome.end, End::Exited(number));
+        assert_eq!(outcome.end, CommandExit::Exited(number));
         assert_eq!(text(&outcome), format!("{number}\n").repeat(3));
     }
     helper.grows_to(0).await;
@@ -106,7 +106,7 @@ async fn median_of_true() {
     let mut times = Vec::new();
     for _ in 0..500 {
         let start = Instant::now();
-        assert_eq!(run(&client, "true").await.end, End::Exited(0));
+        assert_eq!(run(&client, "true").await.end, CommandExit::Exited(0));
         times.push(start.elapsed());
     }
     times.sort();

@@ -27,7 +27,7 @@ async fn a_command_out_of_time_ends_with_all_it_started() {
     let client = helper.attach().await;
     let command = Command { timeout: Some(Duration::from_secs(2)), ..sh(&format!("echo begun; {TREE}")) };
     let outcome = client.run(&command, &CancellationToken::new()).await.unwrap();
-    assert_eq!((outcome.end, text(&outcome)), (End::TimedOut, "begun\n"));
+    assert_eq!((outcome.end, text(&outcome)), (CommandExit::TimedOut, "begun\n"));
     assert!(outcome.took >= Duration::from_secs(2));
     assert!(helper.folder.path().join("ready").exists(), "the tree stood before the time was up");
     assert_eq!(helper.descendants(), Vec::<i32>::new());
@@ -43,10 +43,10 @@ async fn a_cancelled_command_ends_with_all_it_started() {
         helper.grows_to(TREE_SIZE).await;
         cancel.cancel();
     });
-    assert_eq!(outcome.unwrap().end, End::Cancelled);
+    assert_eq!(outcome.unwrap().end, CommandExit::Cancelled);
     assert_eq!(helper.descendants(), Vec::<i32>::new());
     let outcome = client.run(&sh("sleep 1000"), &cancel).await.unwrap();
-    assert_eq!(outcome.end, End::Cancelled, "cancelled before it began");
+    assert_eq!(outcome.end, CommandExit::Cancelled, "cancelled before it began");
 }
 
 #[tokio::test]
@@ -60,7 +60,7 @@ async fn a_command_nobody_waits_for_any_more_ends() {
     helper.grows_to(TREE_SIZE).await;
     waiting.abort();
     helper.grows_to(0).await;
-    assert_eq!(run(&client, "exit 3").await.end, End::Exited(3));
+    assert_eq!(run(&client, "exit 3").await.end, CommandExit::Exited(3));
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn what_a_command_leaves_behind_ends_with_it_and_delays_nothing() {
     let helper = Helper::start();
     let client = helper.attach().await;
     let outcome = run(&client, &TREE.replace("\nstay\n", "\necho done\n")).await;
-    assert_eq!((outcome.end, text(&outcome)), (End::Exited(0), "done\n"));
+    assert_eq!((outcome.end, text(&outcome)), (CommandExit::Exited(0), "done\n"));
     assert_eq!(helper.descendants(), Vec::<i32>::new());
 }
 
@@ -80,10 +80,10 @@ async fn the_end_of_one_command_spares_what_others_have_started() {
     helper.grows_to(TREE_SIZE).await;
     let before = helper.descendants();
     let outcome = run(&client, &TREE.replace("\nstay\n", "\necho done\n")).await;
-    assert_eq!(outcome.end, End::Exited(0));
+    assert_eq!(outcome.end, CommandExit::Exited(0));
     assert_eq!(helper.descendants(), before);
     let cut = Command { timeout: Some(Duration::from_millis(300)), ..sh(TREE) };
-    assert_eq!(client.run(&cut, &CancellationToken::new()).await.unwrap().end, End::TimedOut);
+    assert_eq!(client.run(&cut, &CancellationToken::new()).await.unwrap().end, CommandExit::TimedOut);
     assert_eq!(helper.descendants(), before);
     client.jobs(flock::sandbox::JobRequest::Kill(job.id)).await.unwrap();
     assert_eq!(helper.descendants(), Vec::<i32>::new());
@@ -95,7 +95,7 @@ async fn a_stopped_command_ends_too() {
     let client = helper.attach().await;
     let command =
         Command { timeout: Some(Duration::from_millis(300)), ..sh("sleep 1000 & kill -STOP $! $$") };
-    assert_eq!(client.run(&command, &CancellationToken::new()).await.unwrap().end, End::TimedOut);
+    assert_eq!(client.run(&command, &CancellationToken::new()).await.unwrap().end, CommandExit::TimedOut);
     assert_eq!(helper.descendants(), Vec::<i32>::new());
 }
 

@@ -8,7 +8,7 @@ async fn a_gigabyte_of_output_is_counted_and_not_kept() {
     let client = helper.attach().await;
     let command = Command { keep: 10_000, ..sh("echo first; yes | head -c 1000000000; echo last") };
     let outcome = client.run(&command, &CancellationToken::new()).await.unwrap();
-    assert_eq!(outcome.end, End::Exited(0));
+    assert_eq!(outcome.end, CommandExit::Exited(0));
     assert_eq!(outcome.output.total, 1_000_000_011);
     assert_eq!((outcome.output.head.len(), outcome.output.tail.len()), (5_000, 5_000));
     assert!(outcome.output.head.starts_with(b"first\ny\n"));
@@ -25,7 +25,7 @@ async fn endless_output_ends_when_its_time_is_up() {
     let client = helper.attach().await;
     let command = Command { timeout: Some(Duration::from_millis(500)), ..sh("yes & yes & setsid yes") };
     let outcome = client.run(&command, &CancellationToken::new()).await.unwrap();
-    assert_eq!(outcome.end, End::TimedOut);
+    assert_eq!(outcome.end, CommandExit::TimedOut);
     assert!(outcome.output.total > 0);
     assert_eq!(helper.descendants(), Vec::<i32>::new());
 }
@@ -42,7 +42,7 @@ async fn a_fork_bomb_ends_when_its_time_is_up() {
     ] {
         let command = Command { timeout: Some(Duration::from_secs(1)), ..sh(bomb) };
         let outcome = client.run(&command, &CancellationToken::new()).await.unwrap();
-        assert_eq!(outcome.end, End::TimedOut, "{bomb}");
+        assert_eq!(outcome.end, CommandExit::TimedOut, "{bomb}");
         assert_eq!(helper.descendants(), Vec::<i32>::new(), "{bomb}");
         assert_eq!(run(&client, "echo $((6 * 7))").await.output.head, b"42\n");
     }

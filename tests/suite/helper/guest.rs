@@ -38,7 +38,7 @@ async fn each_guest_has_a_mark_of_its_own_and_there_are_only_so_many() {
     for _ in 0..MAX_GUESTS {
         assert!(marks.insert(client.admit().await.unwrap()));
     }
-    assert_eq!(run(&client, "exit 3").await.end, End::Exited(3), "commands go on");
+    assert_eq!(run(&client, "exit 3").await.end, CommandExit::Exited(3), "commands go on");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use flock::sandbox::helper::{Environment, HelperClient, PROGRAM};
-use flock::sandbox::{Command, End, Outcome};
+use flock::sandbox::{Command, CommandExit, CommandOutcome};
 use nix::sys::resource::{Resource, setrlimit};
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
@@ -145,10 +145,10 @@ fn sh(command: &str) -> Command {
     Command { command: command.to_owned(), keep: 64 * 1024, timeout: Some(LIMIT), ..Command::default() }
 }
 
-async fn run(client: &HelperClient, command: &str) -> Outcome {
+async fn run(client: &HelperClient, command: &str) -> CommandOutcome {
     client.run(&sh(command), &CancellationToken::new()).await.unwrap()
 }
 
-fn text(outcome: &Outcome) -> &str {
+fn text(outcome: &CommandOutcome) -> &str {
     std::str::from_utf8(&outcome.output.head).unwrap()
 }

@@ -8,7 +8,7 @@ use flock::sandbox::helper::frame::{self, Decoder, MAX_PAYLOAD, Nonce};
 use flock::sandbox::helper::message::{
     Ask, Ended, HowEnded, Kept, MAX_DATA, Refusal, Reply, Request, Start, Step, VERSION, WELCOME,
 };
-use flock::sandbox::helper::{Entrance, HelperError};
+use flock::sandbox::helper::{HelperError, PortForward};
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -190,8 +190,8 @@ fn a_new_connection_ends_the_old_ones_commands_and_keeps_its_jobs() {
 }
 
 /// Takes streams and sends back what they say.
-pub fn echo() -> Entrance {
-    Entrance {
+pub fn echo() -> PortForward {
+    PortForward {
         port: 1,
         accept: Arc::new(|stream| {
             tokio::spawn(async move {

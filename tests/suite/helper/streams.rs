@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flock::sandbox::helper::message::{MAX_DATA, MAX_STREAMS, Reply, Request, Step, VERSION, WINDOW};
-use flock::sandbox::helper::{Entrance, HelperClient, Stream};
+use flock::sandbox::helper::{HelperClient, HelperStream, PortForward};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -16,14 +16,14 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-async fn attach(helper: &Helper, entrance: Option<Entrance>) -> HelperClient {
+async fn attach(helper: &Helper, entrance: Option<PortForward>) -> HelperClient {
     let (reader, writer) = helper.streams();
     let client = HelperClient::attach_with(reader, writer, entrance).await.unwrap();
     client.with_environment(helper.environment())
 }
 
-fn at(port: u16, entrance: Entrance) -> Option<Entrance> {
-    Some(Entrance { port, ..entrance })
+fn at(port: u16, entrance: PortForward) -> Option<PortForward> {
+    Some(PortForward { port, ..entrance })
 }
 
 async fn connect(port: u16) -> TcpStream {
@@ -97,14 +97,14 @@ async fn many_carry_megabytes_both_ways_and_commands_go_on() {
 async fn what_is_sent_before_an_end_arrives_however_late_it_is_read() {
     let helper = Helper::start();
     let port = free_port();
-    let accept = Arc::new(|mut stream: Stream| {
+    let accept = Arc::new(|mut stream: HelperStream| {
         tokio::spawn(async move {
             stream.write_all(&pattern(1, 200_000)).await.unwrap();
             // Dropped without reading, as a server does that has answered.
             stream.shutdown().await.unwrap();
         });
     });
-    let client = attach(&helper, at(port, Entrance { port, accept })).await;
+    let client = attach(&helper, at(port, PortForward { port, accept })).await;
     let mut late = connect(port).await;
     // Some work in between instead of a pause.
     run(&client, "true").await;
@@ -118,8 +118,8 @@ async fn one_that_is_broken_off_on_either_side_is_gone_on_the_other() {
     let helper = Helper::start();
     let port = free_port();
     let (sender, mut taken) = tokio::sync::mpsc::unbounded_channel();
-    let accept = Arc::new(move |stream: Stream| sender.send(stream).unwrap());
-    let client = attach(&helper, at(port, Entrance { port, accept })).await;
+    let accept = Arc::new(move |stream: HelperStream| sender.send(stream).unwrap());
+    let client = attach(&helper, at(port, PortForward { port, accept })).await;
     let mut program = connect(port).await;
     drop(taken.recv().await.unwrap());
     assert!(matches!(program.read(&mut [0; 1]).await, Ok(0) | Err(_)));

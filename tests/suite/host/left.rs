@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use flock::process::ProcessId;
-use flock::runtime::cli::host::{self, Ran};
-use flock::runtime::cli::keeper::Left;
-use flock::sandbox::{Piece, Run};
+use flock::runtime::cli::host::{self, RunExit};
+use flock::runtime::cli::subreaper::OrphanCounts;
+use flock::sandbox::{OutputChunk, ProgramCommand};
 
 use crate::support::home::TempHome;
 use crate::support::{flock_binary, wait_until};
@@ -60,18 +60,18 @@ impl Place {
     }
 }
 
-fn run(script: &str, input: &str) -> Run {
-    Run {
+fn run(script: &str, input: &str) -> ProgramCommand {
+    ProgramCommand {
         command: ["/bin/sh", "-c", script].map(str::to_owned).to_vec(),
         env: Vec::new(),
         input: input.to_owned().into(),
     }
 }
 
-async fn attended(run: &Run, place: &Place) -> (std::io::Result<Ran>, String) {
+async fn attended(run: &ProgramCommand, place: &Place) -> (std::io::Result<RunExit>, String) {
     let mut printed = Vec::new();
-    let mut heard = |piece: Piece<'_>| {
-        let (Piece::Out(bytes) | Piece::Err(bytes)) = piece;
+    let mut heard = |piece: OutputChunk<'_>| {
+        let (OutputChunk::Out(bytes) | OutputChunk::Err(bytes)) = piece;
         printed.extend_from_slice(bytes);
     };
     let digest = place.digest();
@@ -84,7 +84,7 @@ async fn attended(run: &Run, place: &Place) -> (std::io::Result<Ran>, String) {
 async fn what_a_program_left_is_ended_with_its_turn() {
     let place = Place::new();
     let (ran, printed) = attended(&run(&format!("{AWAY} cat; exit 3"), "héllo\n"), &place).await;
-    assert_eq!(ran.unwrap(), Ran { code: 3, left: Left { ended: 3, out_of_reach: 0 } });
+    assert_eq!(ran.unwrap(), RunExit { code: 3, left: OrphanCounts { ended: 3, out_of_reach: 0 } });
     assert_eq!(printed, "héllo\n");
     assert_eq!((place.pids().len(), place.alive()), (3, Vec::new()));
 }
@@ -93,10 +93,10 @@ async fn what_a_program_left_is_ended_with_its_turn() {
 async fn what_ends_by_itself_is_not_spoken_of_and_ends_are_told() {
     let place = Place::new();
     let (ran, _) = attended(&run("sleep 0.05 & exit 0", "never read"), &place).await;
-    assert_eq!(ran.unwrap(), Ran::default());
+    assert_eq!(ran.unwrap(), RunExit::default());
     let (ran, _) = attended(&run("kill -9 $$", ""), &place).await;
     assert_eq!(ran.unwrap().code, 137);
-    let missing = Run { command: vec!["/no/such/program".to_owned()], ..run("", "") };
+    let missing = ProgramCommand { command: vec!["/no/such/program".to_owned()], ..run("", "") };
     assert_eq!(attended(&missing, &place).await.0.unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
 
@@ -157,7 +157,7 @@ async fn a_supervisor_of_flock_outlives_the_turn_it_was_started_in() {
     ];
     start.env = env.map(|(name, value)| (name.to_owned(), value.display().to_string())).to_vec();
     let (ran, printed) = attended(&start, &place).await;
-    assert_eq!(ran.unwrap(), Ran::default(), "{printed}");
+    assert_eq!(ran.unwrap(), RunExit::default(), "{printed}");
     host::sweep(&place.digest());
     let status = home.flock(["status", "--json"]).ok().json();
     let supervisor = i32::try_from(status["supervisor"]["pid"].as_i64().unwrap()).unwrap();

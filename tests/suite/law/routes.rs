@@ -107,7 +107,7 @@ fn a_route_that_is_written_down_nowhere_is_the_owners() {
         ["/", "/api", "/api/new", "/v1/new", "/api/sessions/x/new", "/api/approvals/x/new", "/flock/new"]
     {
         for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE] {
-            assert_eq!(scope::needed(&method, path), scope::Needed::Owner, "{method} {path}");
+            assert_eq!(scope::needed(&method, path), scope::RequiredAccess::Owner, "{method} {path}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use flock::home::Home;
 use flock::openclaw::plugin;
 use flock::provider::ToolSpec;
-use flock::supervise::loopback::Call;
+use flock::supervise::gateway_client::Call;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -41,7 +41,7 @@ async fn the_plugins_token_calls_tools_and_does_nothing_else() {
     for path in ["/api/plugin/tools/flock_status", "/api/plugin/events"] {
         let (status, answer) = stage.send(&stage.owner(), Call::post(path).json(&body).unwrap()).await;
         assert_eq!((status, &answer["error"]["code"]), (403, &"out_of_scope".into()), "{answer}");
-        let stranger = flock::supervise::loopback::Client::new(stage.port).with_token("wrong");
+        let stranger = flock::supervise::gateway_client::Client::new(stage.port).with_token("wrong");
         assert_eq!(stage.send(&stranger, Call::post(path).json(&body).unwrap()).await.0, 401);
     }
 }

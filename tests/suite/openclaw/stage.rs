@@ -8,8 +8,8 @@ use flock::config::{self, Live, Role, agents, secret};
 use flock::home::Home;
 use flock::openclaw::{place, plugin};
 use flock::process::ProcessId;
-use flock::supervise::loopback::{Call, Client};
-use flock::supervise::pid;
+use flock::supervise::gateway_client::{Call, Client};
+use flock::supervise::pid_file;
 use serde_json::{Value, json};
 
 use crate::support::home::{TempHome, free_port};
@@ -153,7 +153,8 @@ impl Stage {
             .spawn()
             .unwrap();
         let process = ProcessId::of(i32::try_from(child.id()).unwrap()).unwrap();
-        pid::write(&self.flock().pid_file("openclaw"), &pid::Record { process, socket: None }).unwrap();
+        pid_file::write(&self.flock().pid_file("openclaw"), &pid_file::PidRecord { process, socket: None })
+            .unwrap();
         self.openclaw = Some(Running(child));
         let started = self.state().join("started.json");
         wait_until("OpenClaw listens", LIMIT, || {

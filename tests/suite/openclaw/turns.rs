@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flock::supervise::loopback::Call;
+use flock::supervise::gateway_client::Call;
 use serde_json::{Value, json};
 
 use super::stage::{LIMIT, Stage, said};

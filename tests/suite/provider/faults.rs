@@ -5,7 +5,7 @@ use std::time::Duration;
 use flock::config::model::Api;
 use flock::error::Explain as _;
 use flock::provider::ProviderError;
-use flock::provider::http::Limits;
+use flock::provider::http::HttpLimits;
 use serde_json::json;
 
 use super::{ALL, KEY, Stage, hello, plain_all, said, short, small, text};
@@ -277,7 +277,7 @@ async fn a_silent_provider_is_given_up() {
 
 #[test]
 fn minutes_of_silence_are_the_limit() {
-    let Limits { first_byte, near_first_byte, idle, .. } = Limits::default();
+    let HttpLimits { first_byte, near_first_byte, idle, .. } = HttpLimits::default();
     assert_eq!([first_byte, near_first_byte, idle].map(|limit| limit.as_secs()), [120, 400, 300]);
 }
 
@@ -298,7 +298,7 @@ async fn a_refused_connection_names_the_address() {
 async fn a_server_without_tls_behind_an_https_address_is_a_failure() {
     for api in ALL {
         let mut stage =
-            Stage::with_limits(api, Limits { connect: Duration::from_secs(2), ..Limits::default() });
+            Stage::with_limits(api, HttpLimits { connect: Duration::from_secs(2), ..HttpLimits::default() });
         let address = stage.server.address();
         stage.config.providers.get_mut("test").unwrap().base_url = Some(format!("https://{address}/v1"));
         let error = stage.fail().await;

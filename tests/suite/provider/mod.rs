@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use flock::config::model::{Api, Config, ProviderSettings};
 use flock::home::Home;
-use flock::provider::http::Limits;
+use flock::provider::http::HttpLimits;
 use flock::provider::{
-    Block, Catalog, Delta, Message, ProviderError, Request, Resolved, Response, Role, ToolSpec,
+    Block, Catalog, Delta, Message, ProviderError, Request, ResolvedModel, Response, Role, ToolSpec,
 };
 use serde_json::json;
 
@@ -54,10 +54,10 @@ struct Stage {
 
 impl Stage {
     fn new(api: Api) -> Self {
-        Self::with_limits(api, Limits::default())
+        Self::with_limits(api, HttpLimits::default())
     }
 
-    fn with_limits(api: Api, limits: Limits) -> Self {
+    fn with_limits(api: Api, limits: HttpLimits) -> Self {
         let server = ModelServer::start();
         let base_url = match api {
             Api::AnthropicMessages | Api::GoogleGenerativeAi => server.base_url(),
@@ -79,7 +79,7 @@ impl Stage {
         }
     }
 
-    fn resolve(&self) -> Resolved {
+    fn resolve(&self) -> ResolvedModel {
         self.catalog.resolve(&"test/m".parse().unwrap(), &self.config).unwrap()
     }
 
@@ -122,7 +122,7 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
         channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
-        egress_ask: flock::config::EgressAsk::Person,
+        egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),
         image_side: 1200,
         turn_time: None,
@@ -135,14 +135,14 @@ fn config<const N: usize>(providers: [(&str, ProviderSettings); N]) -> Config {
 }
 
 /// Limits for providers that are silent, and for nothing else: a busy machine is slow, too.
-fn short() -> Limits {
+fn short() -> HttpLimits {
     let limit = Duration::from_millis(300);
-    Limits { first_byte: limit, near_first_byte: limit, idle: limit, ..Limits::default() }
+    HttpLimits { first_byte: limit, near_first_byte: limit, idle: limit, ..HttpLimits::default() }
 }
 
 /// Limits for answers that are too long, or whose end is waited for.
-fn small() -> Limits {
-    Limits { settle: Duration::from_millis(100), answer: 64 * 1024, ..Limits::default() }
+fn small() -> HttpLimits {
+    HttpLimits { settle: Duration::from_millis(100), answer: 64 * 1024, ..HttpLimits::default() }
 }
 
 fn hello() -> Request {

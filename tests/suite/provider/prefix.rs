@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flock::agent::transcript::hygiene::{Target, sanitise};
-use flock::agent::transcript::{About, Entry};
+use flock::agent::transcript::{Entry, EntryMetadata};
 use flock::config::Api;
 use flock::provider::{Block, Effort, Message, Request, Role, Route, StopReason};
 use serde_json::json;
@@ -35,16 +35,18 @@ fn session(route: &Route) -> Vec<Entry> {
         signature: (route.api == Api::GoogleGenerativeAi).then(|| "c2lnbmVk".to_owned()),
     };
     let picture = || Block::Image { media_type: "image/png".into(), data: png() };
-    let own = About { route: Some(route.clone()), stop: Some(StopReason::End), ..About::default() };
+    let own =
+        EntryMetadata { route: Some(route.clone()), stop: Some(StopReason::End), ..EntryMetadata::default() };
     let foreign = Route { model: "elsewhere/other".parse().unwrap(), api: Api::OpenAiCompletions };
-    let other = About { route: Some(foreign), stop: Some(StopReason::ToolUse), ..About::default() };
+    let other =
+        EntryMetadata { route: Some(foreign), stop: Some(StopReason::ToolUse), ..EntryMetadata::default() };
     let mut at = 0;
-    let mut entry = |role, content, about: &About| {
+    let mut entry = |role, content, about: &EntryMetadata| {
         at += 1;
-        let about = About { id: format!("m{at}"), at, ..about.clone() };
+        let about = EntryMetadata { id: format!("m{at}"), at, ..about.clone() };
         Entry { message: Arc::new(Message { role, content }), about: Arc::new(about) }
     };
-    let said = About::default();
+    let said = EntryMetadata::default();
     vec![
         entry(Role::User, vec![text("look"), picture()], &said),
         entry(Role::Assistant, vec![thought(1), text("I run it."), signed(1, json!({"b": 1, "a": 2}))], &own),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use flock::home::Home;
 use flock::process::ProcessId;
-use flock::supervise::mark::Mark;
+use flock::supervise::env_marker::EnvMarker;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -88,7 +88,7 @@ impl Flock {
 
     /// All processes that this home's supervisors started.
     fn processes(&self) -> Vec<ProcessId> {
-        Mark::new(&self.place(), "gateway").bearers()
+        EnvMarker::new(&self.place(), "gateway").bearers()
     }
 
     fn log(&self, name: &str) -> String {

@@ -8,17 +8,17 @@ use std::time::Duration;
 use flock::home::Home;
 use flock::home::lock::Lock;
 use flock::process::ProcessId;
-use flock::supervise::child::Program;
-use flock::supervise::control::{Connection, Request, Status};
+use flock::supervise::child::ChildCommand;
+use flock::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus};
+use flock::supervise::env_marker::EnvMarker;
 use flock::supervise::halt::halt;
-use flock::supervise::health::{Health, Unseen};
+use flock::supervise::health::{Health, HealthCheckFailure};
 use flock::supervise::journal::Journal;
-use flock::supervise::mark::Mark;
-use flock::supervise::restart::Limits;
-use flock::supervise::state::Standing;
-use flock::supervise::task::{Plan, run};
-use flock::supervise::unit::{Unit, Unready};
-use flock::supervise::{SuperviseError, pid};
+use flock::supervise::restart::SupervisionLimits;
+use flock::supervise::state::UnitState;
+use flock::supervise::task::{SupervisorConfig, run};
+use flock::supervise::unit::{StartError, Unit};
+use flock::supervise::{SuperviseError, pid_file};
 use futures_util::future::BoxFuture;
 
 use super::LONG;
@@ -36,9 +36,9 @@ impl Unit for Script {
         "gateway"
     }
 
-    fn prepare(&self) -> BoxFuture<'static, Result<Program, Unready>> {
+    fn prepare(&self) -> BoxFuture<'static, Result<ChildCommand, StartError>> {
         let path = std::env::var_os("PATH").unwrap();
-        Box::pin(std::future::ready(Ok(Program {
+        Box::pin(std::future::ready(Ok(ChildCommand {
             file: "/bin/sh".into(),
             args: vec!["-c".into(), self.script.into()],
             env: vec![("PATH".into(), path), ("DIR".into(), OsString::from(&self.dir))],
@@ -49,7 +49,7 @@ impl Unit for Script {
         None
     }
 
-    fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, Unseen>> {
+    fn check(&self, _process: ProcessId) -> BoxFuture<'static, Result<Health, HealthCheckFailure>> {
         let found = self.dir.join("healthy").exists();
         Box::pin(async move {
             let health = Health {
@@ -61,7 +61,9 @@ impl Unit for Script {
                 started_at: 0,
                 proof: None,
             };
-            found.then_some(health).ok_or_else(|| Unseen { reason: "not there".to_owned(), counts: true })
+            found
+                .then_some(health)
+                .ok_or_else(|| HealthCheckFailure { reason: "not there".to_owned(), counts: true })
         })
     }
 
@@ -88,8 +90,8 @@ struct Stage {
     home: Home,
 }
 
-fn limits() -> Limits {
-    Limits { start: 20_000, backoff: 5, grace: 200, crashes: 4, ..Limits::default() }
+fn limits() -> SupervisionLimits {
+    SupervisionLimits { start: 20_000, backoff: 5, grace: 200, crashes: 4, ..SupervisionLimits::default() }
 }
 
 impl Stage {
@@ -130,7 +132,7 @@ impl Stage {
         let lock = Lock::acquire(&home.supervisor_lock(), LONG).unwrap();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let plan = Plan {
+            let plan = SupervisorConfig {
                 units: vec![Arc::new(script)],
                 limits: limits(),
                 journal: Journal::new(&home, None),
@@ -141,12 +143,12 @@ impl Stage {
         })
     }
 
-    fn ask(&self, request: Request) -> Status {
+    fn ask(&self, request: ControlRequest) -> SupervisorStatus {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let end = std::time::Instant::now() + LONG;
             let mut connection = loop {
-                match Connection::open(&self.home).await {
+                match ControlConnection::open(&self.home).await {
                     Ok(connection) => break connection,
                     Err(error) if std::time::Instant::now() > end => panic!("{error}"),
                     Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
@@ -156,13 +158,13 @@ impl Stage {
         })
     }
 
-    fn halt(&self) -> flock::supervise::halt::Halted {
+    fn halt(&self) -> flock::supervise::halt::HaltResult {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(halt(&self.home, &limits())).unwrap()
     }
 
     fn bearers(&self) -> Vec<ProcessId> {
-        Mark::new(&self.home, "gateway").bearers()
+        EnvMarker::new(&self.home, "gateway").bearers()
     }
 }
 
@@ -181,9 +183,9 @@ fn a_stop_ends_the_whole_group_also_of_who_does_not_want_to() {
     let _alone = alone();
     let stage = Stage::new();
     let supervisor = stage.supervise(STUBBORN, false);
-    assert_eq!(stage.ask(Request::WaitReady).units[0].state, Standing::Healthy);
+    assert_eq!(stage.ask(ControlRequest::WaitReady).units[0].state, UnitState::Healthy);
     let (leader, child) = (stage.pid_in("leader"), stage.pid_in("child"));
-    assert!(pid::read(&stage.home.pid_file("gateway")).is_some_and(|record| record.process == leader));
+    assert!(pid_file::read(&stage.home.pid_file("gateway")).is_some_and(|record| record.process == leader));
     let halted = stage.halt();
     assert!(halted.survivors.is_empty() && halted.orderly && halted.lock.is_some(), "{halted:?}");
     assert!(!leader.is_alive() && !child.is_alive());
@@ -196,7 +198,7 @@ fn what_a_dead_supervisor_left_is_ended_before_anything_starts() {
     let _alone = alone();
     let stage = Stage::new();
     // As if its supervisor had been killed, but without a tether that ends it.
-    let mark = Mark::new(&stage.home, "gateway");
+    let mark = EnvMarker::new(&stage.home, "gateway");
     let (name, value) = mark.variable();
     let mut old = std::process::Command::new("/bin/sh")
         .args(["-c", STUBBORN])
@@ -208,12 +210,13 @@ fn what_a_dead_supervisor_left_is_ended_before_anything_starts() {
         .spawn()
         .unwrap();
     let (leader, child) = (stage.pid_in("leader"), stage.pid_in("child"));
-    pid::write(&stage.home.pid_file("gateway"), &pid::Record { process: leader, socket: None }).unwrap();
+    pid_file::write(&stage.home.pid_file("gateway"), &pid_file::PidRecord { process: leader, socket: None })
+        .unwrap();
     let reaper = std::thread::spawn(move || old.wait());
 
     let supervisor = stage.supervise("touch $DIR/new; cat", false);
-    let status = stage.ask(Request::WaitReady);
-    assert_eq!(status.units[0].state, Standing::Healthy);
+    let status = stage.ask(ControlRequest::WaitReady);
+    assert_eq!(status.units[0].state, UnitState::Healthy);
     assert!(!leader.is_alive() && !child.is_alive());
     // `healthy` lies there since the old one, so the new one counts as healthy before its first line has run.
     wait_until("the new one", LONG, || stage.has("new").then_some(()).ok_or("not there".to_owned()));
@@ -227,7 +230,7 @@ fn what_a_dead_supervisor_left_is_ended_before_anything_starts() {
 fn a_halt_without_a_supervisor_ends_what_is_left() {
     let _alone = alone();
     let stage = Stage::new();
-    let (name, value) = Mark::new(&stage.home, "gateway").variable();
+    let (name, value) = EnvMarker::new(&stage.home, "gateway").variable();
     let mut old = std::process::Command::new("/bin/sh")
         .args(["-c", STUBBORN])
         .env(name, value)
@@ -238,7 +241,8 @@ fn a_halt_without_a_supervisor_ends_what_is_left() {
         .spawn()
         .unwrap();
     let leader = stage.pid_in("leader");
-    pid::write(&stage.home.pid_file("gateway"), &pid::Record { process: leader, socket: None }).unwrap();
+    pid_file::write(&stage.home.pid_file("gateway"), &pid_file::PidRecord { process: leader, socket: None })
+        .unwrap();
     let reaper = std::thread::spawn(move || old.wait());
     let halted = stage.halt();
     assert!(halted.was_running && !halted.orderly && halted.survivors.is_empty(), "{halted:?}");
@@ -255,9 +259,9 @@ fn an_end_that_would_come_again_is_not_repeated() {
     let script = "echo >>$DIR/runs; echo 'error: port 3779 is taken' >&2; exit 5";
     let stage = Stage::new();
     let supervisor = stage.supervise(script, false);
-    let status = stage.ask(Request::WaitReady);
+    let status = stage.ask(ControlRequest::WaitReady);
     let unit = &status.units[0];
-    assert_eq!((unit.state, unit.failure.as_deref()), (Standing::Failed, Some("conflict")));
+    assert_eq!((unit.state, unit.failure.as_deref()), (UnitState::Failed, Some("conflict")));
     assert!(unit.reason.as_deref().unwrap().contains("port 3779 is taken"), "{unit:?}");
     assert_eq!(std::fs::read_to_string(stage.dir.path().join("runs")).unwrap().lines().count(), 1);
     stage.halt();
@@ -274,11 +278,11 @@ fn questions_do_not_keep_an_end_from_being_noticed() {
     // What it leaves holds its output open, so its last words are waited for; meanwhile it is asked for.
     let script = "echo >>$DIR/runs; setsid sleep 10000 & until [ -e $DIR/go ]; do sleep 0.01; done; exit 5";
     let supervisor = stage.supervise(script, false);
-    assert_eq!(stage.ask(Request::Status).units[0].state, Standing::Starting);
+    assert_eq!(stage.ask(ControlRequest::Status).units[0].state, UnitState::Starting);
     std::fs::write(stage.dir.path().join("go"), "").unwrap();
     wait_until("its end to be noticed", LONG, || {
-        let unit = stage.ask(Request::Status).units.remove(0);
-        if unit.state == Standing::Failed { Ok(()) } else { Err(format!("{unit:?}")) }
+        let unit = stage.ask(ControlRequest::Status).units.remove(0);
+        if unit.state == UnitState::Failed { Ok(()) } else { Err(format!("{unit:?}")) }
     });
     assert_eq!(std::fs::read_to_string(stage.dir.path().join("runs")).unwrap().lines().count(), 1);
     assert!(stage.halt().survivors.is_empty());
@@ -292,21 +296,21 @@ fn a_look_that_takes_long_keeps_nobody_waiting_but_who_wants_to_know_what_it_fin
     let script = "[ -e $DIR/mended ] || exit 5; touch $DIR/healthy; cat";
     let dir = stage.dir.path().to_owned();
     let supervisor = stage.supervised(Script { script, dir, optional: true }, false);
-    assert_eq!(stage.ask(Request::WaitReady).units[0].state, Standing::Failed);
+    assert_eq!(stage.ask(ControlRequest::WaitReady).units[0].state, UnitState::Failed);
     for _ in 0..2 {
-        assert_eq!(stage.ask(Request::Look).units[0].state, Standing::Failed);
+        assert_eq!(stage.ask(ControlRequest::Look).units[0].state, UnitState::Failed);
     }
-    assert_eq!(stage.ask(Request::Status).units[0].state, Standing::Failed);
+    assert_eq!(stage.ask(ControlRequest::Status).units[0].state, UnitState::Failed);
     let write = |file: &str| std::fs::write(stage.dir.path().join(file), "").unwrap();
     wait_until("it looks", LONG, || stage.has("looking").then_some(()).ok_or(String::new()));
     write("mended");
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| stage.ask(Request::WaitReady).units.remove(0).state);
-        assert_eq!(stage.ask(Request::Status).units[0].state, Standing::Failed);
+        let waiting = scope.spawn(|| stage.ask(ControlRequest::WaitReady).units.remove(0).state);
+        assert_eq!(stage.ask(ControlRequest::Status).units[0].state, UnitState::Failed);
         let looks = std::fs::read_to_string(stage.dir.path().join("looking")).unwrap();
         assert_eq!(looks, "\n", "one at a time");
         write("looked");
-        assert_eq!(waiting.join().unwrap(), Standing::Healthy);
+        assert_eq!(waiting.join().unwrap(), UnitState::Healthy);
     });
     stage.halt();
     supervisor.join().unwrap().unwrap();
@@ -318,14 +322,14 @@ fn a_crash_loop_stops_after_the_limit() {
     let stage = Stage::new();
     let supervisor =
         stage.supervise("echo >>$DIR/runs; echo 'thread main panicked at x' >&2; exit 70", false);
-    let status = stage.ask(Request::WaitReady);
+    let status = stage.ask(ControlRequest::WaitReady);
     let unit = &status.units[0];
-    assert_eq!(unit.state, Standing::BreakerOpen);
+    assert_eq!(unit.state, UnitState::BreakerOpen);
     assert!(unit.reason.as_deref().unwrap().contains("panicked at x"), "{unit:?}");
     let runs = || std::fs::read_to_string(stage.dir.path().join("runs")).unwrap().lines().count();
     assert_eq!(runs(), limits().crashes);
     // Asked again by a person it tries again, as often.
-    assert_eq!(stage.ask(Request::Start).units[0].state, Standing::BreakerOpen);
+    assert_eq!(stage.ask(ControlRequest::Start).units[0].state, UnitState::BreakerOpen);
     assert_eq!(runs(), 2 * limits().crashes);
     stage.halt();
     supervisor.join().unwrap().unwrap();
@@ -339,7 +343,7 @@ fn a_flood_of_output_is_bounded_and_blocks_nobody() {
     let script = "head -c 100000000 /dev/zero | tr '\\0' 'x'; yes | head -n 2000000; \
         echo the end; touch $DIR/healthy; cat";
     let supervisor = stage.supervise(script, false);
-    assert_eq!(stage.ask(Request::WaitReady).units[0].state, Standing::Healthy);
+    assert_eq!(stage.ask(ControlRequest::WaitReady).units[0].state, UnitState::Healthy);
     let size: u64 = flock::home::log::files(&stage.home.log("gateway"))
         .iter()
         .map(|path| std::fs::metadata(path).unwrap().len())

@@ -64,7 +64,7 @@ pub fn config(agents: Vec<Agent>) -> Config {
         channel_readers: flock::config::ChannelReaders::default(),
         max_agents: 20,
         mount_roots: Vec::new(),
-        egress_ask: flock::config::EgressAsk::Person,
+        egress_ask: flock::config::EgressApprover::Person,
         approvers: Vec::new(),
         image_side: 1200,
         turn_time: None,
@@ -197,7 +197,7 @@ pub fn clean(home: &Home) {
     let engine = Arc::new(Engine::from_env());
     block_on(async {
         let cleaned = async {
-            flock::sandbox::owned::remove_all(&engine, home).await.map_err(|error| error.to_string())?;
+            flock::sandbox::containers::remove_all(&engine, home).await.map_err(|error| error.to_string())?;
             image::untag(&engine, home).await.map_err(|error| error.to_string())?;
             let store = flock::nix::Store::new(home.clone(), source, Arc::clone(&engine));
             store.remove().await.map_err(|error| error.to_string())

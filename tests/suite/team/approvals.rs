@@ -8,8 +8,8 @@ use flock::clock::unix_ms;
 use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::store::{Along, AuditEntry, Level, NewRequest, RequestRow, RequestState, Scope, Store};
-use flock::supervise::loopback::{Call, Client};
-use flock::swarm::triage::{Asked, Execution, Hands, Request, Triage};
+use flock::supervise::gateway_client::{Call, Client};
+use flock::swarm::triage::{Asked, Execution, Executor, Request, Triage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -293,7 +293,7 @@ fn a_file_of_an_agents_that_changed_after_the_approval_is_not_run() {
 /// Hands that do nothing and say so.
 struct Idle;
 
-impl Hands for Idle {
+impl Executor for Idle {
     fn carry_out<'a>(
         &'a self,
         _asked: &'a Asked,

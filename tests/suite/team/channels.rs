@@ -1,6 +1,6 @@
 //! `/api/channels`, over HTTP.
 
-use flock::supervise::loopback::{Answer, Call};
+use flock::supervise::gateway_client::{Answer, Call};
 use serde_json::{Value, json};
 
 use crate::gateway::house::{House, LIMIT};
@@ -161,9 +161,9 @@ async fn nobody_without_the_owners_token_reads_or_says_anything() {
     let house = House::new().await;
     make(&house, "work").await;
     for path in ["/api/channels", "/api/channels/work", "/api/channels/work/messages"] {
-        let client = flock::supervise::loopback::Client::new(house.port);
+        let client = flock::supervise::gateway_client::Client::new(house.port);
         assert_eq!(client.send(Call::get(path), LIMIT).await.unwrap().status(), 401, "{path}");
-        let wrong = flock::supervise::loopback::Client::new(house.port).with_token("wrong");
+        let wrong = flock::supervise::gateway_client::Client::new(house.port).with_token("wrong");
         assert_eq!(wrong.send(Call::get(path), LIMIT).await.unwrap().status(), 401, "{path}");
     }
     for path in [
@@ -172,7 +172,7 @@ async fn nobody_without_the_owners_token_reads_or_says_anything() {
         "/api/channels/work/members",
         "/api/channels/work/archive",
     ] {
-        let client = flock::supervise::loopback::Client::new(house.port);
+        let client = flock::supervise::gateway_client::Client::new(house.port);
         let call = Call::post(path).json(&json!({"content": "x"})).unwrap();
         assert_eq!(client.send(call, LIMIT).await.unwrap().status(), 401, "{path}");
     }

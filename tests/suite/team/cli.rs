@@ -352,16 +352,16 @@ fn write_beside(home: &TempHome, text: &str) {
     use flock::config::Live;
     use flock::home::Home;
     use flock::store::Store;
-    use flock::swarm::{Bell, By, Parts, Swarm};
+    use flock::swarm::{By, Notifier, Swarm, SwarmParts};
 
     let place = Home::new(home.path(), None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (rings, _) = tokio::sync::mpsc::unbounded_channel();
-        let swarm = Swarm::new(Parts {
+        let swarm = Swarm::new(SwarmParts {
             live: Arc::new(Live::open(place.clone()).unwrap()),
             store: Arc::new(Store::open(&place).unwrap()),
-            bell: Bell::new(rings, Arc::new(|_, _| {})),
+            bell: Notifier::new(rings, Arc::new(|_, _| {})),
         });
         swarm.post(&By::human("ann"), &"work".parse().unwrap(), text.to_owned(), true).await.unwrap();
     });

@@ -1,7 +1,7 @@
 //! The section about the agent: its role, then the files about it.
 
 use super::for_tools;
-use crate::agent::prompt::quote::{By, label, marked};
+use crate::agent::prompt::quote::{FileAuthor, label, marked};
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 use crate::config::{Agent, Role};
 use crate::provider::ToolSpec;
@@ -18,12 +18,12 @@ impl PromptSection for Identity {
         let mut parts = vec!["## Project Context".to_owned(), introduction(context.agent, context.tools)];
         if let Some(persona) = &context.knowledge.persona {
             // A persona may come from a place that agents can write to. Then its text counts as information only.
-            let by = if persona.by_agents { By::Agents } else { By::Owner };
+            let by = if persona.by_agents { FileAuthor::Agents } else { FileAuthor::Owner };
             parts.push(format!("### {}\n\n{}", label(&persona.name), marked(by, &persona.text)));
         }
         for file in &context.knowledge.files {
             // Only the five identity files are the owner's. The others are in the workspace, which the agent can write.
-            let by = if IDENTITY_FILES.contains(&file.name) { By::Owner } else { By::Agents };
+            let by = if IDENTITY_FILES.contains(&file.name) { FileAuthor::Owner } else { FileAuthor::Agents };
             parts.push(format!("### {}\n\n{}", file.name, marked(by, &file.text)));
         }
         Ok(parts.join("\n\n"))

@@ -5,12 +5,12 @@
 
 mod channel_media;
 mod date_time;
-mod honesty;
 mod identity;
 mod runtime;
 mod safety;
 mod skills;
 mod team;
+mod tool_honesty;
 mod tools;
 mod workspace;
 
@@ -24,7 +24,7 @@ pub(super) use date_time::date;
 pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
     vec![
         Box::new(identity::Identity),
-        Box::new(honesty::ToolHonesty),
+        Box::new(tool_honesty::ToolHonesty),
         Box::new(tools::Tools),
         Box::new(safety::Safety),
         Box::new(skills::Skills),
@@ -40,7 +40,7 @@ pub(super) fn defaults() -> Vec<Box<dyn PromptSection>> {
 pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
     vec![
         Box::new(identity::Identity),
-        Box::new(honesty::ToolHonesty),
+        Box::new(tool_honesty::ToolHonesty),
         Box::new(safety::Safety),
         Box::new(skills::Skills),
         Box::new(channel_media::ChannelMedia),
@@ -49,7 +49,7 @@ pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
 
 /// Returns the additional sections for a member of a team.
 pub(super) fn of_a_team() -> Vec<Box<dyn PromptSection>> {
-    vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::Shared)]
+    vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::SharedVaults)]
 }
 
 /// Returns the introduction and the team section for an agent whose other prompt text comes from another program.

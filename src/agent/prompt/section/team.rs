@@ -1,7 +1,7 @@
 //! The sections for a member of a team: the team's conventions, the agent's own notes, and the shared vaults.
 
 use super::{for_tools, offered};
-use crate::agent::prompt::quote::{By, quoted};
+use crate::agent::prompt::quote::{FileAuthor, quoted};
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError};
 use crate::provider::ToolSpec;
 
@@ -48,9 +48,9 @@ impl PromptSection for Memory {
 }
 
 /// The shared vaults, for agents that can read them.
-pub(super) struct Shared;
+pub(super) struct SharedVaults;
 
-impl PromptSection for Shared {
+impl PromptSection for SharedVaults {
     fn name(&self) -> &'static str {
         "shared_knowledge"
     }
@@ -66,7 +66,7 @@ impl PromptSection for Shared {
             let mut part = format!("### {}", vault.name);
             if let Some((file, text)) = &vault.index {
                 // Agents write the vaults, so the index is quoted as information.
-                part = format!("{part}\n\n{}", quoted(file, By::Agents, text));
+                part = format!("{part}\n\n{}", quoted(file, FileAuthor::Agents, text));
             }
             let files = if vault.files.is_empty() { "(empty)".to_owned() } else { vault.files.text() };
             parts.push(format!("{part}\n\n{files}"));

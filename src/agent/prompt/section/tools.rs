@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::agent::prompt::quote::label;
-use crate::agent::prompt::{Calls, PromptContext, PromptSection, SectionError};
+use crate::agent::prompt::{PromptContext, PromptSection, SectionError, ToolCallStyle};
 use crate::clean;
 use crate::provider::ToolSpec;
 
@@ -21,7 +21,7 @@ impl PromptSection for Tools {
             return Ok(text);
         }
         // Without tool calls in the API, the prompt is the only place for the parameters.
-        if context.calls == Calls::Text {
+        if context.calls == ToolCallStyle::Text {
             in_full(&mut text, context.tools);
             return Ok(text);
         }
@@ -52,7 +52,7 @@ fn in_full(text: &mut String, tools: &[ToolSpec]) {
 
 /// The use of a tool, by which the section groups them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum ToolGroup {
     Commands,
     Files,
     Sessions,
@@ -62,28 +62,28 @@ enum Use {
     Other,
 }
 
-const USES: &[(&str, Use)] = &[
-    ("commands", Use::Commands),
-    ("files of your workspace", Use::Files),
-    ("your sessions", Use::Sessions),
-    ("channels", Use::Channels),
-    ("vaults and skills", Use::Vaults),
-    ("team", Use::Team),
-    ("other", Use::Other),
+const USES: &[(&str, ToolGroup)] = &[
+    ("commands", ToolGroup::Commands),
+    ("files of your workspace", ToolGroup::Files),
+    ("your sessions", ToolGroup::Sessions),
+    ("channels", ToolGroup::Channels),
+    ("vaults and skills", ToolGroup::Vaults),
+    ("team", ToolGroup::Team),
+    ("other", ToolGroup::Other),
 ];
 
-fn use_of_tool(name: &str) -> Use {
+fn use_of_tool(name: &str) -> ToolGroup {
     match name {
-        "exec" | "process" => Use::Commands,
-        "read" | "write" | "edit" | "apply_patch" | "image" => Use::Files,
-        _ if name.starts_with("session") => Use::Sessions,
+        "exec" | "process" => ToolGroup::Commands,
+        "read" | "write" | "edit" | "apply_patch" | "image" => ToolGroup::Files,
+        _ if name.starts_with("session") => ToolGroup::Sessions,
         // The special names come before the general prefix `flock_`.
-        "flock_archive_ready" | "flock_assign_members" => Use::Channels,
-        _ if name.starts_with("flock_channel_") => Use::Channels,
-        "flock_read_skill" => Use::Vaults,
-        _ if name.starts_with("flock_workspace_") => Use::Vaults,
-        "triage_decision" => Use::Team,
-        _ if name.starts_with("flock_") => Use::Team,
-        _ => Use::Other,
+        "flock_archive_ready" | "flock_assign_members" => ToolGroup::Channels,
+        _ if name.starts_with("flock_channel_") => ToolGroup::Channels,
+        "flock_read_skill" => ToolGroup::Vaults,
+        _ if name.starts_with("flock_workspace_") => ToolGroup::Vaults,
+        "triage_decision" => ToolGroup::Team,
+        _ if name.starts_with("flock_") => ToolGroup::Team,
+        _ => ToolGroup::Other,
     }
 }

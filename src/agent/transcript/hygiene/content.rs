@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use super::applied::{Notes, Rule};
-use super::policy::{Marks, Policy};
-use super::provenance;
+use super::applied_rules::{Rule, RuleLog};
+use super::inter_session;
+use super::policy::{HygienePolicy, SignatureRule};
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::{Entry, Kind};
@@ -28,7 +28,7 @@ fn carries_signature(block: &Block) -> bool {
 }
 
 /// Removes answers that only people are shown, the remains of failed calls, and messages without content.
-pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) {
+pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &HygienePolicy, notes: &mut RuleLog) {
     entries.retain_mut(|entry| {
         if entry.role() == Role::Assistant {
             if entry.about.kind == Kind::ForPeople {
@@ -55,7 +55,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
             stand_in(entry, notes);
         }
         // Gemini may put a signature on an empty text, which has to go back to it.
-        let signs = matches!(policy.marks, Marks::Base64 { .. }) && thinking::is_own(entry, target);
+        let signs = matches!(policy.marks, SignatureRule::Base64 { .. }) && thinking::is_own(entry, target);
         leave_out(
             entry,
             Rule::Blank,
@@ -64,7 +64,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &Policy, n
         );
         fill_results(entry, notes);
         // A mark on its own would be read as belonging to the next message.
-        if !entry.message.content.iter().all(provenance::is_own) {
+        if !entry.message.content.iter().all(inter_session::is_own) {
             return true;
         }
         notes.add(Rule::Empty, entry);
@@ -100,7 +100,7 @@ fn has_unknown(entry: &Entry) -> bool {
 
 /// Adds a note about removed content to an answer that has nothing left to read or run, so that it keeps its place. If
 /// the answer was cut off, its thinking is not signed to the end and is removed.
-fn stand_in(entry: &mut Entry, notes: &mut Notes) {
+fn stand_in(entry: &mut Entry, notes: &mut RuleLog) {
     if !entry.message.content.iter().all(|block| thinking::is_thinking(block) || is_blank(block)) {
         return;
     }
@@ -110,7 +110,7 @@ fn stand_in(entry: &mut Entry, notes: &mut Notes) {
     Arc::make_mut(&mut entry.message).content.push(Block::text(UNKNOWN));
 }
 
-fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool, notes: &mut Notes) {
+fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool, notes: &mut RuleLog) {
     let role = entry.role();
     if entry.message.content.iter().any(|block| goes(role, block)) {
         Arc::make_mut(&mut entry.message).content.retain(|block| !goes(role, block));
@@ -126,7 +126,7 @@ fn is_lacking(content: &[Block]) -> bool {
             .any(|part| is_blank(part) || !matches!(part, Block::Text { .. } | Block::Image { .. }))
 }
 
-fn fill_results(entry: &mut Entry, notes: &mut Notes) {
+fn fill_results(entry: &mut Entry, notes: &mut RuleLog) {
     let lacks = |block: &Block| matches!(block, Block::ToolResult { content, .. } if is_lacking(content));
     if !entry.message.content.iter().any(lacks) {
         return;

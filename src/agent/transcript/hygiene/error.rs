@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::pairing;
-use super::policy::{Ids, Policy};
+use super::policy::{HygienePolicy, IdFormat};
 use crate::agent::transcript::Entry;
 use crate::error::{Explain, Kind};
 use crate::provider::Role;
@@ -59,7 +59,7 @@ impl Explain for HygieneError {
 }
 
 /// Checks the result of the passes.
-pub(super) fn check(entries: &[Entry], policy: &Policy) -> Result<(), HygieneError> {
+pub(super) fn check(entries: &[Entry], policy: &HygienePolicy) -> Result<(), HygieneError> {
     let record = |index: usize| entries.get(index).map(|entry| entry.about.id.clone()).unwrap_or_default();
     if let Some(index) = pairing::first_unpaired(entries) {
         let call = entries[index].message.tool_calls().next().map(|call| call.id.to_owned());
@@ -72,7 +72,7 @@ pub(super) fn check(entries: &[Entry], policy: &Policy) -> Result<(), HygieneErr
     for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.role() == Role::Assistant) {
         for call in entry.message.tool_calls() {
             // A result names only the first half of a pair.
-            let id = if policy.ids == Ids::Pairs { call.id.split('|').next() } else { None };
+            let id = if policy.ids == IdFormat::Pairs { call.id.split('|').next() } else { None };
             let id = id.unwrap_or(call.id);
             if !ids.insert(id) {
                 return Err(HygieneError::SameId { index, record: record(index), call: id.to_owned() });

@@ -4,39 +4,39 @@
 //! time, so that the provider's cache stays valid. This runs after pairing, so the results that follow an answer belong
 //! to its calls by position, whatever their stored ids are.
 
-mod pairs;
-mod plain;
+mod plain_ids;
+mod responses_ids;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-pub(super) use pairs::cut_lone_items;
+pub(super) use responses_ids::cut_lone_items;
 
-use super::applied::{Notes, Rule};
-use super::policy::{Ids, Policy};
+use super::applied_rules::{Rule, RuleLog};
+use super::policy::{HygienePolicy, IdFormat};
 use super::target::Target;
 use super::thinking::{self, is_thinking};
 use crate::agent::transcript::Entry;
 use crate::provider::{Block, Role};
 
 /// Rewrites ids that the route would reject, and ids that were used before.
-pub(super) fn rewrite(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
+pub(super) fn rewrite(entries: &mut [Entry], target: &Target, policy: &HygienePolicy, notes: &mut RuleLog) {
     let changes = changes(entries, target, policy);
-    for Change { answer, ids } in changes {
+    for IdChange { answer, ids } in changes {
         set_ids(entries, answer, &ids);
         notes.add(Rule::Ids, &entries[answer]);
     }
 }
 
 /// The new ids of all calls of an answer, in order.
-struct Change {
+struct IdChange {
     answer: usize,
     ids: Vec<String>,
 }
 
-fn changes(entries: &[Entry], target: &Target, policy: &Policy) -> Vec<Change> {
-    let mut used = Used::default();
+fn changes(entries: &[Entry], target: &Target, policy: &HygienePolicy) -> Vec<IdChange> {
+    let mut used = UsedIds::default();
     // Ids beside signed thinking must go back byte for byte, so no other call may use them.
     if policy.signs_thinking() {
         for entry in entries.iter().filter(|entry| is_bound(entry)) {
@@ -66,7 +66,7 @@ fn changes(entries: &[Entry], target: &Target, policy: &Policy) -> Vec<Change> {
             }
         }
         if is_changed {
-            changes.push(Change { answer, ids: ids.into_iter().map(Cow::into_owned).collect() });
+            changes.push(IdChange { answer, ids: ids.into_iter().map(Cow::into_owned).collect() });
         }
     }
     changes
@@ -81,7 +81,7 @@ fn is_bound(entry: &Entry) -> bool {
 
 /// The ids of this request so far.
 #[derive(Default)]
-struct Used<'a> {
+struct UsedIds<'a> {
     /// Ids as they are sent; of pairs, the half that names the call.
     ids: HashSet<Cow<'a, str>>,
     /// The item halves of pairs.
@@ -90,12 +90,12 @@ struct Used<'a> {
     seen: std::collections::HashMap<&'a str, u32>,
 }
 
-impl<'a> Used<'a> {
-    fn next(&mut self, raw: &'a str, own: bool, ids: Ids) -> Cow<'a, str> {
-        if ids == Ids::Pairs {
+impl<'a> UsedIds<'a> {
+    fn next(&mut self, raw: &'a str, own: bool, ids: IdFormat) -> Cow<'a, str> {
+        if ids == IdFormat::Pairs {
             return self.next_pair(raw);
         }
-        let wanted = plain::form(raw, own, ids);
+        let wanted = plain_ids::form(raw, own, ids);
         // A stored id that was rewritten counts as used as well: its next occurrence is another call.
         if !self.ids.contains(&wanted) && !self.seen.contains_key(raw) {
             if wanted != raw {
@@ -107,7 +107,7 @@ impl<'a> Used<'a> {
         let seed = self.seed(raw);
         // The first round nearly always succeeds. The loop ends at the first id that no other call has.
         for round in 0..u64::MAX {
-            let id = plain::other(&wanted, &seed, round, ids);
+            let id = plain_ids::other(&wanted, &seed, round, ids);
             if self.ids.insert(Cow::Owned(id.clone())) {
                 return Cow::Owned(id);
             }
@@ -126,8 +126,8 @@ impl<'a> Used<'a> {
     }
 
     fn next_pair(&mut self, raw: &'a str) -> Cow<'a, str> {
-        let wanted = pairs::form(raw);
-        let (call, item) = pairs::halves(&wanted);
+        let wanted = responses_ids::form(raw);
+        let (call, item) = responses_ids::halves(&wanted);
         if !self.ids.contains(call) && !self.seen.contains_key(raw) {
             if wanted != raw {
                 self.seen.insert(raw, 1);
@@ -143,7 +143,7 @@ impl<'a> Used<'a> {
         }
         let seed = self.seed(raw);
         for round in 0..u64::MAX {
-            let id = pairs::other(&seed, round);
+            let id = responses_ids::other(&seed, round);
             if self.ids.insert(Cow::Owned(id.clone())) {
                 return Cow::Owned(id);
             }
@@ -152,7 +152,7 @@ impl<'a> Used<'a> {
     }
 
     fn keep_pair(&mut self, pair: &str) {
-        let (call, item) = pairs::halves(pair);
+        let (call, item) = responses_ids::halves(pair);
         self.ids.insert(Cow::Owned(call.to_owned()));
         self.items.extend(item.map(str::to_owned));
     }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn given(ids: Ids, raw: &[(&'static str, bool)]) -> Vec<String> {
-    let mut used = Used::default();
+fn given(ids: IdFormat, raw: &[(&'static str, bool)]) -> Vec<String> {
+    let mut used = UsedIds::default();
     raw.iter().map(|(raw, own)| used.next(raw, *own, ids).into_owned()).collect()
 }
 
@@ -17,7 +17,7 @@ fn each_style_has_its_form() {
         ("functions.exec:0", true),
     ];
     assert_eq!(
-        given(Ids::Strict, &raw),
+        given(IdFormat::Strict, &raw),
         [
             "call1",
             "defaulttoolid",
@@ -27,24 +27,24 @@ fn each_style_has_its_form() {
             "functions.exec:0"
         ]
     );
-    assert_eq!(given(Ids::Native, &raw)[..1], ["call_1"]);
-    assert_eq!(given(Ids::Native, &raw)[4..], ["toolu_A_9", "functionsexec0"]);
+    assert_eq!(given(IdFormat::Native, &raw)[..1], ["call_1"]);
+    assert_eq!(given(IdFormat::Native, &raw)[4..], ["toolu_A_9", "functionsexec0"]);
     let nine = given(
-        Ids::Nine,
+        IdFormat::Nine,
         &[("call_123456789", true), ("call_1", true), ("", true), ("_", true), ("abc123XYZ", true)],
     );
     assert_eq!(nine[0], "call12345");
-    assert_eq!(nine[1], plain::digits("call1", 9));
-    assert_eq!(nine[2..], ["defaultid".to_owned(), plain::digits("sanitized", 9), "abc123XYZ".into()]);
+    assert_eq!(nine[1], plain_ids::digits("call1", 9));
+    assert_eq!(nine[2..], ["defaultid".to_owned(), plain_ids::digits("sanitized", 9), "abc123XYZ".into()]);
     assert_eq!(
-        given(Ids::Own, &[("functions.exec:0", true), ("functions.exec:1", false), ("a|b", false)])[..],
+        given(IdFormat::Own, &[("functions.exec:0", true), ("functions.exec:1", false), ("a|b", false)])[..],
         ["functions.exec:0", "functionsexec1", "ab"]
     );
 }
 
 #[test]
 fn what_clashes_is_told_apart_and_stays_so() {
-    for ids in [Ids::Own, Ids::Strict, Ids::Native, Ids::Nine, Ids::Pairs] {
+    for ids in [IdFormat::Own, IdFormat::Strict, IdFormat::Native, IdFormat::Nine, IdFormat::Pairs] {
         let raw = [
             ("a_1", false),
             ("a1", false),
@@ -57,10 +57,12 @@ fn what_clashes_is_told_apart_and_stays_so() {
             ("call_2|fc_1", true),
         ];
         let once = given(ids, &raw);
-        let unique: HashSet<&str> =
-            once.iter().map(|id| if ids == Ids::Pairs { pairs::halves(id).0 } else { id }).collect();
+        let unique: HashSet<&str> = once
+            .iter()
+            .map(|id| if ids == IdFormat::Pairs { responses_ids::halves(id).0 } else { id })
+            .collect();
         assert_eq!(unique.len(), raw.len(), "{ids:?} {once:?}");
-        let mut used = Used::default();
+        let mut used = UsedIds::default();
         let twice: Vec<String> =
             once.iter().zip(raw).map(|(id, (_, own))| used.next(id, own, ids).into_owned()).collect();
         assert_eq!(once, twice, "{ids:?}");

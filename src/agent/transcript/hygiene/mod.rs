@@ -4,35 +4,35 @@
 //! copies and changes only the messages it has to. The stored transcript is never touched. The passes are idempotent: a
 //! second run changes nothing.
 
-mod applied;
+mod applied_rules;
 mod calls;
 mod content;
-mod echo;
+mod context_echo;
 mod error;
 mod ids;
-mod items;
-mod marks;
+mod inter_session;
 mod pairing;
 mod pictures;
 pub mod policy;
-mod provenance;
-mod shape;
+mod reasoning_items;
 mod signature;
+mod speaker_order;
 mod target;
+mod text_signatures;
 mod thinking;
 
 use std::sync::Arc;
 
-pub use applied::{Applied, Rule};
+pub use applied_rules::{AppliedRule, Rule};
 pub use error::HygieneError;
-pub use pictures::Pictures;
-pub use policy::Policy;
-pub(in crate::agent) use provenance::inter_session_marks;
+pub(in crate::agent) use inter_session::inter_session_marks;
 #[cfg(test)]
-use provenance::without_inter_session;
+use inter_session::without_inter_session;
+pub use pictures::PictureCache;
+pub use policy::HygienePolicy;
 pub use target::{LONGEST_SIDE, Target};
 
-use self::applied::Notes;
+use self::applied_rules::RuleLog;
 use super::Entry;
 use crate::provider::Message;
 
@@ -42,7 +42,7 @@ pub struct Sanitised {
     /// The messages to send. Unchanged messages are shared with the input.
     pub messages: Vec<Arc<Message>>,
     /// The rules that changed something, in order.
-    pub applied: Vec<Applied>,
+    pub applied: Vec<AppliedRule>,
 }
 
 /// Adapts a conversation to a model.
@@ -52,13 +52,13 @@ pub struct Sanitised {
 /// Returns [`HygieneError`] if the route would reject even the result. That is a defect of this module, and an error
 /// here says more than the provider's rejection would.
 pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, HygieneError> {
-    let policy = Policy::of(target);
-    let mut notes = Notes::default();
+    let policy = HygienePolicy::of(target);
+    let mut notes = RuleLog::default();
     let mut entries = clean(entries.to_vec(), target, &policy, &mut notes);
     error::check(&entries, &policy)?;
-    provenance::unsign(&mut entries);
+    inter_session::unsign(&mut entries);
     let applied = notes.into_vec();
-    for Applied { rule, message } in &applied {
+    for AppliedRule { rule, message } in &applied {
         tracing::debug!(rule = rule.as_str(), message, route = ?policy.row, "hygiene");
     }
     let messages = entries.into_iter().map(|entry| entry.message).collect();
@@ -66,12 +66,17 @@ pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, Hygiene
 }
 
 /// Runs the passes in their order.
-fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut Notes) -> Vec<Entry> {
+fn clean(
+    mut entries: Vec<Entry>,
+    target: &Target,
+    policy: &HygienePolicy,
+    notes: &mut RuleLog,
+) -> Vec<Entry> {
     let all = &mut entries;
     // Before user messages are merged, because a merged message no longer shows its sender.
-    provenance::mark_inter_session(all, notes);
+    inter_session::mark_inter_session(all, notes);
     // A message that this leaves empty is removed by `content::tidy`.
-    echo::unwrap(all, notes);
+    context_echo::unwrap(all, notes);
     // The content comes first: the later passes look only at blocks that stay.
     content::tidy(all, target, policy, notes);
     pictures::fit(all, target, policy, notes);
@@ -84,29 +89,29 @@ fn clean(mut entries: Vec<Entry>, target: &Target, policy: &Policy, notes: &mut 
     pairing::pair(all, policy.missing, notes);
     // It takes paired results to know if the last turn is still running.
     thinking::drop_older(all, policy, notes);
-    items::keep_followed(all, target, policy, notes);
+    reasoning_items::keep_followed(all, target, policy, notes);
     // The ids come after pairing: only the stored ids show to which call a result belongs.
     calls::unthink_edited(all, policy, notes);
-    if policy.ids == policy::Ids::Pairs {
+    if policy.ids == policy::IdFormat::Pairs {
         ids::cut_lone_items(all, notes);
     }
     ids::rewrite(all, target, policy, notes);
-    marks::clean(all, target, policy, notes);
+    text_signatures::clean(all, target, policy, notes);
     // The order of speakers comes last, because every pass above may remove a message.
-    shape::leave_out_prefill(all, policy, notes);
-    shape::bootstrap(all, policy, notes);
-    shape::merge(all, target, policy, notes);
-    shape::end_routed(all, target);
+    speaker_order::leave_out_prefill(all, policy, notes);
+    speaker_order::bootstrap(all, policy, notes);
+    speaker_order::merge(all, target, policy, notes);
+    speaker_order::end_routed(all, target);
     entries
 }
 
 #[cfg(test)]
-mod made;
+mod fake_providers;
 #[cfg(test)]
-mod prefixes;
+mod generator;
 #[cfg(test)]
-mod properties;
+mod prefix_tests;
 #[cfg(test)]
-mod rejecters;
+mod property_tests;
 #[cfg(test)]
-mod rules;
+mod rule_tests;

@@ -7,9 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::applied::{Notes, Rule};
-use super::policy::Missing;
-use crate::agent::transcript::{About, Entry, INTERRUPTED};
+use super::applied_rules::{Rule, RuleLog};
+use super::policy::MissingResultText;
+use crate::agent::transcript::{Entry, EntryMetadata, INTERRUPTED};
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Role};
 
@@ -21,7 +21,7 @@ pub(super) const NO_RESULT: &str =
     "[flock: the result of this call is missing from the conversation; what the call did is not known]";
 
 /// A result, with the message it was found in.
-struct Found {
+struct FoundResult {
     entry: Entry,
     /// Index of the result in the message.
     at: usize,
@@ -31,7 +31,7 @@ struct Found {
 struct Slot {
     id: String,
     name: String,
-    result: Option<Found>,
+    result: Option<FoundResult>,
 }
 
 /// A frame: an answer with calls, or the messages before the first one.
@@ -41,23 +41,23 @@ struct Frame {
     slots: Vec<Slot>,
     others: Vec<Entry>,
     /// Results that belong to no call of this frame.
-    left: Vec<Found>,
+    left: Vec<FoundResult>,
     /// The slots of each id.
-    places: HashMap<String, Places>,
+    places: HashMap<String, CallSlots>,
     /// Number of slots with a result.
     filled: usize,
 }
 
 /// The positions of the calls with one id among those of an answer.
 #[derive(Default)]
-struct Places {
+struct CallSlots {
     first: usize,
     /// Positions of the calls without a result, in order.
     open: VecDeque<usize>,
 }
 
 /// Pairs calls with results.
-pub(super) fn pair(entries: &mut Vec<Entry>, missing: Missing, notes: &mut Notes) {
+pub(super) fn pair(entries: &mut Vec<Entry>, missing: MissingResultText, notes: &mut RuleLog) {
     // A conversation that is already in order is not copied.
     if is_paired(entries) {
         return;
@@ -107,7 +107,7 @@ pub(super) fn first_unpaired(entries: &[Entry]) -> Option<usize> {
     None
 }
 
-fn frames(entries: Vec<Entry>, notes: &mut Notes) -> Vec<Frame> {
+fn frames(entries: Vec<Entry>, notes: &mut RuleLog) -> Vec<Frame> {
     let mut frames = vec![Frame::default()];
     for entry in entries {
         let begins = entry.role() == Role::Assistant && entry.message.tool_calls().next().is_some();
@@ -119,7 +119,7 @@ fn frames(entries: Vec<Entry>, notes: &mut Notes) -> Vec<Frame> {
         let Some(frame) = frames.last_mut() else { continue };
         if entry.role() == Role::Tool {
             for at in 0..entry.message.content.len() {
-                frame.take(Found { entry: entry.clone(), at }, notes);
+                frame.take(FoundResult { entry: entry.clone(), at }, notes);
             }
         } else {
             frame.others.push(entry);
@@ -129,7 +129,7 @@ fn frames(entries: Vec<Entry>, notes: &mut Notes) -> Vec<Frame> {
 }
 
 /// Gives a late result to an earlier call, if exactly one call with its id is waiting.
-fn give_back(frames: &mut [Frame], notes: &mut Notes) {
+fn give_back(frames: &mut [Frame], notes: &mut RuleLog) {
     // The waiting slots of each id in the frames before this one.
     let mut waiting: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
     for late in 0..frames.len() {
@@ -158,7 +158,7 @@ impl Slot {
     }
 }
 
-impl Found {
+impl FoundResult {
     fn block(&self) -> Option<&Block> {
         self.entry.message.content.get(self.at)
     }
@@ -184,7 +184,7 @@ impl Found {
     }
 
     /// Returns the result as a message of its own, with its call's id and name.
-    fn into_entry(self, slot_id: &str, slot_name: &str, notes: &mut Notes) -> Option<Entry> {
+    fn into_entry(self, slot_id: &str, slot_name: &str, notes: &mut RuleLog) -> Option<Entry> {
         let Some(Block::ToolResult { call_id, name, content, is_error }) = self.block() else { return None };
         // An unchanged result in a message of its own is shared, not copied.
         if call_id == slot_id && name == slot_name && self.entry.message.content.len() == 1 {
@@ -208,12 +208,12 @@ impl Found {
 
 impl Frame {
     fn of(answer: Entry, slots: Vec<Slot>) -> Self {
-        let mut places: HashMap<String, Places> = HashMap::new();
+        let mut places: HashMap<String, CallSlots> = HashMap::new();
         for (at, slot) in slots.iter().enumerate() {
             let id = slot.id.trim().to_owned();
             places
                 .entry(id)
-                .or_insert_with(|| Places { first: at, open: VecDeque::new() })
+                .or_insert_with(|| CallSlots { first: at, open: VecDeque::new() })
                 .open
                 .push_back(at);
         }
@@ -221,7 +221,7 @@ impl Frame {
     }
 
     /// Gives a result to the call it belongs to.
-    fn take(&mut self, found: Found, notes: &mut Notes) {
+    fn take(&mut self, found: FoundResult, notes: &mut RuleLog) {
         let id = found.call_id();
         // A result without an id can only belong to the answer's one call.
         if id.is_empty() {
@@ -250,7 +250,7 @@ impl Frame {
             return;
         }
         // A real result that comes later replaces the text that flock had filled in.
-        let is_filler = |slot: &Slot| slot.result.as_ref().is_some_and(Found::is_filler);
+        let is_filler = |slot: &Slot| slot.result.as_ref().is_some_and(FoundResult::is_filler);
         let slot = &mut self.slots[places.first];
         if is_filler(slot) && !found.is_filler() {
             notes.add(Rule::Moved, &found.entry);
@@ -261,7 +261,7 @@ impl Frame {
         }
     }
 
-    fn emit(self, entries: &mut Vec<Entry>, missing: Missing, notes: &mut Notes) {
+    fn emit(self, entries: &mut Vec<Entry>, missing: MissingResultText, notes: &mut RuleLog) {
         let Some(answer) = self.answer else {
             entries.extend(self.others);
             return;
@@ -282,14 +282,14 @@ impl Frame {
 }
 
 /// Returns a result for a call without one. It is the same in each request, so that the provider's cache stays valid.
-fn filler(id: String, name: String, missing: Missing, about: &About) -> Entry {
+fn filler(id: String, name: String, missing: MissingResultText, about: &EntryMetadata) -> Entry {
     let text = match missing {
-        Missing::Aborted => ABORTED,
-        Missing::Sentence => NO_RESULT,
+        MissingResultText::Aborted => ABORTED,
+        MissingResultText::Sentence => NO_RESULT,
     };
     let result = Block::ToolResult { call_id: id, name, content: [Block::text(text)].into(), is_error: true };
     Entry {
         message: Arc::new(Message { role: Role::Tool, content: vec![result] }),
-        about: Arc::new(About { id: about.id.clone(), at: about.at, ..About::default() }),
+        about: Arc::new(EntryMetadata { id: about.id.clone(), at: about.at, ..EntryMetadata::default() }),
     }
 }

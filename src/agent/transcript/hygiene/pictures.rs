@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sha2::{Digest as _, Sha256};
 
-use super::applied::{Notes, Rule};
-use super::policy::Policy;
+use super::applied_rules::{Rule, RuleLog};
+use super::policy::HygienePolicy;
 use super::target::Target;
 use crate::agent::transcript::Entry;
-use crate::picture::{self, Fit, Limits, MOST_INPUT};
+use crate::picture::{self, FittedPicture, MOST_INPUT, PictureLimits};
 use crate::provider::Block;
 
 /// Above this number of pictures, Anthropic accepts none that is longer than [`MANY_SIDE`] pixels.
@@ -34,22 +34,22 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// The cache of checked pictures: each picture is decoded and encoded once, not for every request.
 #[derive(Debug, Default)]
-pub struct Pictures(Mutex<Kept>);
+pub struct PictureCache(Mutex<CacheState>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    looked_at: HashMap<Key, Arc<Shown>>,
+struct CacheState {
+    looked_at: HashMap<Key, Arc<PictureOutcome>>,
     /// Keys in the order in which they were added.
     order: VecDeque<Key>,
     bytes: usize,
 }
 
 /// The digest of a stored picture, and the limits it had to fit.
-type Key = ([u8; 32], Limits);
+type Key = ([u8; 32], PictureLimits);
 
 /// The outcome for a picture.
 #[derive(Debug)]
-enum Shown {
+enum PictureOutcome {
     /// Unchanged data. The media type is the one that the data has.
     Same(&'static str),
     /// Other data.
@@ -58,9 +58,9 @@ enum Shown {
     Not(String),
 }
 
-impl Pictures {
+impl PictureCache {
     /// Returns the outcome for a picture, from the cache if it is known.
-    fn show(&self, data: &str, limits: Limits) -> Arc<Shown> {
+    fn show(&self, data: &str, limits: PictureLimits) -> Arc<PictureOutcome> {
         let key = (Sha256::digest(data).into(), limits);
         // The lock is not held while a picture is decoded. Two turns may decode the same one, which only costs time.
         if let Some(shown) = self.kept().looked_at.get(&key) {
@@ -71,13 +71,13 @@ impl Pictures {
         shown
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, CacheState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn keep(&mut self, key: Key, shown: Arc<Shown>) {
+impl CacheState {
+    fn keep(&mut self, key: Key, shown: Arc<PictureOutcome>) {
         self.bytes += shown.bytes();
         // If another turn added the same picture meanwhile, its key is in the queue already.
         if let Some(before) = self.looked_at.insert(key, shown) {
@@ -93,7 +93,7 @@ impl Kept {
     }
 }
 
-impl Shown {
+impl PictureOutcome {
     fn bytes(&self) -> usize {
         match self {
             Self::Same(_) => 0,
@@ -103,10 +103,10 @@ impl Shown {
     }
 }
 
-fn look(data: &str, limits: Limits) -> Shown {
+fn look(data: &str, limits: PictureLimits) -> PictureOutcome {
     // Three bytes become four characters of Base64. The rest of the allowance is for line breaks.
     if data.len() > MOST_INPUT / 3 * 5 {
-        return Shown::Not(format!("it has {} bytes of Base64", data.len()));
+        return PictureOutcome::Not(format!("it has {} bytes of Base64", data.len()));
     }
     let is_loose = data.bytes().any(|byte| byte.is_ascii_whitespace());
     let decoded = if is_loose {
@@ -115,35 +115,35 @@ fn look(data: &str, limits: Limits) -> Shown {
         LENIENT.decode(data)
     };
     // Damaged data is replaced by a text: a provider would reject the whole request for it.
-    let Ok(bytes) = decoded else { return Shown::Not("its Base64 is damaged".to_owned()) };
+    let Ok(bytes) = decoded else { return PictureOutcome::Not("its Base64 is damaged".to_owned()) };
     if bytes.is_empty() {
-        return Shown::Not("it is empty".to_owned());
+        return PictureOutcome::Not("it is empty".to_owned());
     }
     // The limit is for Base64, in which three bytes become four characters.
-    let decoded = Limits { bytes: limits.bytes / 4 * 3, ..limits };
+    let decoded = PictureLimits { bytes: limits.bytes / 4 * 3, ..limits };
     match picture::fit(&bytes, decoded) {
-        Ok(Fit::AsIs(picture)) if !is_loose && data.len().is_multiple_of(4) => {
-            Shown::Same(picture.media_type)
+        Ok(FittedPicture::AsIs(picture)) if !is_loose && data.len().is_multiple_of(4) => {
+            PictureOutcome::Same(picture.media_type)
         }
-        Ok(Fit::AsIs(picture)) => {
-            Shown::Other { media_type: picture.media_type, data: STANDARD.encode(&bytes) }
+        Ok(FittedPicture::AsIs(picture)) => {
+            PictureOutcome::Other { media_type: picture.media_type, data: STANDARD.encode(&bytes) }
         }
-        Ok(Fit::Jpeg { bytes, .. }) => {
-            Shown::Other { media_type: "image/jpeg", data: STANDARD.encode(&bytes) }
+        Ok(FittedPicture::Jpeg { bytes, .. }) => {
+            PictureOutcome::Other { media_type: "image/jpeg", data: STANDARD.encode(&bytes) }
         }
-        Err(reason) => Shown::Not(reason.to_string()),
+        Err(reason) => PictureOutcome::Not(reason.to_string()),
     }
 }
 
 /// Makes each picture fit, or replaces it by a text.
-pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
+pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &HygienePolicy, notes: &mut RuleLog) {
     let count = entries.iter().flat_map(|entry| &entry.message.content).map(pictures_in).sum::<usize>();
     if count == 0 {
         return;
     }
     // All pictures of the request count, also those within tool results.
     let most = if count > MANY { MANY_SIDE } else { u32::MAX };
-    let limits = Limits { side: target.longest_side.clamp(1, most), bytes: policy.picture_bytes };
+    let limits = PictureLimits { side: target.longest_side.clamp(1, most), bytes: policy.picture_bytes };
     let changed = |block: &Block| change(block, target, limits);
     for entry in entries.iter_mut().filter(|entry| entry.message.content.iter().any(|b| pictures_in(b) > 0)) {
         // The changes are computed first, so that a message without any is not copied.
@@ -170,25 +170,27 @@ fn pictures_in(block: &Block) -> usize {
 }
 
 /// Returns the replacement of a block, or `None` if it stays.
-fn change(block: &Block, target: &Target, limits: Limits) -> Option<Block> {
+fn change(block: &Block, target: &Target, limits: PictureLimits) -> Option<Block> {
     match block {
         Block::Image { media_type, .. } if !target.images => {
-            let media_type = crate::tool::bounded::start(media_type, 40);
+            let media_type = crate::tool::safe_text::start(media_type, 40);
             Some(Block::text(format!("[a picture ({media_type}); this model does not take pictures]")))
         }
         Block::Image { media_type, .. } if target.refused_pictures => {
-            let media_type = crate::tool::bounded::start(media_type, 40);
+            let media_type = crate::tool::safe_text::start(media_type, 40);
             Some(Block::text(format!(
                 "[a picture ({media_type}) is left out: the provider refused it or one beside it]"
             )))
         }
         Block::Image { media_type, data } => match &*target.pictures.show(data, limits) {
-            Shown::Same(kind) if kind == media_type => None,
-            Shown::Same(kind) => Some(Block::Image { media_type: (*kind).to_owned(), data: data.clone() }),
-            Shown::Other { media_type, data } => {
+            PictureOutcome::Same(kind) if kind == media_type => None,
+            PictureOutcome::Same(kind) => {
+                Some(Block::Image { media_type: (*kind).to_owned(), data: data.clone() })
+            }
+            PictureOutcome::Other { media_type, data } => {
                 Some(Block::Image { media_type: (*media_type).to_owned(), data: data.clone() })
             }
-            Shown::Not(reason) => Some(Block::text(format!("[picture omitted: {reason}]"))),
+            PictureOutcome::Not(reason) => Some(Block::text(format!("[picture omitted: {reason}]"))),
         },
         Block::ToolResult { call_id, name, content, is_error } => {
             let changes: Vec<Option<Block>> =

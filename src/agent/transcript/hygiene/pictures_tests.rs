@@ -1,10 +1,10 @@
 use super::*;
-use crate::agent::transcript::About;
-use crate::agent::transcript::hygiene::made;
+use crate::agent::transcript::EntryMetadata;
+use crate::agent::transcript::hygiene::generator;
 use crate::config::Api;
 use crate::provider::{Message, Role};
 
-const LIMITS: Limits = Limits { side: 1200, bytes: 5 << 20 };
+const LIMITS: PictureLimits = PictureLimits { side: 1200, bytes: 5 << 20 };
 
 fn encoded(width: u32, height: u32) -> String {
     let picture = image::RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8, y as u8, 7]));
@@ -14,13 +14,13 @@ fn encoded(width: u32, height: u32) -> String {
 }
 
 fn target() -> Target {
-    Target::new(made::route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
+    Target::new(generator::route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
 }
 
 fn fitted(content: Vec<Block>, target: &Target) -> Vec<Block> {
     let message = Arc::new(Message { role: Role::User, content });
-    let mut entries = vec![Entry { message, about: Arc::new(About::default()) }];
-    fit(&mut entries, target, &Policy::of(target), &mut Notes::default());
+    let mut entries = vec![Entry { message, about: Arc::new(EntryMetadata::default()) }];
+    fit(&mut entries, target, &HygienePolicy::of(target), &mut RuleLog::default());
     entries[0].message.content.clone()
 }
 
@@ -49,7 +49,7 @@ fn a_large_one_is_made_smaller_once_and_stays_where_it_is_among_texts() {
         panic!()
     };
     assert_eq!(media_type, "image/jpeg");
-    let Shown::Same(kind) = look(data, LIMITS) else { panic!("{data}") };
+    let PictureOutcome::Same(kind) = look(data, LIMITS) else { panic!("{data}") };
     assert_eq!(kind, "image/jpeg");
     assert_eq!(target.pictures.kept().looked_at.len(), 1);
     assert_eq!(fitted(vec![result], &target), once);
@@ -78,10 +78,10 @@ fn what_can_t_be_shown_is_named() {
 
 #[test]
 fn what_is_kept_is_bounded() {
-    let mut kept = Kept::default();
+    let mut kept = CacheState::default();
     for n in 0..200u8 {
         let data = "x".repeat(1 << 20);
-        kept.keep(([n; 32], LIMITS), Arc::new(Shown::Other { media_type: "image/jpeg", data }));
+        kept.keep(([n; 32], LIMITS), Arc::new(PictureOutcome::Other { media_type: "image/jpeg", data }));
         assert!(kept.bytes <= MOST_KEPT && kept.order.len() == kept.looked_at.len());
     }
     assert_eq!(kept.bytes, MOST_KEPT);

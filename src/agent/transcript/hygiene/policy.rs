@@ -7,18 +7,18 @@ use crate::provider::openai::wants_thinking_back;
 
 /// The rules for one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct HygienePolicy {
     /// The row of the table, for people.
-    pub row: Row,
-    pub ids: Ids,
+    pub row: PolicyRow,
+    pub ids: IdFormat,
     /// The text for a missing result.
-    pub missing: Missing,
+    pub missing: MissingResultText,
     /// The thinking that can be sent back.
     pub thinking: Thinking,
     /// The part of it that is removed all the same.
-    pub drop: Drop,
+    pub drop: DroppedThinking,
     /// The treatment of signatures on texts and calls.
-    pub marks: Marks,
+    pub marks: SignatureRule,
     /// `true` to merge consecutive answers.
     pub merge_answers: bool,
     /// `true` to merge consecutive user messages. The encoder for Chat Completions does so for every provider.
@@ -33,7 +33,7 @@ pub struct Policy {
 
 /// The rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Row {
+pub enum PolicyRow {
     /// OpenAI's Responses API.
     Responses,
     /// The Responses API as Codex uses it.
@@ -76,7 +76,7 @@ pub enum Row {
 
 /// The form of tool call ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ids {
+pub enum IdFormat {
     /// Ids of this route stay; others become letters and digits.
     Own,
     /// Letters and digits, at most 40.
@@ -91,7 +91,7 @@ pub enum Ids {
 
 /// The text for a missing result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingResultText {
     /// The word that OpenAI's own programs use with the Responses API.
     Aborted,
     /// A sentence in brackets.
@@ -115,7 +115,7 @@ pub enum Thinking {
 
 /// The thinking that is removed even if it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drop {
+pub enum DroppedThinking {
     /// None.
     Nothing,
     /// All except the newest answer's.
@@ -128,7 +128,7 @@ pub enum Drop {
 
 /// The treatment of signatures on texts and calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marks {
+pub enum SignatureRule {
     /// Unchanged, because this API has none.
     Untouched,
     /// Item ids of the Responses API are removed.
@@ -149,13 +149,13 @@ const PICTURE: usize = 5 * 1024 * 1024;
 /// Converse accepts pictures of 3.75 MB, which is 5 MB in Base64, in units of 1,000.
 const BEDROCK_PICTURE: usize = 5_000_000;
 
-const BASE: Policy = Policy {
-    row: Row::Rest,
-    ids: Ids::Own,
-    missing: Missing::Sentence,
+const BASE: HygienePolicy = HygienePolicy {
+    row: PolicyRow::Rest,
+    ids: IdFormat::Own,
+    missing: MissingResultText::Sentence,
     thinking: Thinking::Any,
-    drop: Drop::Nothing,
-    marks: Marks::NoItems,
+    drop: DroppedThinking::Nothing,
+    marks: SignatureRule::NoItems,
     merge_answers: false,
     merge_users: false,
     bootstrap: false,
@@ -163,7 +163,7 @@ const BASE: Policy = Policy {
     picture_bytes: PICTURE,
 };
 
-impl Policy {
+impl HygienePolicy {
     /// Returns the policy for this target.
     #[must_use]
     pub fn of(target: &Target) -> Self {
@@ -175,9 +175,11 @@ impl Policy {
             }
             Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google(&provider, &model),
             Api::AnthropicMessages => messages(target, &provider, &model),
-            Api::BedrockConverseStream => {
-                Self { row: Row::Bedrock, picture_bytes: BEDROCK_PICTURE, ..signed(target, &model, true) }
-            }
+            Api::BedrockConverseStream => Self {
+                row: PolicyRow::Bedrock,
+                picture_bytes: BEDROCK_PICTURE,
+                ..signed(target, &model, true)
+            },
             Api::OpenAiCompletions => completions(target, &provider, &model),
         }
     }
@@ -189,66 +191,71 @@ impl Policy {
     }
 }
 
-fn responses(api: Api, provider: &str, model: &str) -> Policy {
+fn responses(api: Api, provider: &str, model: &str) -> HygienePolicy {
     let row = match api {
-        Api::OpenAiCodexResponses => Row::CodexResponses,
-        _ if provider.contains("azure") => Row::AzureResponses,
-        _ => Row::Responses,
+        Api::OpenAiCodexResponses => PolicyRow::CodexResponses,
+        _ if provider.contains("azure") => PolicyRow::AzureResponses,
+        _ => PolicyRow::Responses,
     };
-    Policy {
+    HygienePolicy {
         row,
-        ids: Ids::Pairs,
-        missing: Missing::Aborted,
+        ids: IdFormat::Pairs,
+        missing: MissingResultText::Aborted,
         thinking: Thinking::Items,
-        marks: Marks::Own,
+        marks: SignatureRule::Own,
         // Providers that serve Claude through this API pass the messages on unchanged.
         merge_users: is_claude(model),
         ..BASE
     }
 }
 
-fn google(provider: &str, model: &str) -> Policy {
+fn google(provider: &str, model: &str) -> HygienePolicy {
     let antigravity = provider.contains("antigravity");
     let claude = antigravity && is_claude(model);
-    Policy {
+    HygienePolicy {
         row: match (antigravity, claude) {
-            (_, true) => Row::AntigravityClaude,
-            (true, false) => Row::Antigravity,
-            (false, false) => Row::Google,
+            (_, true) => PolicyRow::AntigravityClaude,
+            (true, false) => PolicyRow::Antigravity,
+            (false, false) => PolicyRow::Google,
         },
-        ids: Ids::Strict,
+        ids: IdFormat::Strict,
         thinking: if claude { Thinking::SignedBase64 } else { Thinking::Own },
-        marks: Marks::Base64 { stand_in: !claude && wants_signed_calls(model) },
+        marks: SignatureRule::Base64 { stand_in: !claude && wants_signed_calls(model) },
         merge_answers: true,
         bootstrap: true,
         ..BASE
     }
 }
 
-fn messages(target: &Target, provider: &str, model: &str) -> Policy {
+fn messages(target: &Target, provider: &str, model: &str) -> HygienePolicy {
     if matches!(provider, "kimi" | "kimi-code" | "kimi-coding" | "kimi-for-coding") {
         // Kimi signs thinking, but rejects it when it comes back.
         let policy = signed(target, model, false);
-        return Policy { row: Row::KimiMessages, thinking: Thinking::Own, drop: Drop::All, ..policy };
+        return HygienePolicy {
+            row: PolicyRow::KimiMessages,
+            thinking: Thinking::Own,
+            drop: DroppedThinking::All,
+            ..policy
+        };
     }
     let minimax = provider.starts_with("minimax");
     // A provider that is only compatible with Anthropic may reject Anthropic's ids.
     let native = minimax || matches!(provider, "anthropic" | "anthropic-vertex" | "amazon-bedrock");
-    let row = if minimax { Row::MiniMax } else { Row::Anthropic };
-    Policy { row, ..signed(target, model, native) }
+    let row = if minimax { PolicyRow::MiniMax } else { PolicyRow::Anthropic };
+    HygienePolicy { row, ..signed(target, model, native) }
 }
 
 /// Returns the policy for providers that sign thinking and check the signature.
-fn signed(target: &Target, model: &str, native: bool) -> Policy {
-    Policy {
-        ids: if native { Ids::Native } else { Ids::Strict },
+fn signed(target: &Target, model: &str, native: bool) -> HygienePolicy {
+    HygienePolicy {
+        ids: if native { IdFormat::Native } else { IdFormat::Strict },
         thinking: Thinking::Signed,
         drop: match target.reasoning {
-            Some(false) => Drop::All,
-            _ if is_old_claude(model) => Drop::Older,
-            _ => Drop::Nothing,
+            Some(false) => DroppedThinking::All,
+            _ if is_old_claude(model) => DroppedThinking::Older,
+            _ => DroppedThinking::Nothing,
         },
-        marks: Marks::Untouched,
+        marks: SignatureRule::Untouched,
         merge_answers: true,
         merge_users: true,
         bootstrap: true,
@@ -257,31 +264,36 @@ fn signed(target: &Target, model: &str, native: bool) -> Policy {
     }
 }
 
-fn completions(target: &Target, provider: &str, model: &str) -> Policy {
+fn completions(target: &Target, provider: &str, model: &str) -> HygienePolicy {
     let router = matches!(provider, "openrouter" | "opencode" | "kilocode");
     // Mistral comes first: its models need their ids also behind a router or a local server.
     if provider == "mistral" || is_mistral(model) {
         let thinking = if router { Thinking::Own } else { Thinking::Any };
-        let policy = Policy { row: Row::Mistral, ids: Ids::Nine, thinking, ..BASE };
+        let policy = HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, thinking, ..BASE };
         // On a self-hosted server, the server's chat template rejects the rest.
         return if router || provider == "mistral" {
-            Policy { bootstrap: true, ..policy }
+            HygienePolicy { bootstrap: true, ..policy }
         } else {
-            Policy { row: Row::Mistral, ids: Ids::Nine, ..compatible(target, model) }
+            HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, ..compatible(target, model) }
         };
     }
     if router {
         return of_router(target, provider, model);
     }
     if provider == "openai" {
-        return Policy { row: Row::OpenAi, ids: Ids::Strict, ..BASE };
+        return HygienePolicy { row: PolicyRow::OpenAi, ids: IdFormat::Strict, ..BASE };
     }
     if provider.contains("azure") {
-        return Policy { row: Row::AzureCompletions, ids: Ids::Strict, ..BASE };
+        return HygienePolicy { row: PolicyRow::AzureCompletions, ids: IdFormat::Strict, ..BASE };
     }
     if provider == "github-copilot" {
         return if is_claude(model) {
-            Policy { row: Row::CopilotClaude, drop: Drop::Older, no_prefill: target.thinking, ..BASE }
+            HygienePolicy {
+                row: PolicyRow::CopilotClaude,
+                drop: DroppedThinking::Older,
+                no_prefill: target.thinking,
+                ..BASE
+            }
         } else {
             BASE
         };
@@ -293,25 +305,29 @@ fn completions(target: &Target, provider: &str, model: &str) -> Policy {
 }
 
 /// Returns the policy for a router. A router encrypts reasoning, and only the model behind it can read it again.
-fn of_router(target: &Target, provider: &str, model: &str) -> Policy {
-    let base = Policy { thinking: Thinking::Own, ..BASE };
+fn of_router(target: &Target, provider: &str, model: &str) -> HygienePolicy {
+    let base = HygienePolicy { thinking: Thinking::Own, ..BASE };
     if model.contains("gemini") {
         let stand_in = wants_signed_calls(model);
-        return Policy { row: Row::RouterGemini, marks: Marks::Base64 { stand_in }, ..base };
+        return HygienePolicy {
+            row: PolicyRow::RouterGemini,
+            marks: SignatureRule::Base64 { stand_in },
+            ..base
+        };
     }
     if provider == "openrouter" && (model.starts_with("anthropic/") || is_claude(model)) {
-        return Policy { row: Row::RouterClaude, no_prefill: target.thinking, ..base };
+        return HygienePolicy { row: PolicyRow::RouterClaude, no_prefill: target.thinking, ..base };
     }
-    Policy { row: Row::Router, ..base }
+    HygienePolicy { row: PolicyRow::Router, ..base }
 }
 
-fn compatible(target: &Target, model: &str) -> Policy {
+fn compatible(target: &Target, model: &str) -> HygienePolicy {
     // Some models need their earlier reasoning back in later requests.
     let keeps = target.reasoning == Some(true) || wants_thinking_back(model);
-    Policy {
-        row: Row::Compatible,
-        ids: Ids::Strict,
-        drop: if keeps { Drop::Nothing } else { Drop::Prior },
+    HygienePolicy {
+        row: PolicyRow::Compatible,
+        ids: IdFormat::Strict,
+        drop: if keeps { DroppedThinking::Nothing } else { DroppedThinking::Prior },
         merge_answers: true,
         merge_users: true,
         bootstrap: true,

@@ -1,28 +1,31 @@
 use super::*;
-use crate::agent::transcript::hygiene::made::route;
+use crate::agent::transcript::hygiene::generator::route;
 
-fn of(model: &str, api: Api) -> Policy {
-    Policy::of(&Target::new(route(model, api)))
+fn of(model: &str, api: Api) -> HygienePolicy {
+    HygienePolicy::of(&Target::new(route(model, api)))
 }
 
-fn thinking(model: &str, api: Api) -> Policy {
-    Policy::of(&Target { thinking: true, ..Target::new(route(model, api)) })
+fn thinking(model: &str, api: Api) -> HygienePolicy {
+    HygienePolicy::of(&Target { thinking: true, ..Target::new(route(model, api)) })
 }
 
 #[test]
 fn responses_pair_with_aborted_and_keep_their_items() {
     for (model, api, row) in [
-        ("openai/gpt-5", Api::OpenAiResponses, Row::Responses),
-        ("openai/gpt-5-codex", Api::OpenAiCodexResponses, Row::CodexResponses),
-        ("azure-openai/gpt-5", Api::OpenAiResponses, Row::AzureResponses),
+        ("openai/gpt-5", Api::OpenAiResponses, PolicyRow::Responses),
+        ("openai/gpt-5-codex", Api::OpenAiCodexResponses, PolicyRow::CodexResponses),
+        ("azure-openai/gpt-5", Api::OpenAiResponses, PolicyRow::AzureResponses),
     ] {
         let policy = of(model, api);
         assert_eq!(
             (policy.row, policy.ids, policy.missing, policy.thinking, policy.marks),
-            (row, Ids::Pairs, Missing::Aborted, Thinking::Items, Marks::Own)
+            (row, IdFormat::Pairs, MissingResultText::Aborted, Thinking::Items, SignatureRule::Own)
         );
         assert!(
-            !policy.merge_answers && !policy.merge_users && !policy.bootstrap && policy.drop == Drop::Nothing
+            !policy.merge_answers
+                && !policy.merge_users
+                && !policy.bootstrap
+                && policy.drop == DroppedThinking::Nothing
         );
     }
     assert!(of("gateway/claude-opus-4-5", Api::OpenAiResponses).merge_users);
@@ -30,9 +33,11 @@ fn responses_pair_with_aborted_and_keep_their_items() {
 
 #[test]
 fn openai_and_azure_have_strict_ids_only() {
-    for (model, row) in [("openai/gpt-4o", Row::OpenAi), ("my-azure/gpt-4o", Row::AzureCompletions)] {
+    for (model, row) in
+        [("openai/gpt-4o", PolicyRow::OpenAi), ("my-azure/gpt-4o", PolicyRow::AzureCompletions)]
+    {
         let policy = of(model, Api::OpenAiCompletions);
-        assert_eq!(policy, Policy { row, ids: Ids::Strict, ..BASE });
+        assert_eq!(policy, HygienePolicy { row, ids: IdFormat::Strict, ..BASE });
     }
 }
 
@@ -42,7 +47,7 @@ fn whoever_speaks_chat_completions_is_taken_for_strict() {
         let policy = of(model, Api::OpenAiCompletions);
         assert_eq!(
             (policy.row, policy.ids, policy.drop),
-            (Row::Compatible, Ids::Strict, Drop::Prior),
+            (PolicyRow::Compatible, IdFormat::Strict, DroppedThinking::Prior),
             "{model}"
         );
         assert!(policy.merge_answers && policy.merge_users && policy.bootstrap);
@@ -58,52 +63,56 @@ fn models_that_want_their_reasoning_back_get_it() {
         "x/a:kimi-k2.6",
         "deepseek/deepseek-reasoner",
     ] {
-        assert_eq!(of(model, Api::OpenAiCompletions).drop, Drop::Nothing, "{model}");
+        assert_eq!(of(model, Api::OpenAiCompletions).drop, DroppedThinking::Nothing, "{model}");
     }
     let entry = Target { reasoning: Some(true), ..Target::new(route("local/own", Api::OpenAiCompletions)) };
-    assert_eq!(Policy::of(&entry).drop, Drop::Nothing);
+    assert_eq!(HygienePolicy::of(&entry).drop, DroppedThinking::Nothing);
 }
 
 #[test]
 fn google_has_strict_ids_turns_and_a_beginning() {
     for (model, api, row) in [
-        ("google/gemini-2.5-pro", Api::GoogleGenerativeAi, Row::Google),
-        ("gemini-cli/gemini-2.5-pro", Api::GoogleGeminiCli, Row::Google),
-        ("google-antigravity/gemini-2.5-pro", Api::GoogleGeminiCli, Row::Antigravity),
+        ("google/gemini-2.5-pro", Api::GoogleGenerativeAi, PolicyRow::Google),
+        ("gemini-cli/gemini-2.5-pro", Api::GoogleGeminiCli, PolicyRow::Google),
+        ("google-antigravity/gemini-2.5-pro", Api::GoogleGeminiCli, PolicyRow::Antigravity),
     ] {
         let policy = of(model, api);
-        assert_eq!((policy.row, policy.ids, policy.thinking), (row, Ids::Strict, Thinking::Own));
-        assert_eq!(policy.marks, Marks::Base64 { stand_in: false });
+        assert_eq!((policy.row, policy.ids, policy.thinking), (row, IdFormat::Strict, Thinking::Own));
+        assert_eq!(policy.marks, SignatureRule::Base64 { stand_in: false });
         assert!(policy.merge_answers && !policy.merge_users && policy.bootstrap);
     }
     for model in ["google/gemini-3-pro-preview", "google/gemini-3.5-flash"] {
-        assert_eq!(of(model, Api::GoogleGenerativeAi).marks, Marks::Base64 { stand_in: true });
+        assert_eq!(of(model, Api::GoogleGenerativeAi).marks, SignatureRule::Base64 { stand_in: true });
     }
 }
 
 #[test]
 fn antigravitys_claude_keeps_signed_thinking_only() {
     let policy = of("google-antigravity/claude-opus-4-5-thinking", Api::GoogleGeminiCli);
-    assert_eq!((policy.row, policy.thinking), (Row::AntigravityClaude, Thinking::SignedBase64));
+    assert_eq!((policy.row, policy.thinking), (PolicyRow::AntigravityClaude, Thinking::SignedBase64));
 }
 
 #[test]
 fn anthropic_and_minimax_keep_their_ids_and_signed_thinking() {
-    for (model, row) in
-        [("anthropic/claude-opus-4-5", Row::Anthropic), ("minimax-portal/MiniMax-M2", Row::MiniMax)]
-    {
+    for (model, row) in [
+        ("anthropic/claude-opus-4-5", PolicyRow::Anthropic),
+        ("minimax-portal/MiniMax-M2", PolicyRow::MiniMax),
+    ] {
         let policy = of(model, Api::AnthropicMessages);
-        assert_eq!((policy.row, policy.ids, policy.thinking), (row, Ids::Native, Thinking::Signed));
+        assert_eq!((policy.row, policy.ids, policy.thinking), (row, IdFormat::Native, Thinking::Signed));
         assert!(
-            policy.merge_answers && policy.merge_users && !policy.no_prefill && policy.drop == Drop::Nothing
+            policy.merge_answers
+                && policy.merge_users
+                && !policy.no_prefill
+                && policy.drop == DroppedThinking::Nothing
         );
         assert!(thinking(model, Api::AnthropicMessages).no_prefill);
     }
-    assert_eq!(of("own/claude-look-alike-opus-4", Api::AnthropicMessages).ids, Ids::Strict);
+    assert_eq!(of("own/claude-look-alike-opus-4", Api::AnthropicMessages).ids, IdFormat::Strict);
     assert!(thinking("cloudflare-ai-gateway/claude-opus-4-5", Api::AnthropicMessages).no_prefill);
     for model in ["kimi-coding/k2p5", "kimi/kimi-for-coding"] {
         let policy = of(model, Api::AnthropicMessages);
-        assert_eq!((policy.row, policy.drop), (Row::KimiMessages, Drop::All), "{model}");
+        assert_eq!((policy.row, policy.drop), (PolicyRow::KimiMessages, DroppedThinking::All), "{model}");
     }
 }
 
@@ -111,7 +120,7 @@ fn anthropic_and_minimax_keep_their_ids_and_signed_thinking() {
 fn old_claude_and_models_without_reasoning_lose_older_thinking() {
     let drop = |model| of(model, Api::AnthropicMessages).drop;
     for old in ["anthropic/claude-3-7-sonnet-latest", "anthropic/claude-3-opus", "anthropic/claude-2.1"] {
-        assert_eq!(drop(old), Drop::Older, "{old}");
+        assert_eq!(drop(old), DroppedThinking::Older, "{old}");
     }
     for new in [
         "anthropic/claude-opus-4-5",
@@ -119,19 +128,22 @@ fn old_claude_and_models_without_reasoning_lose_older_thinking() {
         "anthropic/claude-opus-5",
         "anthropic/claude-12-x",
     ] {
-        assert_eq!(drop(new), Drop::Nothing, "{new}");
+        assert_eq!(drop(new), DroppedThinking::Nothing, "{new}");
     }
     let entry = Target {
         reasoning: Some(false),
         ..Target::new(route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
     };
-    assert_eq!(Policy::of(&entry).drop, Drop::All);
+    assert_eq!(HygienePolicy::of(&entry).drop, DroppedThinking::All);
 }
 
 #[test]
 fn bedrock_is_as_anthropic_with_smaller_pictures() {
     let policy = of("amazon-bedrock/anthropic.claude-sonnet-4-5-v1:0", Api::BedrockConverseStream);
-    assert_eq!((policy.row, policy.ids, policy.thinking), (Row::Bedrock, Ids::Native, Thinking::Signed));
+    assert_eq!(
+        (policy.row, policy.ids, policy.thinking),
+        (PolicyRow::Bedrock, IdFormat::Native, Thinking::Signed)
+    );
     assert!(policy.merge_users && policy.picture_bytes < PICTURE);
 }
 
@@ -139,19 +151,22 @@ fn bedrock_is_as_anthropic_with_smaller_pictures() {
 fn mistral_is_known_by_provider_and_by_model() {
     for model in ["mistral/any", "openrouter/mistralai/devstral-2", "ollama/mixtral:8x7b", "x/Codestral-25"] {
         let policy = of(model, Api::OpenAiCompletions);
-        assert_eq!((policy.row, policy.ids), (Row::Mistral, Ids::Nine), "{model}");
+        assert_eq!((policy.row, policy.ids), (PolicyRow::Mistral, IdFormat::Nine), "{model}");
     }
 }
 
 #[test]
 fn routers_leave_all_to_the_model_behind_them() {
     let gemini = of("openrouter/google/gemini-3-pro", Api::OpenAiCompletions);
-    assert_eq!((gemini.row, gemini.marks), (Row::RouterGemini, Marks::Base64 { stand_in: true }));
+    assert_eq!(
+        (gemini.row, gemini.marks),
+        (PolicyRow::RouterGemini, SignatureRule::Base64 { stand_in: true })
+    );
     let claude = thinking("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions);
-    assert_eq!((claude.row, claude.no_prefill), (Row::RouterClaude, true));
+    assert_eq!((claude.row, claude.no_prefill), (PolicyRow::RouterClaude, true));
     assert!(!of("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions).no_prefill);
     for model in ["openrouter/openai/gpt-5", "opencode/claude-opus-4-5", "kilocode/x"] {
-        let policy = Policy { row: Row::Router, thinking: Thinking::Own, ..BASE };
+        let policy = HygienePolicy { row: PolicyRow::Router, thinking: Thinking::Own, ..BASE };
         assert_eq!(of(model, Api::OpenAiCompletions), policy, "{model}");
     }
 }
@@ -161,5 +176,5 @@ fn everything_else_is_paired_and_left_alone() {
     assert_eq!(of("github-copilot/gpt-5", Api::OpenAiCompletions), BASE);
     assert_eq!(of("script/demo", Api::OpenAiCompletions), BASE);
     let claude = of("github-copilot/claude-sonnet-4", Api::OpenAiCompletions);
-    assert_eq!((claude.row, claude.drop), (Row::CopilotClaude, Drop::Older));
+    assert_eq!((claude.row, claude.drop), (PolicyRow::CopilotClaude, DroppedThinking::Older));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::pictures::Pictures;
+use super::pictures::PictureCache;
 use crate::provider::Route;
 
 /// The default for the longest side of a picture, in pixels.
@@ -29,7 +29,7 @@ pub struct Target {
     /// The names of the offered tools. `None` keeps calls of all tools.
     pub tools: Option<Vec<String>>,
     /// The cache of pictures that were scaled down before.
-    pub pictures: Arc<Pictures>,
+    pub pictures: Arc<PictureCache>,
 }
 
 impl Target {

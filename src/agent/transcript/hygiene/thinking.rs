@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::applied::{Notes, Rule};
-use super::policy::{Drop, Policy, Thinking};
+use super::applied_rules::{Rule, RuleLog};
+use super::policy::{DroppedThinking, HygienePolicy, Thinking};
 use super::signature;
 use super::target::Target;
 use crate::agent::transcript::{Entry, Kind};
@@ -22,7 +22,7 @@ pub(super) const fn is_thinking(block: &Block) -> bool {
 }
 
 /// Removes thinking from an answer. An answer that had nothing else keeps its place.
-pub(super) fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(&Block) -> bool, notes: &mut Notes) {
+pub(super) fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(&Block) -> bool, notes: &mut RuleLog) {
     let goes = |block: &Block| is_thinking(block) && goes(block);
     if !entry.message.content.iter().any(goes) {
         return;
@@ -37,7 +37,7 @@ pub(super) fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(&Block) -> 
 
 /// Removes signatures from thinking that is older than the newest compaction. A signature is bound to everything before
 /// it, and the compaction changed that. To be called before [`keep_valid`], which then finds the thinking unsigned.
-pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
+pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
     if !policy.signs_thinking() {
         return;
     }
@@ -59,7 +59,12 @@ pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &Policy, n
 
 /// Removes thinking of other routes, and thinking without a valid signature. The newest answer is no exception:
 /// providers reject unsigned thinking there too.
-pub(super) fn keep_valid(entries: &mut [Entry], target: &Target, policy: &Policy, notes: &mut Notes) {
+pub(super) fn keep_valid(
+    entries: &mut [Entry],
+    target: &Target,
+    policy: &HygienePolicy,
+    notes: &mut RuleLog,
+) {
     let form: fn(&Block) -> bool = match policy.thinking {
         // Reasoning items are checked together with what follows them, after calls and results are paired.
         Thinking::Any | Thinking::Items => return,
@@ -77,7 +82,7 @@ pub(super) fn keep_valid(entries: &mut [Entry], target: &Target, policy: &Policy
 }
 
 /// Removes thinking that the provider has rejected before, because it would reject it again.
-pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &mut Notes) {
+pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &mut RuleLog) {
     let Some(until) = target.refused_until else { return };
     let answers = entries.iter_mut().filter(|entry| entry.role() == Role::Assistant);
     for entry in answers.filter(|entry| entry.about.at <= until) {
@@ -86,13 +91,15 @@ pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &
 }
 
 /// Removes thinking that the route would reject or waste tokens on, even if its signature is valid.
-pub(super) fn drop_older(entries: &mut [Entry], policy: &Policy, notes: &mut Notes) {
+pub(super) fn drop_older(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
     let until = match policy.drop {
-        Drop::Nothing => 0,
-        Drop::All => entries.len(),
-        Drop::Older => entries.iter().rposition(|entry| entry.role() == Role::Assistant).unwrap_or(0),
+        DroppedThinking::Nothing => 0,
+        DroppedThinking::All => entries.len(),
+        DroppedThinking::Older => {
+            entries.iter().rposition(|entry| entry.role() == Role::Assistant).unwrap_or(0)
+        }
         // Thinking since the last user message belongs to the calls that are still being answered.
-        Drop::Prior => match entries.iter().rposition(|entry| entry.role() == Role::User) {
+        DroppedThinking::Prior => match entries.iter().rposition(|entry| entry.role() == Role::User) {
             Some(last) if is_running(&entries[last..]) => last,
             // Without a user message, or if the last turn is complete, no thinking is needed any more.
             _ => entries.len(),

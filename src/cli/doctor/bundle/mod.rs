@@ -14,10 +14,10 @@ use super::check::Check;
 use crate::config::file::{self, CAP};
 use crate::error::{Kind, chain};
 use crate::home::{Home, atomic};
-use crate::store::damage::{self, Depth};
-use crate::store::{Reader, backups, census};
+use crate::store::integrity::{self, CheckDepth};
+use crate::store::{Reader, backups, row_counts};
 use crate::supervise::SUPERVISOR;
-use crate::supervise::follow::Follower;
+use crate::supervise::log_follower::LogFollower;
 use crate::supervise::unit::GATEWAY;
 use redact::Redactor;
 
@@ -155,9 +155,9 @@ fn configuration(home: &Home) -> Part {
 
 fn log(home: &Home, name: &str, file: &'static str) -> Part {
     let path = home.log(name);
-    match Follower::at_end(&path, LINES) {
+    match LogFollower::at_end(&path, LINES) {
         Ok((_, lines)) => {
-            let cut = |line: &String| crate::tool::bounded::start(line, LINE).to_owned();
+            let cut = |line: &String| crate::tool::safe_text::start(line, LINE).to_owned();
             // A single line may hold the raw output of a provider or a program, so its length is limited.
             let text = lines.iter().map(cut).collect::<Vec<_>>().join("\n");
             Part { name: file, about: format!("the last {} lines of the {name}'s log", lines.len()), text }
@@ -183,11 +183,11 @@ fn database(home: &Home) -> Value {
         return json!({"there": false, "backups": list});
     };
     // A deep check can take minutes on a large database, so it is limited here.
-    let check = match damage::check(&path, Depth::Quick(PATIENCE)) {
+    let check = match integrity::check(&path, CheckDepth::Quick(PATIENCE)) {
         Ok(checked) => json!({"whole": checked.is_whole(), "found": checked}),
         Err(error) => json!({"whole": null, "problem": chain(&error)}),
     };
-    let counts = match census::census(&path) {
+    let counts = match row_counts::census(&path) {
         Ok(census) => json!(census),
         Err(error) => json!({"problem": chain(&error)}),
     };

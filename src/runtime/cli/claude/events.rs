@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::handed;
-use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
-use crate::runtime::cli::reading::{self, content, count, one_line, status, text};
+use crate::runtime::cli::environment;
+use crate::runtime::cli::extract::{self, content, count, one_line, status, text};
+use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 
 const TITLE: &str = "Claude Code";
 
@@ -21,7 +21,7 @@ const UNKNOWN: &str = "No conversation found with session ID";
 
 /// Parser of its events.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct ClaudeParser {
     /// Set if the run continues a conversation.
     is_resumed: bool,
     conversation: String,
@@ -29,23 +29,23 @@ pub(super) struct Events {
     answer: String,
     /// Id of the message that arrives in pieces, and its blocks so far.
     streamed: String,
-    blocks: Vec<Block>,
+    blocks: Vec<StreamedBlock>,
     /// Ids and names of calls of its own tools that have not ended.
     open: Vec<(String, String)>,
     /// Set once anything was said or done.
     begun: bool,
     /// The reason why the turn cannot end well.
     doomed: Option<String>,
-    result: Option<Result>,
+    result: Option<ResultEvent>,
     /// Tokens of all results so far.
     usage: Usage,
     cost: f64,
 }
 
 /// A block of a message that arrives in pieces.
-struct Block {
+struct StreamedBlock {
     index: u64,
-    kind: Kind,
+    kind: BlockKind,
     /// The text that was reported, and the number of bytes that it takes in the answer.
     told: String,
     answer: usize,
@@ -54,13 +54,13 @@ struct Block {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BlockKind {
     Text,
     Thinking,
 }
 
 /// The event that ends a run.
-struct Result {
+struct ResultEvent {
     is_error: bool,
     turns: u64,
     status: Option<u16>,
@@ -69,8 +69,8 @@ struct Result {
     is_unknown: bool,
 }
 
-impl Parser for Events {
-    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+impl Parser for ClaudeParser {
+    fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         // An event of a sub-agent. Its answer is not the agent's.
         if text(line, "/parent_tool_use_id").is_some() {
             return;
@@ -89,52 +89,54 @@ impl Parser for Events {
         self.result.is_some()
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         // The result may name the unknown conversation, or there is no result and only standard error does.
         let unknown = exit.stderr.contains(UNKNOWN);
         let is_fresh = self.is_resumed && !self.begun;
         match (&self.result, &self.doomed) {
-            (Some(result), _) if result.is_unknown && is_fresh => Ended::Unknown,
-            (None, _) if unknown && is_fresh => Ended::Unknown,
-            (_, Some(why)) => Ended::Failed { status: None, message: why.clone() },
+            (Some(result), _) if result.is_unknown && is_fresh => RunOutcome::Unknown,
+            (None, _) if unknown && is_fresh => RunOutcome::Unknown,
+            (_, Some(why)) => RunOutcome::Failed { status: None, message: why.clone() },
             (Some(result), None) if result.is_error => {
-                Ended::Failed { status: result.status, message: result.message.clone() }
+                RunOutcome::Failed { status: result.status, message: result.message.clone() }
             }
             // No model call was made, so the prompt was handled as a slash command.
-            (Some(result), None) if result.turns == 0 => Ended::Failed {
+            (Some(result), None) if result.turns == 0 => RunOutcome::Failed {
                 status: None,
                 message: one_line(&format!(
                     "{TITLE} took the prompt for a command of its own: {}",
                     result.message
                 )),
             },
-            (Some(result), None) => Ended::Well { cut: result.cut },
-            (None, None) => reading::broken(TITLE, exit),
+            (Some(result), None) => RunOutcome::Well { cut: result.cut },
+            (None, None) => extract::broken(TITLE, exit),
         }
     }
 }
 
-impl Events {
+impl ClaudeParser {
     pub(super) fn new(is_resumed: bool) -> Self {
         Self { is_resumed, ..Self::default() }
     }
 
-    fn system(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn system(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         match text(line, "/subtype").unwrap_or_default() {
             // The event may come again with the same id.
             "init" => {
                 if let Some(id) = text(line, "/session_id").filter(|id| *id != self.conversation) {
                     id.clone_into(&mut self.conversation);
-                    said.push(Said::Conversation(id.to_owned()));
+                    said.push(ProgramEvent::Conversation(id.to_owned()));
                 }
                 let servers = line.pointer("/mcp_servers").and_then(Value::as_array);
                 let state = servers
-                    .and_then(|all| all.iter().find(|server| text(server, "/name") == Some(handed::SERVER)))
+                    .and_then(|all| {
+                        all.iter().find(|server| text(server, "/name") == Some(environment::SERVER))
+                    })
                     .map(|server| text(server, "/status").unwrap_or_default());
                 // A pending server may still connect. flock itself sees if the program lists its tools.
                 if let Some(state) = state.filter(|state| !matches!(*state, "connected" | "pending")) {
                     let why = one_line(&format!("{TITLE} can't use flock's tools: MCP says {state}"));
-                    said.push(Said::Doomed(why.clone()));
+                    said.push(ProgramEvent::Doomed(why.clone()));
                     self.doomed = Some(why);
                 }
             }
@@ -146,13 +148,13 @@ impl Events {
                     (Some(error), None) if error != "unknown" => error.to_owned(),
                     _ => "the answer did not come, or broke off".to_owned(),
                 };
-                said.push(Said::Retrying(one_line(&why)));
+                said.push(ProgramEvent::Retrying(one_line(&why)));
             }
             _ => {}
         }
     }
 
-    fn piece(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn piece(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let Some(event) = line.get("event") else { return };
         let index = count(event, "/index");
         match text(event, "/type").unwrap_or_default() {
@@ -163,13 +165,17 @@ impl Events {
                 text(event, "/message/id").unwrap_or_default().clone_into(&mut self.streamed);
             }
             "content_block_start" => match text(event, "/content_block/type").unwrap_or_default() {
-                "text" => self.more(index, Kind::Text, text(event, "/content_block/text"), said),
-                "thinking" => self.more(index, Kind::Thinking, text(event, "/content_block/thinking"), said),
+                "text" => self.more(index, BlockKind::Text, text(event, "/content_block/text"), said),
+                "thinking" => {
+                    self.more(index, BlockKind::Thinking, text(event, "/content_block/thinking"), said)
+                }
                 _ => {}
             },
             "content_block_delta" => match text(event, "/delta/type").unwrap_or_default() {
-                "text_delta" => self.more(index, Kind::Text, text(event, "/delta/text"), said),
-                "thinking_delta" => self.more(index, Kind::Thinking, text(event, "/delta/thinking"), said),
+                "text_delta" => self.more(index, BlockKind::Text, text(event, "/delta/text"), said),
+                "thinking_delta" => {
+                    self.more(index, BlockKind::Thinking, text(event, "/delta/thinking"), said)
+                }
                 _ => {}
             },
             "message_stop" => {
@@ -188,14 +194,14 @@ impl Events {
     }
 
     /// Adds a piece of a block.
-    fn more(&mut self, index: u64, kind: Kind, piece: Option<&str>, said: &mut Vec<Said>) {
+    fn more(&mut self, index: u64, kind: BlockKind, piece: Option<&str>, said: &mut Vec<ProgramEvent>) {
         let Some(piece) = piece.filter(|piece| !piece.is_empty()) else { return };
         let at = self.blocks.iter().position(|block| block.index == index && block.kind == kind);
         let mut told = 0;
-        if kind == Kind::Text {
+        if kind == BlockKind::Text {
             told = self.say(piece, at.is_none(), said);
         } else {
-            said.push(Said::Thinking(piece.to_owned()));
+            said.push(ProgramEvent::Thinking(piece.to_owned()));
         }
         self.begun = true;
         match at.and_then(|at| self.blocks.get_mut(at)) {
@@ -204,25 +210,26 @@ impl Events {
                 block.answer += told;
             }
             None => {
-                let block = Block { index, kind, told: piece.to_owned(), answer: told, is_whole: false };
+                let block =
+                    StreamedBlock { index, kind, told: piece.to_owned(), answer: told, is_whole: false };
                 self.blocks.push(block);
             }
         }
     }
 
     /// Reports more of the answer. Returns the number of bytes by which it grew.
-    fn say(&mut self, piece: &str, is_first: bool, said: &mut Vec<Said>) -> usize {
+    fn say(&mut self, piece: &str, is_first: bool, said: &mut Vec<ProgramEvent>) -> usize {
         // A blank line separates two blocks of text.
         let piece =
             if is_first && !self.answer.is_empty() { format!("\n\n{piece}") } else { piece.to_owned() };
         self.answer.push_str(&piece);
         let grown = piece.len();
-        said.push(Said::Text(piece));
+        said.push(ProgramEvent::Text(piece));
         grown
     }
 
     /// Withdraws the reported text of incomplete blocks, beginning with the block `first`.
-    fn take_back(&mut self, first: u64, said: &mut Vec<Said>) {
+    fn take_back(&mut self, first: u64, said: &mut Vec<ProgramEvent>) {
         let mut gone = 0;
         self.blocks.retain(|block| {
             let stays = block.is_whole || block.index < first;
@@ -233,11 +240,11 @@ impl Events {
             // The withdrawn text is at the end of the answer: blocks that arrive whole later were never sent in pieces.
             let left = self.answer.len().saturating_sub(gone);
             self.answer.truncate(self.answer.floor_char_boundary(left));
-            said.push(Said::Anew(self.answer.clone()));
+            said.push(ProgramEvent::Anew(self.answer.clone()));
         }
     }
 
-    fn assistant(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn assistant(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         // A message of the program itself, for example about a failure. The result repeats it.
         if text(line, "/message/model") == Some("<synthetic>") {
             return;
@@ -250,13 +257,15 @@ impl Events {
         }
         for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
             match text(block, "/type").unwrap_or_default() {
-                "text" => self.whole(Kind::Text, text(block, "/text").unwrap_or_default(), said),
-                "thinking" => self.whole(Kind::Thinking, text(block, "/thinking").unwrap_or_default(), said),
+                "text" => self.whole(BlockKind::Text, text(block, "/text").unwrap_or_default(), said),
+                "thinking" => {
+                    self.whole(BlockKind::Thinking, text(block, "/thinking").unwrap_or_default(), said)
+                }
                 "tool_use" => self.call(block, said),
                 "server_tool_use" => {
                     self.begun = true;
                     if let Some(query) = text(block, "/input/query") {
-                        said.push(Said::Search(query.to_owned()));
+                        said.push(ProgramEvent::Search(query.to_owned()));
                     }
                 }
                 _ => {}
@@ -265,42 +274,42 @@ impl Events {
     }
 
     /// Handles a complete block. The part that was not reported in pieces is reported now.
-    fn whole(&mut self, kind: Kind, whole: &str, said: &mut Vec<Said>) {
+    fn whole(&mut self, kind: BlockKind, whole: &str, said: &mut Vec<ProgramEvent>) {
         let streamed = self.blocks.iter_mut().find(|block| block.kind == kind && !block.is_whole);
         let Some(block) = streamed else {
             if whole.is_empty() {
                 return;
             }
             self.begun = true;
-            if kind == Kind::Text {
+            if kind == BlockKind::Text {
                 self.say(whole, true, said);
             } else {
-                said.push(Said::Thinking(whole.to_owned()));
+                said.push(ProgramEvent::Thinking(whole.to_owned()));
             }
             return;
         };
         block.is_whole = true;
         match (whole.strip_prefix(block.told.as_str()), kind) {
-            (Some(""), _) | (None, Kind::Thinking) => {}
-            (Some(rest), Kind::Text) => {
+            (Some(""), _) | (None, BlockKind::Thinking) => {}
+            (Some(rest), BlockKind::Text) => {
                 block.answer += rest.len();
                 self.answer.push_str(rest);
-                said.push(Said::Text(rest.to_owned()));
+                said.push(ProgramEvent::Text(rest.to_owned()));
             }
-            (Some(rest), Kind::Thinking) => said.push(Said::Thinking(rest.to_owned())),
+            (Some(rest), BlockKind::Thinking) => said.push(ProgramEvent::Thinking(rest.to_owned())),
             // The complete block differs from its pieces.
-            (None, Kind::Text) => {
+            (None, BlockKind::Text) => {
                 let before = self.answer.len().saturating_sub(block.told.len());
                 self.answer.truncate(self.answer.floor_char_boundary(before));
                 self.answer.push_str(whole);
                 block.answer = block.answer.saturating_sub(block.told.len()) + whole.len();
                 whole.clone_into(&mut block.told);
-                said.push(Said::Anew(self.answer.clone()));
+                said.push(ProgramEvent::Anew(self.answer.clone()));
             }
         }
     }
 
-    fn call(&mut self, block: &Value, said: &mut Vec<Said>) {
+    fn call(&mut self, block: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(block, "/id"), text(block, "/name")) else { return };
         self.begun = true;
         // The answer of a turn is the text after the last call.
@@ -309,21 +318,21 @@ impl Events {
             block.answer = 0;
         }
         if tool.starts_with(FLOCKS) {
-            said.push(Said::FlockTool);
+            said.push(ProgramEvent::FlockTool);
             return;
         }
         if let Some(query) = text(block, "/input/query").filter(|_| tool == "WebSearch") {
-            said.push(Said::Search(query.to_owned()));
+            said.push(ProgramEvent::Search(query.to_owned()));
         }
         self.open.push((call.to_owned(), tool.to_owned()));
-        said.push(Said::Tool(ToolEvent::Began {
+        said.push(ProgramEvent::Tool(ToolEvent::Began {
             call: call.to_owned(),
             tool: tool.to_owned(),
             arguments: block.get("input").cloned().unwrap_or_default(),
         }));
     }
 
-    fn user(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn user(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         for block in line.pointer("/message/content").and_then(Value::as_array).into_iter().flatten() {
             let Some(id) = text(block, "/tool_use_id") else { continue };
             let Some(at) = self.open.iter().position(|(open, _)| open == id) else { continue };
@@ -332,14 +341,14 @@ impl Events {
             let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or_default();
             // Only a failed command has its code in the text.
             if let Some(code) = exit_code(&result).filter(|_| failed) {
-                said.push(Said::Exit { call: call.clone(), code });
+                said.push(ProgramEvent::Exit { call: call.clone(), code });
             }
             let error = failed.then(|| result.clone());
-            said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
+            said.push(ProgramEvent::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
         }
     }
 
-    fn result(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn result(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let is_error = line.get("is_error").and_then(Value::as_bool).unwrap_or(true);
         let errors: Vec<&str> = line
             .pointer("/errors")
@@ -355,7 +364,7 @@ impl Events {
         if message.is_empty() {
             message = one_line(text(line, "/subtype").unwrap_or("it does not say why"));
         }
-        self.result = Some(Result {
+        self.result = Some(ResultEvent {
             is_error,
             turns: count(line, "/num_turns"),
             status: status(line, "/api_error_status"),
@@ -368,7 +377,7 @@ impl Events {
 
     /// Adds the usage since the last result. `total_cost_usd` cannot be used: it counts the whole conversation, which
     /// may be much older than this run.
-    fn spent(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn spent(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let models = line.pointer("/model_usage_since_last_result").and_then(Value::as_object);
         let mut costs = Vec::new();
         for model in models.into_iter().flat_map(|models| models.values()) {
@@ -379,7 +388,7 @@ impl Events {
                 cache_write: count(model, "/cacheCreationInputTokens"),
                 cost: None,
             };
-            costs.push(reading::dollars(model, "/costUSD"));
+            costs.push(extract::dollars(model, "/costUSD"));
         }
         // Without usage by model, the sum of this result counts.
         if costs.is_empty() {
@@ -392,11 +401,11 @@ impl Events {
             };
         }
         if self.usage != Usage::default() {
-            said.push(Said::Usage(self.usage));
+            said.push(ProgramEvent::Usage(self.usage));
         }
         self.cost += costs.into_iter().flatten().sum::<f64>();
         if self.cost > 0.0 {
-            said.push(Said::Cost(self.cost));
+            said.push(ProgramEvent::Cost(self.cost));
         }
     }
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::handed::{self, MCP_TOKEN, SERVER};
-use super::native;
-use super::program::{
-    Conversation, Habits, Invocation, Options, Parser, Parts, Place, Program, Turn, relay_path,
+use super::environment::{self, MCP_TOKEN, SERVER};
+use super::executable;
+use super::interface::{
+    ConversationStart, Invocation, Parser, Program, ProgramCapabilities, ProgramFiles, RequiredOptions,
+    RunLocation, TurnSpec, relay_path,
 };
 use crate::config::{Api, Effort};
 use crate::provider::anthropic;
-use crate::sandbox::policy::Withheld;
+use crate::sandbox::policy::DisabledTools;
 
 pub struct Claude;
 
@@ -80,8 +81,8 @@ impl Program for Claude {
         "2.1.330"
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> RequiredOptions {
+        RequiredOptions {
             help: &["--help"],
             names: &[
                 "--print",
@@ -108,21 +109,21 @@ impl Program for Claude {
         api == Api::AnthropicMessages
     }
 
-    fn parts(&self, command: &Path) -> Result<Parts, String> {
-        let package = format!("claude-code-linux-{}/claude", native::npm_arch());
+    fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
+        let package = format!("claude-code-linux-{}/claude", executable::npm_arch());
         let places = [
             "bin/claude.exe".to_owned(),
             format!("node_modules/@anthropic-ai/{package}"),
             format!("@anthropic-ai/{package}"),
             package,
         ];
-        let file = native::native(command, &places)?;
-        Ok(native::single(self.name(), &file))
+        let file = executable::native(command, &places)?;
+        Ok(executable::single(self.name(), &file))
     }
 
-    fn habits(&self) -> Habits {
+    fn habits(&self) -> ProgramCapabilities {
         // 384 MiB: below this it is killed when it runs a command.
-        Habits { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
+        ProgramCapabilities { takes_names: true, renews_prompt: true, least_memory: 384 << 20 }
     }
 
     fn withholds(&self) -> bool {
@@ -134,8 +135,8 @@ impl Program for Claude {
         is_root.then_some("as root it asks a person about each step, and nobody is there to answer")
     }
 
-    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
+    fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
+        let mut run = Invocation { input: environment::prompt(turn), ..Invocation::default() };
         let tools = tools(turn.withheld);
         let mut arguments: Vec<&str> = vec![
             "-p",
@@ -163,27 +164,27 @@ impl Program for Claude {
             "url": format!("{}/mcp", turn.origin),
             // The program puts the variable's value here, so the token itself is in no file.
             "headers": {"Authorization": format!("Bearer ${{{MCP_TOKEN}}}")},
-            "timeout": handed::patience_ms(),
+            "timeout": environment::patience_ms(),
         }}});
-        let mcp = handed::file(&mut run, turn, "mcp.json", config.to_string());
+        let mcp = environment::file(&mut run, turn, "mcp.json", config.to_string());
         arguments.extend(["--strict-mcp-config", "--mcp-config", &mcp]);
         let system;
         if !turn.system.is_empty() {
-            system = handed::file(&mut run, turn, "system.md", turn.system.to_owned());
+            system = environment::file(&mut run, turn, "system.md", turn.system.to_owned());
             // Otherwise a resumed conversation keeps the system prompt with which it began.
             arguments.extend(["--append-system-prompt-file", &system, "--system-prompt-snapshot", "off"]);
         }
         let name;
         match turn.conversation {
-            Conversation::New(id) => {
+            ConversationStart::New(id) => {
                 name = id.to_string();
                 arguments.extend(["--session-id", &name]);
             }
-            Conversation::Resumed(id) => arguments.extend(["--resume", id]),
+            ConversationStart::Resumed(id) => arguments.extend(["--resume", id]),
         }
         run.arguments = arguments.into_iter().map(str::to_owned).collect();
 
-        run.environment = handed::environment(&SWITCHES);
+        run.environment = environment::environment(&SWITCHES);
         let mut set = |name: &str, value: &str| run.environment.push((name.to_owned(), value.to_owned()));
         set(MCP_TOKEN, turn.mcp_token);
         match turn.effort {
@@ -202,7 +203,7 @@ impl Program for Claude {
             set("ANTHROPIC_API_KEY", token);
             limits(turn, &mut set);
         }
-        if turn.place == Place::Sandbox {
+        if turn.place == RunLocation::Sandbox {
             // Otherwise it refuses to skip its permission questions as root. In a sandbox that is safe.
             set("IS_SANDBOX", "1");
         }
@@ -214,8 +215,8 @@ impl Program for Claude {
         Ok(run)
     }
 
-    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
-        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
+        Box::new(events::ClaudeParser::new(matches!(conversation, ConversationStart::Resumed(_))))
     }
 
     fn places(&self) -> &'static [&'static str] {
@@ -240,7 +241,7 @@ impl Program for Claude {
 }
 
 /// Returns the tools that it may use. It refuses all others even if its model calls them.
-fn tools(withheld: Withheld) -> String {
+fn tools(withheld: DisabledTools) -> String {
     let kinds: [(&[&str], bool); 4] = [
         (&COMMANDS, withheld.commands),
         (&WRITING, withheld.writing),
@@ -253,7 +254,7 @@ fn tools(withheld: Withheld) -> String {
 
 /// Sets the size of the context and of the answer. For a model that it does not know by name it would assume a million
 /// tokens.
-fn limits(turn: &Turn<'_>, set: &mut impl FnMut(&str, &str)) {
+fn limits(turn: &TurnSpec<'_>, set: &mut impl FnMut(&str, &str)) {
     set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &turn.max_tokens.to_string());
     // The first variable applies to unknown models. The second applies to known ones, if it is smaller than their own
     // window.

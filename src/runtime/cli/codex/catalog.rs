@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::runtime::cli::program::Turn;
-use crate::runtime::cli::reading::text;
+use crate::runtime::cli::extract::text;
+use crate::runtime::cli::interface::TurnSpec;
 
 /// Entries after which the entry of an unknown model is made. The first one that exists is used, otherwise the last of
 /// the list.
@@ -25,7 +25,7 @@ pub(super) fn taken(printed: &str) -> Option<String> {
 
 /// Returns the entry of the turn's model, or all entries if the program chooses the model. Withheld tools are removed:
 /// the entry of a model says which shell and which patch tool it has.
-pub(super) fn of(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
+pub(super) fn of(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
     let mut models = chosen(list, turn)?;
     for model in &mut models {
         if turn.withheld.commands {
@@ -38,7 +38,7 @@ pub(super) fn of(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
     Some(models)
 }
 
-fn chosen(list: &str, turn: &Turn<'_>) -> Option<Vec<Value>> {
+fn chosen(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
     let mut list: Value = serde_json::from_str(list).ok()?;
     let mut models = match list.get_mut("models").map(Value::take) {
         Some(Value::Array(models)) => models,

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::handed;
-use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
-use crate::runtime::cli::reading::{self, content, count, one_line, text, valid_status};
+use crate::runtime::cli::environment;
+use crate::runtime::cli::extract::{self, content, count, one_line, text, valid_status};
+use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 
 const TITLE: &str = "Codex";
 
@@ -18,7 +18,7 @@ const UNKNOWN: &str = "no rollout found for thread id";
 const NO_TOOLS: &str = "required MCP servers failed to initialize";
 
 /// Parser of its events.
-pub(super) struct Events {
+pub(super) struct CodexParser {
     /// Set if the run continues a conversation. Its token counts are then those of the whole conversation.
     is_resumed: bool,
     conversation: String,
@@ -31,15 +31,15 @@ pub(super) struct Events {
     begun: bool,
     /// The last error that was not just a retry.
     error: Option<String>,
-    end: Option<End>,
+    end: Option<ReportedEnd>,
 }
 
-enum End {
+enum ReportedEnd {
     Completed,
     Failed(String),
 }
 
-impl Events {
+impl CodexParser {
     pub(super) fn new(is_resumed: bool) -> Self {
         Self {
             is_resumed,
@@ -53,7 +53,7 @@ impl Events {
         }
     }
 
-    fn item(&mut self, item: &Value, is_done: bool, said: &mut Vec<Said>) {
+    fn item(&mut self, item: &Value, is_done: bool, said: &mut Vec<ProgramEvent>) {
         let id = text(item, "/id").unwrap_or_default();
         match text(item, "/type").unwrap_or_default() {
             "agent_message" if is_done => {
@@ -61,7 +61,7 @@ impl Events {
                 if !message.is_empty() {
                     // The program prints whole messages, so they are separated here.
                     let before = if self.has_text { "\n\n" } else { "" };
-                    said.push(Said::Text(format!("{before}{message}")));
+                    said.push(ProgramEvent::Text(format!("{before}{message}")));
                     self.has_text = true;
                     self.begun = true;
                 }
@@ -70,7 +70,7 @@ impl Events {
                 let thought = text(item, "/text").unwrap_or_default();
                 if !thought.is_empty() {
                     let before = if self.has_thought { "\n\n" } else { "" };
-                    said.push(Said::Thinking(format!("{before}{thought}")));
+                    said.push(ProgramEvent::Thinking(format!("{before}{thought}")));
                     self.has_thought = true;
                     self.begun = true;
                 }
@@ -95,22 +95,22 @@ impl Events {
             "web_search" if is_done => {
                 self.begun = true;
                 if let Some(query) = text(item, "/query").or_else(|| text(item, "/action/query")) {
-                    said.push(Said::Search(query.to_owned()));
+                    said.push(ProgramEvent::Search(query.to_owned()));
                 }
             }
             "error" if is_done => {
-                said.push(Said::Note(one_line(text(item, "/message").unwrap_or_default())));
+                said.push(ProgramEvent::Note(one_line(text(item, "/message").unwrap_or_default())));
             }
             _ => {}
         }
     }
 
     /// Reports the end of a command.
-    fn ran(&mut self, id: &str, item: &Value, said: &mut Vec<Said>) {
+    fn ran(&mut self, id: &str, item: &Value, said: &mut Vec<ProgramEvent>) {
         let output = text(item, "/aggregated_output").unwrap_or_default();
         let code = item.get("exit_code").and_then(Value::as_i64);
         if let Some(code) = code {
-            said.push(Said::Exit { call: id.to_owned(), code });
+            said.push(ProgramEvent::Exit { call: id.to_owned(), code });
         }
         let error = match code {
             Some(code) if code != 0 => Some(format!("exit code {code}\n{output}")),
@@ -119,15 +119,15 @@ impl Events {
         self.ended(id, "command_execution", output.to_owned(), error, said);
     }
 
-    fn mcp(&mut self, id: &str, item: &Value, is_done: bool, said: &mut Vec<Said>) {
+    fn mcp(&mut self, id: &str, item: &Value, is_done: bool, said: &mut Vec<ProgramEvent>) {
         let server = text(item, "/server").unwrap_or_default();
-        if server == handed::SERVER {
+        if server == environment::SERVER {
             // An MCP call has two events in the stream. One report is enough.
             if !is_done || !self.open.iter().any(|open| open == id) {
                 self.begun = true;
                 self.has_text = false;
                 self.has_thought = false;
-                said.push(Said::FlockTool);
+                said.push(ProgramEvent::FlockTool);
             }
             if is_done {
                 self.open.retain(|open| open != id);
@@ -146,7 +146,7 @@ impl Events {
     }
 
     /// Reports the beginning of a call, unless it was reported before.
-    fn began(&mut self, id: &str, tool: &str, arguments: Value, said: &mut Vec<Said>) {
+    fn began(&mut self, id: &str, tool: &str, arguments: Value, said: &mut Vec<ProgramEvent>) {
         if self.open.iter().any(|open| open == id) {
             return;
         }
@@ -154,17 +154,28 @@ impl Events {
         self.has_text = false;
         self.has_thought = false;
         self.open.push(id.to_owned());
-        said.push(Said::Tool(ToolEvent::Began { call: id.to_owned(), tool: tool.to_owned(), arguments }));
+        said.push(ProgramEvent::Tool(ToolEvent::Began {
+            call: id.to_owned(),
+            tool: tool.to_owned(),
+            arguments,
+        }));
     }
 
-    fn ended(&mut self, id: &str, tool: &str, result: String, error: Option<String>, said: &mut Vec<Said>) {
+    fn ended(
+        &mut self,
+        id: &str,
+        tool: &str,
+        result: String,
+        error: Option<String>,
+        said: &mut Vec<ProgramEvent>,
+    ) {
         self.open.retain(|open| open != id);
         let (call, tool) = (id.to_owned(), tool.to_owned());
-        said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
+        said.push(ProgramEvent::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
     }
 
-    fn completed(&mut self, line: &Value, said: &mut Vec<Said>) {
-        self.end = Some(End::Completed);
+    fn completed(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
+        self.end = Some(ReportedEnd::Completed);
         // `input_tokens` includes the cached ones.
         let (all, read) = (count(line, "/usage/input_tokens"), count(line, "/usage/cached_input_tokens"));
         let write = count(line, "/usage/cache_write_input_tokens");
@@ -175,17 +186,21 @@ impl Events {
             cache_write: write,
             cost: None,
         };
-        said.push(if self.is_resumed { Said::ConversationUsage(usage) } else { Said::Usage(usage) });
+        said.push(if self.is_resumed {
+            ProgramEvent::ConversationUsage(usage)
+        } else {
+            ProgramEvent::Usage(usage)
+        });
     }
 }
 
-impl Parser for Events {
-    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+impl Parser for CodexParser {
+    fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         match text(line, "/type").unwrap_or_default() {
             "thread.started" => {
                 if let Some(id) = text(line, "/thread_id").filter(|id| *id != self.conversation) {
                     id.clone_into(&mut self.conversation);
-                    said.push(Said::Conversation(id.to_owned()));
+                    said.push(ProgramEvent::Conversation(id.to_owned()));
                 }
             }
             kind @ ("item.started" | "item.updated" | "item.completed") => {
@@ -197,7 +212,7 @@ impl Parser for Events {
                 let message = one_line(text(line, "/message").unwrap_or_default());
                 // A retry is reported as an error with this text.
                 if message.starts_with("Reconnecting...") {
-                    said.push(Said::Retrying(message));
+                    said.push(ProgramEvent::Retrying(message));
                 } else {
                     self.error = Some(message);
                 }
@@ -205,7 +220,7 @@ impl Parser for Events {
             "turn.completed" => self.completed(line, said),
             "turn.failed" => {
                 let message = one_line(text(line, "/error/message").unwrap_or("it does not say why"));
-                self.end = Some(End::Failed(message));
+                self.end = Some(ReportedEnd::Failed(message));
             }
             _ => {}
         }
@@ -215,23 +230,25 @@ impl Parser for Events {
         self.end.is_some()
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         match (&self.end, &self.error) {
-            (Some(End::Completed), _) => Ended::Well { cut: false },
+            (Some(ReportedEnd::Completed), _) => RunOutcome::Well { cut: false },
             // The reason of the failed turn wins over an earlier error.
-            (Some(End::Failed(message)), _) | (None, Some(message)) => {
-                Ended::Failed { status: status(message), message: message.clone() }
+            (Some(ReportedEnd::Failed(message)), _) | (None, Some(message)) => {
+                RunOutcome::Failed { status: status(message), message: message.clone() }
             }
-            (None, None) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
+            (None, None) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => {
+                RunOutcome::Unknown
+            }
             (None, None) => match exit.stderr.split_once(NO_TOOLS) {
-                Some((_, why)) if !self.begun => Ended::Failed {
+                Some((_, why)) if !self.begun => RunOutcome::Failed {
                     status: None,
                     message: one_line(&format!(
                         "{TITLE} can't use flock's tools{}",
                         why.lines().next().unwrap_or_default()
                     )),
                 },
-                _ => reading::broken(TITLE, exit),
+                _ => extract::broken(TITLE, exit),
             },
         }
     }

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
-use super::native;
-use super::program::{
-    Conversation, Habits, Invocation, Learned, Options, Parser, Parts, Program, StateFile, Turn, relay_path,
+use super::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::executable;
+use super::extract;
+use super::interface::{
+    ConversationStart, Invocation, Parser, Program, ProgramCapabilities, ProgramFiles, ProgramProbe,
+    RequiredOptions, StateFile, TurnSpec, relay_path,
 };
-use super::reading;
 use crate::config::{Api, Effort};
 
 pub struct Codex;
@@ -81,8 +82,8 @@ impl Program for Codex {
         "0.169.0"
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> RequiredOptions {
+        RequiredOptions {
             help: &["exec", "--help"],
             names: &[
                 "--json",
@@ -101,47 +102,47 @@ impl Program for Codex {
         api == Api::OpenAiResponses
     }
 
-    fn parts(&self, command: &Path) -> Result<Parts, String> {
+    fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
         // npm's command is a launcher that runs on Node. Next to the native program there are helper programs that it
         // starts.
         let vendor = format!("vendor/{}-unknown-linux-musl/bin/codex", std::env::consts::ARCH);
-        let package = format!("codex-linux-{}/{vendor}", native::npm_arch());
+        let package = format!("codex-linux-{}/{vendor}", executable::npm_arch());
         let places =
             [format!("node_modules/@openai/{package}"), format!("@openai/{package}"), package, vendor];
-        let file = native::native(command, &places)?;
+        let file = executable::native(command, &places)?;
         // The whole folder is mounted if it holds helper programs.
         let folder = file.parent().filter(|bin| bin.ends_with("bin")).and_then(Path::parent);
         match folder.filter(|folder| folder.join("codex-resources").is_dir()) {
-            Some(folder) => Ok(Parts {
+            Some(folder) => Ok(ProgramFiles {
                 mounts: vec![(folder.to_owned(), "/opt/flock/codex/native".to_owned())],
                 host: vec![file.display().to_string()],
                 sandbox: vec!["/opt/flock/codex/native/bin/codex".to_owned()],
             }),
-            None => Ok(native::single(self.name(), &file)),
+            None => Ok(executable::single(self.name(), &file)),
         }
     }
 
-    fn habits(&self) -> Habits {
+    fn habits(&self) -> ProgramCapabilities {
         // 128 MiB: below this it is killed when it runs a command.
-        Habits { takes_names: false, renews_prompt: false, least_memory: 128 << 20 }
+        ProgramCapabilities { takes_names: false, renews_prompt: false, least_memory: 128 << 20 }
     }
 
     fn withholds(&self) -> bool {
         true
     }
 
-    fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
+    fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
         let words = ["debug", "models", "--bundled"];
         let arguments = words.into_iter().map(str::to_owned).collect();
         let home = turn.state.map(|state| (FOLDER.to_owned(), state.to_owned()));
         let environment = home.into_iter().collect();
         // The folder is set here too, so that the question reads no settings of the user.
         let invocation = Invocation { arguments, environment, ..Invocation::default() };
-        Some(Learned { invocation, file: None, take: catalog::taken })
+        Some(ProgramProbe { invocation, file: None, take: catalog::taken })
     }
 
-    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
+    fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
+        let mut run = Invocation { input: environment::prompt(turn), ..Invocation::default() };
         let models = turn.learned.and_then(|all| catalog::of(all, turn));
         // Without the list nothing could turn the withheld tools off.
         if models.is_none() && turn.withheld.is_any() {
@@ -149,14 +150,14 @@ impl Program for Codex {
                 "Codex can't be kept from its tools: the models that it knows are not known".to_owned()
             );
         }
-        let catalog = models
-            .as_ref()
-            .map(|models| handed::file(&mut run, turn, "models.json", json!({"models": models}).to_string()));
+        let catalog = models.as_ref().map(|models| {
+            environment::file(&mut run, turn, "models.json", json!({"models": models}).to_string())
+        });
         let settings = settings(turn, catalog.as_deref(), models.as_deref());
 
         let mut arguments = vec!["exec".to_owned()];
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
-        if let Conversation::Resumed(_) = turn.conversation {
+        if let ConversationStart::Resumed(_) = turn.conversation {
             add(&["resume"]);
         }
         add(&[
@@ -186,7 +187,7 @@ impl Program for Codex {
                 let _ = writeln!(text, "{name} = {value}");
                 text
             });
-            run.state = handed::absent(&STEERING)
+            run.state = environment::absent(&STEERING)
                 .chain([StateFile { path: "config.toml".to_owned(), content: Some(config) }])
                 .collect();
         } else {
@@ -204,7 +205,7 @@ impl Program for Codex {
             }
         }
         // The conversation's name and `-` for standard input are positional, so they come last.
-        if let Conversation::Resumed(thread) = turn.conversation {
+        if let ConversationStart::Resumed(thread) = turn.conversation {
             add(&[thread]);
         }
         add(&["-"]);
@@ -216,8 +217,8 @@ impl Program for Codex {
         Ok(run)
     }
 
-    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
-        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
+        Box::new(events::CodexParser::new(matches!(conversation, ConversationStart::Resumed(_))))
     }
 
     fn variables(&self) -> &'static [&'static str] {
@@ -238,7 +239,7 @@ impl Program for Codex {
 }
 
 /// Returns its settings, with the values in TOML.
-fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) -> Vec<(String, String)> {
+fn settings(turn: &TurnSpec<'_>, catalog: Option<&str>, models: Option<&[Value]>) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let mut set = |name: &str, value: Value| settings.push((name.to_owned(), toml(&value)));
     for (name, value) in [
@@ -284,7 +285,7 @@ fn settings(turn: &Turn<'_>, catalog: Option<&str>, models: Option<&[Value]>) ->
         ("bearer_token_env_var", json!(MCP_TOKEN)),
         // Without flock's tools the turn must fail.
         ("required", json!(true)),
-        ("tool_timeout_sec", json!(handed::PATIENCE.as_secs())),
+        ("tool_timeout_sec", json!(environment::PATIENCE.as_secs())),
         ("default_tools_approval_mode", json!("approve")),
     ] {
         set(&format!("mcp_servers.{SERVER}.{name}"), value);
@@ -305,7 +306,7 @@ fn level(effort: Effort, models: Option<&[Value]>) -> &'static str {
             .and_then(|model| model.get("supported_reasoning_levels"))
             .is_some_and(|levels| {
                 let all = levels.as_array().into_iter().flatten();
-                all.into_iter().any(|known| reading::text(known, "/effort") == Some(level))
+                all.into_iter().any(|known| extract::text(known, "/effort") == Some(level))
             })
     };
     match effort {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
-use crate::runtime::cli::reading::{self, count, one_line, text, valid_status};
+use crate::runtime::cli::extract::{self, count, one_line, text, valid_status};
+use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 
 const TITLE: &str = "Gemini CLI";
 
@@ -24,7 +24,7 @@ const NO_LOGIN: i32 = 41;
 const LOG_IN: &str = "its user has no login that it can use here: run gemini in a terminal and log in";
 
 /// Parser of its events.
-pub(super) struct Events {
+pub(super) struct GeminiParser {
     is_resumed: bool,
     conversation: String,
     /// Ids and names of calls of its own tools that have not ended.
@@ -33,15 +33,15 @@ pub(super) struct Events {
     begun: bool,
     /// The last error that it reported.
     error: Option<String>,
-    end: Option<End>,
+    end: Option<ReportedEnd>,
 }
 
-enum End {
+enum ReportedEnd {
     Well,
     Failed(String),
 }
 
-impl Events {
+impl GeminiParser {
     pub(super) fn new(is_resumed: bool) -> Self {
         Self {
             is_resumed,
@@ -53,41 +53,41 @@ impl Events {
         }
     }
 
-    fn call(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn call(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(line, "/tool_id"), text(line, "/tool_name")) else { return };
         self.begun = true;
         if tool.starts_with(FLOCKS) {
-            said.push(Said::FlockTool);
+            said.push(ProgramEvent::FlockTool);
             return;
         }
         if let Some(query) = text(line, "/parameters/query").filter(|_| tool == "google_web_search") {
-            said.push(Said::Search(query.to_owned()));
+            said.push(ProgramEvent::Search(query.to_owned()));
         }
         self.open.push((call.to_owned(), tool.to_owned()));
-        said.push(Said::Tool(ToolEvent::Began {
+        said.push(ProgramEvent::Tool(ToolEvent::Began {
             call: call.to_owned(),
             tool: tool.to_owned(),
             arguments: line.get("parameters").cloned().unwrap_or_default(),
         }));
     }
 
-    fn called(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn called(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let id = text(line, "/tool_id").unwrap_or_default();
         let Some(at) = self.open.iter().position(|(open, _)| open == id) else { return };
         let (call, tool) = self.open.swap_remove(at);
-        let result = line.get("output").map(reading::content).unwrap_or_default();
+        let result = line.get("output").map(extract::content).unwrap_or_default();
         // A failed command counts as a success here, and its exit code is not reported.
         let error = (text(line, "/status") == Some("error"))
             .then(|| text(line, "/error/message").map_or_else(|| result.clone(), str::to_owned));
-        said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
+        said.push(ProgramEvent::Tool(ToolEvent::Ended { call, tool, result, error, took: None }));
     }
 
-    fn result(&mut self, line: &Value, said: &mut Vec<Said>) {
+    fn result(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         self.end = Some(if text(line, "/status") == Some("success") {
-            End::Well
+            ReportedEnd::Well
         } else {
             let told = text(line, "/error/message").map(one_line);
-            End::Failed(
+            ReportedEnd::Failed(
                 told.or_else(|| self.error.clone()).unwrap_or_else(|| "it does not say why".to_owned()),
             )
         });
@@ -102,32 +102,32 @@ impl Events {
             ..Usage::default()
         };
         if usage != Usage::default() {
-            said.push(Said::Usage(usage));
+            said.push(ProgramEvent::Usage(usage));
         }
     }
 }
 
-impl Parser for Events {
-    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+impl Parser for GeminiParser {
+    fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         match text(line, "/type").unwrap_or_default() {
             "init" => {
                 if let Some(id) = text(line, "/session_id").filter(|id| *id != self.conversation) {
                     id.clone_into(&mut self.conversation);
-                    said.push(Said::Conversation(id.to_owned()));
+                    said.push(ProgramEvent::Conversation(id.to_owned()));
                 }
             }
             // The user's message is printed as well.
             "message" if text(line, "/role") == Some("assistant") => {
                 if let Some(piece) = text(line, "/content").filter(|piece| !piece.is_empty()) {
                     self.begun = true;
-                    said.push(Said::Text(piece.to_owned()));
+                    said.push(ProgramEvent::Text(piece.to_owned()));
                 }
             }
             "tool_use" => self.call(line, said),
             "tool_result" => self.called(line, said),
             "error" => {
                 let message = one_line(text(line, "/message").unwrap_or_default());
-                said.push(Said::Note(message.clone()));
+                said.push(ProgramEvent::Note(message.clone()));
                 self.error = Some(message);
             }
             "result" => self.result(line, said),
@@ -139,17 +139,17 @@ impl Parser for Events {
         self.end.is_some()
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         match &self.end {
-            Some(End::Well) => Ended::Well { cut: false },
-            Some(End::Failed(message)) => {
-                Ended::Failed { status: status(message, exit.code), message: message.clone() }
+            Some(ReportedEnd::Well) => RunOutcome::Well { cut: false },
+            Some(ReportedEnd::Failed(message)) => {
+                RunOutcome::Failed { status: status(message, exit.code), message: message.clone() }
             }
-            None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
+            None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => RunOutcome::Unknown,
             None if !self.begun && exit.code == NO_LOGIN => {
-                Ended::Failed { status: Some(401), message: LOG_IN.to_owned() }
+                RunOutcome::Failed { status: Some(401), message: LOG_IN.to_owned() }
             }
-            None => reading::broken(TITLE, exit),
+            None => extract::broken(TITLE, exit),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::runtime::cli::reading;
+use crate::runtime::cli::extract;
 
 /// The files of its user's login: a key in `.env` or in a file of its own that only the program can read, or the tokens
 /// of a Google account. A login in the system's keyring, or one made by Google's own tools, is found by the program
@@ -22,13 +22,13 @@ pub(super) fn kind(user_settings: Option<&str>) -> Result<Value, String> {
     let all: Value = serde_json::from_str(&without_comments(text))
         .map_err(|error| format!("the settings of Gemini CLI's user are no JSON: {error}"))?;
     // Only the kind is taken. Other settings of the user must not steer a turn.
-    let kind = reading::text(&all, "/security/auth/selectedType");
+    let kind = extract::text(&all, "/security/auth/selectedType");
     Ok(kind.map_or_else(|| json!({}), |kind| json!({"selectedType": kind})))
 }
 
 /// Returns `true` if the login is a key and not a Google account.
 pub(super) fn is_key(login: &Value) -> bool {
-    matches!(reading::text(login, "/selectedType"), Some("gemini-api-key" | "vertex-ai" | "gateway"))
+    matches!(extract::text(login, "/selectedType"), Some("gemini-api-key" | "vertex-ai" | "gateway"))
 }
 
 /// Removes comments from JSON. Gemini CLI allows them in its settings.

@@ -1,6 +1,6 @@
 //! The agent program Gemini CLI.
 
-mod doubled;
+mod duplicate_results;
 mod events;
 mod login;
 
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::handed::{self, MCP_TOKEN, SERVER};
-use super::native;
-use super::program::{
-    Conversation, Covered, Habits, Invocation, Learned, Login, Options, Parser, Parts, Program, StateFile,
-    Turn, relay_path,
+use super::environment::{self, MCP_TOKEN, SERVER};
+use super::executable;
+use super::interface::{
+    ConversationStart, HiddenEntry, Invocation, Login, Parser, Program, ProgramCapabilities, ProgramFiles,
+    ProgramProbe, RequiredOptions, StateFile, TurnSpec, relay_path,
 };
 use crate::config::Api;
 use crate::provider::google;
-use crate::sandbox::policy::Withheld;
+use crate::sandbox::policy::DisabledTools;
 
 pub struct Gemini;
 
@@ -110,8 +110,8 @@ impl Program for Gemini {
         "0.61.0"
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> RequiredOptions {
+        RequiredOptions {
             help: &["--help"],
             names: &["--output-format", "--approval-mode", "--model", "--session-id", "--prompt", "--resume"],
         }
@@ -121,15 +121,15 @@ impl Program for Gemini {
         api == Api::GoogleGenerativeAi
     }
 
-    fn parts(&self, command: &Path) -> Result<Parts, String> {
+    fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
         let script = Path::new("bundle/gemini.js");
         let package = command
             .ancestors()
             .skip(1)
             .find(|folder| folder.join("package.json").is_file() && folder.join(script).is_file())
-            .ok_or_else(|| native::INCOMPLETE.to_owned())?;
+            .ok_or_else(|| executable::INCOMPLETE.to_owned())?;
         let node = node(package)?;
-        Ok(Parts {
+        Ok(ProgramFiles {
             mounts: vec![
                 (node.clone(), "/opt/flock/gemini/node".to_owned()),
                 (package.to_owned(), "/opt/flock/gemini/gemini-cli".to_owned()),
@@ -142,13 +142,16 @@ impl Program for Gemini {
         })
     }
 
-    fn habits(&self) -> Habits {
+    fn habits(&self) -> ProgramCapabilities {
         // 1 GiB: below this it is killed when it runs a command.
-        Habits { takes_names: true, renews_prompt: true, least_memory: 1 << 30 }
+        ProgramCapabilities { takes_names: true, renews_prompt: true, least_memory: 1 << 30 }
     }
 
-    fn covered(&self) -> &'static [Covered] {
-        &[Covered { name: "GEMINI.md", is_folder: false }, Covered { name: ".gemini", is_folder: true }]
+    fn covered(&self) -> &'static [HiddenEntry] {
+        &[
+            HiddenEntry { name: "GEMINI.md", is_folder: false },
+            HiddenEntry { name: ".gemini", is_folder: true },
+        ]
     }
 
     fn login(&self) -> Option<Login> {
@@ -161,7 +164,7 @@ impl Program for Gemini {
         true
     }
 
-    fn learned(&self, turn: &Turn<'_>) -> Option<Learned> {
+    fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
         // flock's system prompt replaces the program's own. The program needs both, so its own is asked for first.
         let state = turn.state.filter(|_| !turn.system.is_empty())?;
         let mut run = Invocation { arguments: arguments(turn), ..Invocation::default() };
@@ -178,11 +181,11 @@ impl Program for Gemini {
         }
         run.kept = Some(kept(turn));
         run.state = files(&settings(turn, false));
-        run.state.extend(handed::absent(&[OWN_PROMPT]));
-        Some(Learned { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
+        run.state.extend(environment::absent(&[OWN_PROMPT]));
+        Some(ProgramProbe { invocation: run, file: Some(OWN_PROMPT.to_owned()), take: own_prompt })
     }
 
-    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
+    fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
         let state = turn.state.ok_or("Gemini CLI needs a folder of its own")?;
         let mut settings = settings(turn, true);
         if turn.relay_token.is_none() {
@@ -193,15 +196,15 @@ impl Program for Gemini {
             arguments: arguments(turn),
             environment: environment(state),
             // Otherwise it reads files into the prompt wherever one is named after this sign.
-            input: handed::prompt(turn).replace('@', "\\@"),
+            input: environment::prompt(turn).replace('@', "\\@"),
             files: Vec::new(),
             state: files(&settings),
             kept: Some(kept(turn)),
             links: if turn.relay_token.is_some() { &[] } else { &login::FILES },
         };
         let (word, name) = match turn.conversation {
-            Conversation::New(id) => ("--session-id", id.to_string()),
-            Conversation::Resumed(id) => ("--resume", id.to_owned()),
+            ConversationStart::New(id) => ("--session-id", id.to_string()),
+            ConversationStart::Resumed(id) => ("--resume", id.to_owned()),
         };
         // The prompt comes on standard input. Without `-p` the program would not read only that.
         run.arguments.extend([word.to_owned(), name, "-p".to_owned(), String::new()]);
@@ -215,21 +218,21 @@ impl Program for Gemini {
         if turn.relay_token.is_some() || login::is_key(&settings["security"]["auth"]) {
             let switches =
                 json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
-            let path = handed::file(&mut run, turn, "switches.json", switches.to_string());
+            let path = environment::file(&mut run, turn, "switches.json", switches.to_string());
             run.environment.push(("GEMINI_EXP".to_owned(), path));
         }
         if !turn.system.is_empty() {
             let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
             // A system prompt file replaces the built-in prompt, so it begins with that.
             let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));
-            let path = handed::file(&mut run, turn, "system.md", whole);
+            let path = environment::file(&mut run, turn, "system.md", whole);
             run.environment.push(("GEMINI_SYSTEM_MD".to_owned(), path));
         }
         Ok(run)
     }
 
-    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
-        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
+        Box::new(events::GeminiParser::new(matches!(conversation, ConversationStart::Resumed(_))))
     }
 
     fn logins(&self) -> &'static [&'static str] {
@@ -237,7 +240,7 @@ impl Program for Gemini {
     }
 
     fn mended(&self, request: &[u8], api: Api) -> Option<Bytes> {
-        doubled::once(request, api)
+        duplicate_results::once(request, api)
     }
 }
 
@@ -251,7 +254,7 @@ fn node(package: &Path) -> Result<PathBuf, String> {
     // Of all candidates, the reason of the last failure is reported.
     for path in beside.into_iter().chain(named) {
         let Ok(path) = fs_err::canonicalize(&path) else { continue };
-        if !native::is_native(&path) {
+        if !executable::is_native(&path) {
             found = format!("{} is a script", path.display());
         } else if is_whole(&path) {
             return Ok(path);
@@ -270,7 +273,7 @@ fn is_whole(node: &Path) -> bool {
         || fs_err::read(node).is_ok_and(|all| !all.windows(7).any(|word| word == b"libnode"))
 }
 
-fn arguments(turn: &Turn<'_>) -> Vec<String> {
+fn arguments(turn: &TurnSpec<'_>) -> Vec<String> {
     let mut words = vec!["-o", "stream-json", "--approval-mode", "yolo"];
     if !turn.model.is_empty() {
         words.extend(["-m", turn.model]);
@@ -279,20 +282,20 @@ fn arguments(turn: &Turn<'_>) -> Vec<String> {
 }
 
 fn environment(state: &str) -> Vec<(String, String)> {
-    let mut environment = handed::environment(&SWITCHES);
+    let mut environment = environment::environment(&SWITCHES);
     environment.push((HOME.to_owned(), state.to_owned()));
     environment.push(("NODE_COMPILE_CACHE".to_owned(), format!("{state}/.cache/node")));
     environment
 }
 
 /// Returns the entries of its folder that it keeps in this turn.
-fn kept(turn: &Turn<'_>) -> &'static [&'static str] {
+fn kept(turn: &TurnSpec<'_>) -> &'static [&'static str] {
     let [_compiled, others @ ..] = &KEPT;
     if turn.withheld.commands { others } else { &KEPT }
 }
 
 /// Returns the tools that are not offered, and refused if its model calls them.
-fn excluded(withheld: Withheld) -> Vec<&'static str> {
+fn excluded(withheld: DisabledTools) -> Vec<&'static str> {
     let kinds: [(&[&'static str], bool); 4] = [
         (&EXCLUDED, true),
         (&COMMANDS, withheld.commands),
@@ -307,7 +310,7 @@ fn files(settings: &Value) -> Vec<StateFile> {
     vec![StateFile { path: SETTINGS.to_owned(), content: Some(settings.to_string()) }]
 }
 
-fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
+fn settings(turn: &TurnSpec<'_>, with_tools: bool) -> Value {
     let mut settings = json!({
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
         "general": {
@@ -358,7 +361,7 @@ fn settings(turn: &Turn<'_>, with_tools: bool) -> Value {
             "httpUrl": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
             "trust": true,
-            "timeout": handed::patience_ms(),
+            "timeout": environment::patience_ms(),
         }});
     }
     settings

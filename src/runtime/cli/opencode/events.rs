@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::provider::Usage;
 use crate::runtime::ToolEvent;
-use crate::runtime::cli::program::{Ended, Exit, Parser, Said};
-use crate::runtime::cli::reading::{self, count, one_line, status, text};
+use crate::runtime::cli::extract::{self, count, one_line, status, text};
+use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 
 const TITLE: &str = "OpenCode";
 
@@ -19,7 +19,7 @@ const FLOCKS: &str = "flock_";
 const UNKNOWN: &str = "Session not found";
 
 /// Parser of its events.
-pub(super) struct Events {
+pub(super) struct OpenCodeParser {
     is_resumed: bool,
     conversation: String,
     /// Set if text, or thinking, was reported since the last call.
@@ -34,7 +34,7 @@ pub(super) struct Events {
     cost: f64,
 }
 
-impl Events {
+impl OpenCodeParser {
     pub(super) fn new(is_resumed: bool) -> Self {
         Self {
             is_resumed,
@@ -50,25 +50,25 @@ impl Events {
     }
 
     /// Reports a call. The program prints it only when it has ended.
-    fn called(&mut self, part: &Value, said: &mut Vec<Said>) {
+    fn called(&mut self, part: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(part, "/callID"), text(part, "/tool")) else { return };
         self.begun = true;
         self.has_text = false;
         self.has_thought = false;
         if tool.starts_with(FLOCKS) {
-            said.push(Said::FlockTool);
+            said.push(ProgramEvent::FlockTool);
             return;
         }
         if let Some(query) = text(part, "/state/input/query").filter(|_| tool == "websearch") {
-            said.push(Said::Search(query.to_owned()));
+            said.push(ProgramEvent::Search(query.to_owned()));
         }
         let (call, tool) = (call.to_owned(), tool.to_owned());
         let arguments = part.pointer("/state/input").cloned().unwrap_or_default();
-        said.push(Said::Tool(ToolEvent::Began { call: call.clone(), tool: tool.clone(), arguments }));
+        said.push(ProgramEvent::Tool(ToolEvent::Began { call: call.clone(), tool: tool.clone(), arguments }));
         let result = text(part, "/state/output").unwrap_or_default().to_owned();
         let code = part.pointer("/state/metadata/exit").and_then(Value::as_i64);
         if let Some(code) = code {
-            said.push(Said::Exit { call: call.clone(), code });
+            said.push(ProgramEvent::Exit { call: call.clone(), code });
         }
         let error = match (text(part, "/state/status"), code) {
             // A command that ran and failed counts as completed here, so its code decides.
@@ -79,10 +79,10 @@ impl Events {
         let (start, end) = (count(part, "/state/time/start"), count(part, "/state/time/end"));
         // Without a start time the duration is unknown.
         let took = end.checked_sub(start).filter(|_| start > 0).map(Duration::from_millis);
-        said.push(Said::Tool(ToolEvent::Ended { call, tool, result, error, took }));
+        said.push(ProgramEvent::Tool(ToolEvent::Ended { call, tool, result, error, took }));
     }
 
-    fn step(&mut self, part: &Value, said: &mut Vec<Said>) {
+    fn step(&mut self, part: &Value, said: &mut Vec<ProgramEvent>) {
         self.reason = Some(text(part, "/reason").unwrap_or_default().to_owned());
         self.usage += Usage {
             input: count(part, "/tokens/input"),
@@ -92,19 +92,19 @@ impl Events {
             cache_write: count(part, "/tokens/cache/write"),
             cost: None,
         };
-        said.push(Said::Usage(self.usage));
-        self.cost += reading::dollars(part, "/cost").unwrap_or_default();
+        said.push(ProgramEvent::Usage(self.usage));
+        self.cost += extract::dollars(part, "/cost").unwrap_or_default();
         if self.cost > 0.0 {
-            said.push(Said::Cost(self.cost));
+            said.push(ProgramEvent::Cost(self.cost));
         }
     }
 }
 
-impl Parser for Events {
-    fn line(&mut self, line: &Value, said: &mut Vec<Said>) {
+impl Parser for OpenCodeParser {
+    fn line(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         if let Some(id) = text(line, "/sessionID").filter(|id| *id != self.conversation) {
             id.clone_into(&mut self.conversation);
-            said.push(Said::Conversation(id.to_owned()));
+            said.push(ProgramEvent::Conversation(id.to_owned()));
         }
         let kind = text(line, "/type").unwrap_or_default();
         if matches!(kind, "step_start" | "text" | "reasoning" | "tool_use") {
@@ -115,13 +115,13 @@ impl Parser for Events {
         match (kind, words) {
             ("text", Some(words)) => {
                 let before = if self.has_text { "\n\n" } else { "" };
-                said.push(Said::Text(format!("{before}{words}")));
+                said.push(ProgramEvent::Text(format!("{before}{words}")));
                 self.has_text = true;
                 self.begun = true;
             }
             ("reasoning", Some(words)) => {
                 let before = if self.has_thought { "\n\n" } else { "" };
-                said.push(Said::Thinking(format!("{before}{words}")));
+                said.push(ProgramEvent::Thinking(format!("{before}{words}")));
                 self.has_thought = true;
                 self.begun = true;
             }
@@ -149,14 +149,16 @@ impl Parser for Events {
         self.error.is_none() && matches!(self.reason.as_deref(), Some("stop" | "length"))
     }
 
-    fn end(&mut self, exit: &Exit<'_>) -> Ended {
+    fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         match (&self.error, self.reason.as_deref()) {
-            (Some((status, message)), _) => Ended::Failed { status: *status, message: message.clone() },
+            (Some((status, message)), _) => RunOutcome::Failed { status: *status, message: message.clone() },
             // Both are needed: the last step, and an exit code of 0.
-            (None, Some("stop")) if exit.code == 0 => Ended::Well { cut: false },
-            (None, Some("length")) if exit.code == 0 => Ended::Well { cut: true },
-            (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => Ended::Unknown,
-            (None, _) => reading::broken(TITLE, exit),
+            (None, Some("stop")) if exit.code == 0 => RunOutcome::Well { cut: false },
+            (None, Some("length")) if exit.code == 0 => RunOutcome::Well { cut: true },
+            (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => {
+                RunOutcome::Unknown
+            }
+            (None, _) => extract::broken(TITLE, exit),
         }
     }
 }

@@ -6,11 +6,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::handed::{self, MCP_TOKEN, RELAY_KEY, SERVER};
-use super::native;
-use super::program::{Conversation, Habits, Invocation, Options, Parser, Parts, Program, Turn, relay_path};
+use super::environment::{self, MCP_TOKEN, RELAY_KEY, SERVER};
+use super::executable;
+use super::interface::{
+    ConversationStart, Invocation, Parser, Program, ProgramCapabilities, ProgramFiles, RequiredOptions,
+    TurnSpec, relay_path,
+};
 use crate::config::{Api, Effort};
-use crate::sandbox::policy::Withheld;
+use crate::sandbox::policy::DisabledTools;
 
 pub struct OpenCode;
 
@@ -61,8 +64,8 @@ impl Program for OpenCode {
         "1.18.33"
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn options(&self) -> RequiredOptions {
+        RequiredOptions {
             help: &["run", "--help"],
             names: &["--format", "--thinking", "--auto", "--title", "--model", "--session", "--variant"],
         }
@@ -72,8 +75,8 @@ impl Program for OpenCode {
         sdk(api).is_some()
     }
 
-    fn parts(&self, command: &Path) -> Result<Parts, String> {
-        let package = format!("opencode-linux-{}", native::npm_arch());
+    fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
+        let package = format!("opencode-linux-{}", executable::npm_arch());
         let places = [
             "bin/opencode.exe".to_owned(),
             format!("node_modules/{package}/bin/opencode"),
@@ -82,22 +85,22 @@ impl Program for OpenCode {
             format!("node_modules/{package}-baseline/bin/opencode"),
             format!("{package}-baseline/bin/opencode"),
         ];
-        let file = native::native(command, &places)?;
-        Ok(native::single(self.name(), &file))
+        let file = executable::native(command, &places)?;
+        Ok(executable::single(self.name(), &file))
     }
 
-    fn habits(&self) -> Habits {
+    fn habits(&self) -> ProgramCapabilities {
         // 1 GiB: below this it is killed when it runs a command.
-        Habits { takes_names: false, renews_prompt: true, least_memory: 1 << 30 }
+        ProgramCapabilities { takes_names: false, renews_prompt: true, least_memory: 1 << 30 }
     }
 
     fn withholds(&self) -> bool {
         true
     }
 
-    fn invocation(&self, turn: &Turn<'_>) -> Result<Invocation, String> {
-        let mut run = Invocation { input: handed::prompt(turn), ..Invocation::default() };
-        run.environment = handed::environment(&SWITCHES);
+    fn invocation(&self, turn: &TurnSpec<'_>) -> Result<Invocation, String> {
+        let mut run = Invocation { input: environment::prompt(turn), ..Invocation::default() };
+        run.environment = environment::environment(&SWITCHES);
         if let Some(state) = turn.state {
             for (name, folder) in [
                 ("XDG_DATA_HOME", "data"),
@@ -107,11 +110,11 @@ impl Program for OpenCode {
             ] {
                 run.environment.push((name.to_owned(), format!("{state}/{folder}")));
             }
-            run.state = handed::absent(&STEERING).collect();
+            run.state = environment::absent(&STEERING).collect();
             if turn.withheld.commands {
                 // It searches with programs that are there. An agent that once could run commands may have replaced
                 // them.
-                run.state.extend(handed::absent(&["cache/opencode/bin"]));
+                run.state.extend(environment::absent(&["cache/opencode/bin"]));
             }
         } else {
             // The user's settings and AGENTS.md would be found in the usual place. The login is in another folder.
@@ -119,7 +122,7 @@ impl Program for OpenCode {
         }
         // The path of this file is a part of the prompt, so it must not change between turns.
         let system = (!turn.system.is_empty())
-            .then(|| handed::file(&mut run, turn, "system.md", turn.system.to_owned()));
+            .then(|| environment::file(&mut run, turn, "system.md", turn.system.to_owned()));
 
         let (config, model) = config(turn, system.as_deref())?;
         let mut arguments = vec!["run", "--format", "json", "--thinking", "--auto", "--title", SERVER];
@@ -130,7 +133,7 @@ impl Program for OpenCode {
         if let Some(effort) = turn.effort.filter(|effort| *effort != Effort::Off) {
             arguments.extend(["--variant", effort.as_str()]);
         }
-        if let Conversation::Resumed(id) = turn.conversation {
+        if let ConversationStart::Resumed(id) = turn.conversation {
             arguments.extend(["-s", id]);
         }
         run.arguments = arguments.into_iter().map(str::to_owned).collect();
@@ -146,8 +149,8 @@ impl Program for OpenCode {
         Ok(run)
     }
 
-    fn parser(&self, conversation: Conversation<'_>) -> Box<dyn Parser> {
-        Box::new(events::Events::new(matches!(conversation, Conversation::Resumed(_))))
+    fn parser(&self, conversation: ConversationStart<'_>) -> Box<dyn Parser> {
+        Box::new(events::OpenCodeParser::new(matches!(conversation, ConversationStart::Resumed(_))))
     }
 
     fn places(&self) -> &'static [&'static str] {
@@ -176,7 +179,7 @@ const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
 }
 
 /// Returns the permissions of its tools. A denied tool is not offered, and refused if the model calls it.
-fn permissions(withheld: Withheld) -> Value {
+fn permissions(withheld: DisabledTools) -> Value {
     // Sub-agents, web access, and questions to a person are not offered.
     let mut permissions = json!({
         "*": "allow",
@@ -200,7 +203,7 @@ fn permissions(withheld: Withheld) -> Value {
 }
 
 /// Returns its settings, and its name for the model.
-fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), String> {
+fn config(turn: &TurnSpec<'_>, system: Option<&str>) -> Result<(Value, String), String> {
     let mut config = json!({
         "autoupdate": false,
         "share": "disabled",
@@ -216,7 +219,7 @@ fn config(turn: &Turn<'_>, system: Option<&str>) -> Result<(Value, String), Stri
             "headers": {"Authorization": format!("Bearer {{env:{MCP_TOKEN}}}")},
             "oauth": false,
             "enabled": true,
-            "timeout": handed::patience_ms(),
+            "timeout": environment::patience_ms(),
         }},
     });
     // With its own login it knows its providers and models itself.

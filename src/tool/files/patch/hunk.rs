@@ -1,6 +1,6 @@
 //! Applies the hunks of a patch to a text.
 
-use super::{Hunk, Line};
+use super::{Hunk, HunkLine};
 
 /// Maximum number of line comparisons for a patch. In a repetitive file, a search may compare every line of the file
 /// with every line of the patch.
@@ -34,12 +34,12 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
         for line in &hunk.lines {
             match line {
                 // An empty context line at the end of a hunk may stand for the end of the file.
-                Line::Context(_) => {
+                HunkLine::Context(_) => {
                     result.extend(lines.get(done).map(ToString::to_string));
                     done += 1;
                 }
-                Line::Removed(_) => done += 1,
-                Line::Added(text) => result.push(text.clone()),
+                HunkLine::Removed(_) => done += 1,
+                HunkLine::Added(text) => result.push(text.clone()),
             }
         }
         // A final empty context line may have counted past the end.
@@ -56,7 +56,7 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
 /// Returns the index of the line where the hunk begins, at `from` or after it.
 fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
     let start = from;
-    let only_adds = hunk.lines.iter().all(|line| matches!(line, Line::Added(_)));
+    let only_adds = hunk.lines.iter().all(|line| matches!(line, HunkLine::Added(_)));
     for header in &hunk.headers {
         match header_from(lines, from, header) {
             Some(at) => from = at + 1,
@@ -69,8 +69,8 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
         .lines
         .iter()
         .filter_map(|line| match line {
-            Line::Context(text) | Line::Removed(text) => Some(text.as_str()),
-            Line::Added(_) => None,
+            HunkLine::Context(text) | HunkLine::Removed(text) => Some(text.as_str()),
+            HunkLine::Added(_) => None,
         })
         .collect();
     if old.is_empty() {
@@ -90,7 +90,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
         return Ok(at);
     }
     // A final empty context line may stand for the end of the file, so the lines before it are searched there.
-    if matches!(hunk.lines.last(), Some(Line::Context(text)) if text.is_empty()) && old.len() > 1 {
+    if matches!(hunk.lines.last(), Some(HunkLine::Context(text)) if text.is_empty()) && old.len() > 1 {
         old.pop();
         let last = lines.len().saturating_sub(old.len());
         if last >= from && seek(lines, last, &old) == Some(last) {

@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tool::files::patch::{Operation, parse};
+use crate::tool::files::patch::{FileOperation, parse};
 
 /// Parses the hunks of one file from the body of a patch.
 fn hunks(body: &str) -> Vec<Hunk> {
     let patch = format!("*** Begin Patch\n*** Update File: x\n{body}\n*** End Patch");
     match parse::parse(&patch).unwrap().remove(0) {
-        Operation::Update { hunks, .. } => hunks,
+        FileOperation::Update { hunks, .. } => hunks,
         other => panic!("{other:?}"),
     }
 }
@@ -65,7 +65,7 @@ fn hunks_that_do_not_fit_are_named() {
 
 #[test]
 fn endless_looking_is_refused() {
-    let lines = vec![Line::Removed("x".to_owned()); 3000];
+    let lines = vec![HunkLine::Removed("x".to_owned()); 3000];
     let error = apply(&"x\n".repeat(100_000), &[Hunk { headers: vec![], lines, at_end: false }]).unwrap_err();
     assert!(error.contains("too many for a file of 100000"), "{error}");
 }
@@ -77,7 +77,7 @@ proptest! {
         old in proptest::collection::vec("[ab ]{0,3}", 1..8),
         new in proptest::collection::vec("[ab ]{0,3}", 1..8),
     ) {
-        let lines = old.iter().cloned().map(Line::Removed).chain(new.iter().cloned().map(Line::Added)).collect();
+        let lines = old.iter().cloned().map(HunkLine::Removed).chain(new.iter().cloned().map(HunkLine::Added)).collect();
         let hunk = Hunk { headers: vec![], lines, at_end: false };
         let text = |lines: &[String]| lines.join("\n") + "\n";
         prop_assert_eq!(apply(&text(&old), &[hunk]).unwrap(), text(&new));

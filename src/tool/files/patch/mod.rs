@@ -6,7 +6,7 @@ pub(super) mod parse;
 
 /// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum HunkLine {
     /// A line that stays.
     Context(String),
     /// A line that is removed.
@@ -20,14 +20,14 @@ pub(super) enum Line {
 pub(super) struct Hunk {
     /// Lines to search for first, one after the other, such as a class and then one of its methods.
     pub(super) headers: Vec<String>,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<HunkLine>,
     /// `true` if the last line of the hunk is the last line of the file.
     pub(super) at_end: bool,
 }
 
 /// The operation on one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum FileOperation {
     /// Create the file.
     Add { path: String, content: String },
     /// Change the file, and move it if `to` is set.

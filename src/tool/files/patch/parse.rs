@@ -3,7 +3,7 @@
 //! It accepts sloppy but clear input: spaces around markers, a missing first `@@`, an empty line as an empty context
 //! line. Everything else is an error, and every error names the line.
 
-use super::{Hunk, Line, Operation};
+use super::{FileOperation, Hunk, HunkLine};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -13,12 +13,12 @@ const DELETE: &str = "*** Delete File:";
 const MOVE: &str = "*** Move to:";
 const END_OF_FILE: &str = "*** End of File";
 
-struct Lines<'a> {
+struct PatchLines<'a> {
     lines: Vec<&'a str>,
     at: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> PatchLines<'a> {
     fn peek(&self) -> Option<&'a str> {
         self.lines.get(self.at).copied()
     }
@@ -36,8 +36,8 @@ impl<'a> Lines<'a> {
 }
 
 /// Parses the operations of a patch in their order. There is at least one.
-pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<Operation>, String> {
-    let mut lines = Lines { lines: unwrapped(text)?, at: 0 };
+pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<FileOperation>, String> {
+    let mut lines = PatchLines { lines: unwrapped(text)?, at: 0 };
     let mut operations = Vec::new();
     while let Some(line) = lines.next() {
         let line = line.trim();
@@ -50,9 +50,9 @@ pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<Operation>, String
             break;
         }
         if let Some(path) = line.strip_prefix(ADD) {
-            operations.push(Operation::Add { path: name(&lines, path)?, content: content(&mut lines)? });
+            operations.push(FileOperation::Add { path: name(&lines, path)?, content: content(&mut lines)? });
         } else if let Some(path) = line.strip_prefix(DELETE) {
-            operations.push(Operation::Delete { path: name(&lines, path)? });
+            operations.push(FileOperation::Delete { path: name(&lines, path)? });
         } else if let Some(path) = line.strip_prefix(UPDATE) {
             let path = name(&lines, path)?;
             operations.push(update(&mut lines, path)?);
@@ -86,7 +86,7 @@ fn unwrapped(text: &str) -> Result<Vec<&str>, String> {
     Ok(lines.into_iter().enumerate().map(|(at, line)| if at < begin { "" } else { line }).collect())
 }
 
-fn name(lines: &Lines<'_>, path: &str) -> Result<String, String> {
+fn name(lines: &PatchLines<'_>, path: &str) -> Result<String, String> {
     let path = path.trim();
     if path.is_empty() {
         return Err(lines.error("the file's name is missing"));
@@ -100,7 +100,7 @@ fn is_marker(line: &str) -> bool {
     line.starts_with("*** ") && line.trim_end() != END_OF_FILE
 }
 
-fn content(lines: &mut Lines<'_>) -> Result<String, String> {
+fn content(lines: &mut PatchLines<'_>) -> Result<String, String> {
     let mut text = String::new();
     while let Some(line) = lines.peek() {
         if is_marker(line) {
@@ -118,7 +118,7 @@ fn content(lines: &mut Lines<'_>) -> Result<String, String> {
     Ok(text)
 }
 
-fn update(lines: &mut Lines<'_>, path: String) -> Result<Operation, String> {
+fn update(lines: &mut PatchLines<'_>, path: String) -> Result<FileOperation, String> {
     let mut to = None;
     if let Some(target) = lines.peek().and_then(|line| line.trim().strip_prefix(MOVE)) {
         lines.at += 1;
@@ -137,10 +137,10 @@ fn update(lines: &mut Lines<'_>, path: String) -> Result<Operation, String> {
     if hunks.is_empty() && to.is_none() {
         return Err(lines.error("the file to update has no hunk"));
     }
-    Ok(Operation::Update { path, to, hunks })
+    Ok(FileOperation::Update { path, to, hunks })
 }
 
-fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
+fn hunk(lines: &mut PatchLines<'_>) -> Result<Hunk, String> {
     let mut hunk = Hunk::default();
     // Several headers in a row narrow the place down.
     while let Some(header) = lines.peek().and_then(header) {
@@ -161,10 +161,10 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
         lines.at += 1;
         let mut chars = line.chars();
         hunk.lines.push(match chars.next() {
-            Some('+') => Line::Added(chars.as_str().to_owned()),
-            Some('-') => Line::Removed(chars.as_str().to_owned()),
-            Some(' ') => Line::Context(chars.as_str().to_owned()),
-            None => Line::Context(String::new()),
+            Some('+') => HunkLine::Added(chars.as_str().to_owned()),
+            Some('-') => HunkLine::Removed(chars.as_str().to_owned()),
+            Some(' ') => HunkLine::Context(chars.as_str().to_owned()),
+            None => HunkLine::Context(String::new()),
             Some(_) => {
                 return Err(lines.error(
                     "each line of a hunk begins with `+`, `-` or a space; a new hunk begins with `@@`",
@@ -184,7 +184,7 @@ fn hunk(lines: &mut Lines<'_>) -> Result<Hunk, String> {
     if hunk.lines.is_empty() {
         return Err(lines.error("the hunk has no lines"));
     }
-    if !hunk.lines.iter().any(|line| !matches!(line, Line::Context(_))) {
+    if !hunk.lines.iter().any(|line| !matches!(line, HunkLine::Context(_))) {
         return Err(lines.error("the hunk changes nothing"));
     }
     Ok(hunk)

@@ -2,16 +2,16 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn context(text: &str) -> Line {
-    Line::Context(text.to_owned())
+fn context(text: &str) -> HunkLine {
+    HunkLine::Context(text.to_owned())
 }
 
-fn removed(text: &str) -> Line {
-    Line::Removed(text.to_owned())
+fn removed(text: &str) -> HunkLine {
+    HunkLine::Removed(text.to_owned())
 }
 
-fn added(text: &str) -> Line {
-    Line::Added(text.to_owned())
+fn added(text: &str) -> HunkLine {
+    HunkLine::Added(text.to_owned())
 }
 
 #[test]
@@ -39,9 +39,9 @@ fn all_operations_are_read() {
     assert_eq!(
         parse(patch).unwrap(),
         [
-            Operation::Add { path: "a/new.txt".to_owned(), content: "one\n\ntwo\n".to_owned() },
-            Operation::Delete { path: "old.txt".to_owned() },
-            Operation::Update {
+            FileOperation::Add { path: "a/new.txt".to_owned(), content: "one\n\ntwo\n".to_owned() },
+            FileOperation::Delete { path: "old.txt".to_owned() },
+            FileOperation::Update {
                 path: "src/x.py".to_owned(),
                 to: Some("src/y.py".to_owned()),
                 hunks: vec![
@@ -59,7 +59,7 @@ fn all_operations_are_read() {
 
 #[test]
 fn sloppy_but_clear_patches_are_read() {
-    let want = vec![Operation::Update {
+    let want = vec![FileOperation::Update {
         path: "x".to_owned(),
         to: None,
         hunks: vec![Hunk { headers: vec![], lines: vec![removed("a"), added("b")], at_end: false }],
@@ -79,14 +79,14 @@ fn sloppy_but_clear_patches_are_read() {
     let renamed = parse("*** Begin Patch\n*** Update File: x\n*** Move to: y\n*** End Patch").unwrap();
     assert_eq!(
         renamed,
-        [Operation::Update { path: "x".to_owned(), to: Some("y".to_owned()), hunks: vec![] }]
+        [FileOperation::Update { path: "x".to_owned(), to: Some("y".to_owned()), hunks: vec![] }]
     );
 }
 
 #[test]
 fn a_header_may_be_that_of_a_unified_diff() {
     let patch = "*** Begin Patch\n*** Update File: x\n@@ -10,3 +10,3 @@ fn main() {\n-a\n+b\n*** End Patch";
-    let Operation::Update { hunks, .. } = parse(patch).unwrap().remove(0) else { panic!() };
+    let FileOperation::Update { hunks, .. } = parse(patch).unwrap().remove(0) else { panic!() };
     assert_eq!(hunks[0].headers, ["fn main() {"]);
 }
 

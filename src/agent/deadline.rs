@@ -1,0 +1,188 @@
+//! The stop of a turn from outside: by its caller, or at its deadline.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::oversight::Oversight;
+use super::turn::TurnError;
+use crate::id::AgentId;
+
+/// The stop conditions of a turn.
+pub(super) struct Deadline {
+    pub(super) cancel: CancellationToken,
+    /// Moved forward while the turn has to wait for others.
+    deadline: Mutex<Instant>,
+    wall: Duration,
+    brake: Arc<dyn Oversight>,
+    agent: AgentId,
+}
+
+impl Deadline {
+    /// Creates the stop conditions of an agent's turn, which may take `wall` from now. Time in which the agent is
+    /// frozen does not count.
+    pub(super) fn new(
+        cancel: CancellationToken,
+        wall: Duration,
+        brake: Arc<dyn Oversight>,
+        agent: AgentId,
+    ) -> Self {
+        Self { cancel, deadline: Mutex::new(Instant::now() + wall), wall, brake, agent }
+    }
+
+    /// Waits for the stop and returns its error.
+    pub(super) async fn wait(&self) -> TurnError {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return TurnError::Cancelled,
+                () = sleep_until(self.deadline()) => {}
+            }
+            // Polled only once: a future that is not ready at once means that the agent is frozen.
+            let mut thawed = self.brake.thawed(&self.agent);
+            if thawed.as_mut().now_or_never().is_some() {
+                return TurnError::TimedOut(self.wall);
+            }
+            // The agent was frozen while a tool ran. It is not known for how much of the time, so the turn gets its
+            // whole time again.
+            if self.uncounted(thawed).await.is_err() {
+                return TurnError::Cancelled;
+            }
+            self.extend(self.wall);
+        }
+    }
+
+    /// Returns an error if the turn has to stop.
+    pub(super) fn now(&self) -> Result<(), TurnError> {
+        // A cancellation is reported even if the deadline has passed as well.
+        if self.cancel.is_cancelled() {
+            Err(TurnError::Cancelled)
+        } else if Instant::now() >= self.deadline() {
+            Err(TurnError::TimedOut(self.wall))
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn is_frozen(&self) -> bool {
+        self.brake.thawed(&self.agent).now_or_never().is_none()
+    }
+
+    /// Waits while the agent is frozen.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Cancelled`] if the turn is cancelled meanwhile.
+    pub(super) async fn thawed(&self) -> Result<(), TurnError> {
+        self.uncounted(self.brake.thawed(&self.agent)).await
+    }
+
+    /// Waits for work that is not the turn's own, so that its time does not count against the deadline.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Cancelled`] if the turn is cancelled meanwhile.
+    pub(super) async fn uncounted<T>(&self, work: impl Future<Output = T>) -> Result<T, TurnError> {
+        let from = Instant::now();
+        // The deadline is not watched here, because it is moved by the time that this takes.
+        let done = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(TurnError::Cancelled),
+            done = work => Ok(done),
+        };
+        self.extend(from.elapsed());
+        done
+    }
+
+    fn deadline(&self) -> Instant {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn extend(&self, by: Duration) {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) += by;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::agent::{CallUsage, ModelCall, NoOversight, PauseReason, Reservation, ToolCallRecord};
+    use crate::provider::BoxFuture;
+    use crate::tool::CallContext;
+
+    /// An oversight that is frozen for ever.
+    #[derive(Default)]
+    struct FrozenOversight {
+        felt: AtomicBool,
+    }
+
+    impl Oversight for FrozenOversight {
+        fn thawed<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, ()> {
+            self.felt.store(true, Ordering::SeqCst);
+            Box::pin(std::future::pending())
+        }
+
+        fn reserve<'a>(&'a self, _: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn settle(&self, _: Reservation, _: CallUsage) {}
+
+        fn ask<'a>(
+            &'a self,
+            _: &'a CallContext,
+            _: &'a str,
+            _: &'a Value,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<String, String>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn called<'a>(&'a self, _: &'a CallContext, _: &'a ToolCallRecord) -> BoxFuture<'a, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn halt(wall: Duration, brake: Arc<dyn Oversight>) -> Deadline {
+        Deadline::new(CancellationToken::new(), wall, brake, "coder".parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_turns_doing_does_not_count() {
+        let halt = halt(Duration::from_secs(60), Arc::new(NoOversight));
+        let before = halt.deadline();
+        let from = Instant::now();
+        halt.uncounted(async {
+            while from.elapsed() < Duration::from_millis(5) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
+        assert!(halt.deadline() >= before + Duration::from_millis(5));
+        assert!(halt.now().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_frozen_agent_runs_out_of_no_time_and_can_be_cancelled() {
+        let ice = Arc::new(FrozenOversight::default());
+        let halt = halt(Duration::ZERO, ice.clone());
+        let (end, ()) = tokio::join!(halt.wait(), async {
+            while !ice.felt.load(Ordering::SeqCst) {
+                tokio::task::yield_now().await;
+            }
+            halt.cancel.cancel();
+        });
+        assert!(matches!(end, TurnError::Cancelled), "{end}");
+        let thawed = self::halt(Duration::ZERO, Arc::new(NoOversight));
+        assert!(matches!(thawed.wait().await, TurnError::TimedOut(_)));
+    }
+}

@@ -1,0 +1,158 @@
+//! Tool calls and reports that come while flock runs no turn of the conversation: a person talks with the agent in the
+//! program, or the agent has started something itself. The same policy, oversight and audit apply, but there is no
+//! transcript to write to.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call_tracker::UnfinishedCall;
+use super::reported_calls;
+use super::turn_router::{Asked, Inbound, ProgramReport, ProgramSource, ToolCallResponse};
+use crate::agent::deadline::Deadline;
+use crate::agent::engine::Engine;
+use crate::agent::tool_call;
+use crate::agent::tool_calls::ToolCaller;
+use crate::agent::turn::TurnEvent;
+use crate::id::{SessionKey, SessionKind, TurnId};
+use crate::provider::StopReason;
+use crate::provider::message::ToolCall;
+use crate::runtime::ToolEvent;
+use crate::tool::CallContext;
+use tokio_util::sync::CancellationToken;
+
+/// Time limit of a call without a turn.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Receives the events outside turns, with their context.
+pub type EventObserver<'a> = &'a (dyn Fn(&CallContext, TurnEvent) + Send + Sync);
+
+impl Engine {
+    /// Calls a tool for the agent and conversation that a program names: within the turn that runs there, or on its
+    /// own. Every error becomes an answer that the model reads.
+    pub async fn call_for(
+        &self,
+        source: &ProgramSource,
+        asked: Asked,
+        witness: EventObserver<'_>,
+    ) -> ToolCallResponse {
+        if let Some(turn) = self.desk.turn(source) {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            // The turn may end before it answers, in which case the channel closes.
+            if turn.send(Inbound::Call(asked, reply)).await.is_ok()
+                && let Ok(answer) = answer.await
+            {
+                return answer;
+            }
+            return ToolCallResponse::error(
+                "not completed: the turn was ended; the effect of the call is unknown",
+            );
+        }
+        // Only flock begins such conversations, so the turn of this call has just ended.
+        if is_flocks(source) {
+            return ToolCallResponse::error("not run: flock has ended the turn that this call belongs to");
+        }
+        self.call_outside(source, &asked, witness).await
+    }
+
+    /// Handles a program's report of its own calls.
+    pub async fn told_by(
+        &self,
+        runtime: &str,
+        source: &ProgramSource,
+        told: ProgramReport,
+        witness: EventObserver<'_>,
+    ) {
+        if let Some(turn) = self.desk.turn(source)
+            && turn.send(Inbound::Told(told.clone())).await.is_ok()
+        {
+            return;
+        }
+        let context = context(source, CancellationToken::new());
+        let called = match told {
+            ProgramReport::Over => {
+                // Calls that never reported an end are closed when the program's agent ends.
+                let left = self.desk.outside(source, super::call_tracker::CallTracker::close);
+                left.into_iter().map(|open| reported_calls::called(runtime, &open, None)).collect()
+            }
+            ProgramReport::Tool(ToolEvent::Began { call, tool, arguments }) => {
+                let started = reported_calls::started(&call, &tool, &arguments);
+                let open = UnfinishedCall::new(call.clone(), call, tool, arguments);
+                if self.desk.outside(source, |ledger| ledger.begin(open)) {
+                    witness(&context, started);
+                }
+                return;
+            }
+            ProgramReport::Tool(ToolEvent::Ended { call, tool, error, took, .. }) => {
+                let Ok(open) = self.desk.outside(source, |ledger| ledger.end(&call)) else { return };
+                let open = open.unwrap_or_else(|| reported_calls::unannounced(call.clone(), call, tool));
+                vec![reported_calls::called(runtime, &open, Some((error.is_some(), took)))]
+            }
+        };
+        for called in called {
+            self.parts.oversight.called(&context, &called).await;
+            witness(&context, reported_calls::ended(&called));
+        }
+    }
+
+    async fn call_outside(
+        &self,
+        source: &ProgramSource,
+        asked: &Asked,
+        witness: EventObserver<'_>,
+    ) -> ToolCallResponse {
+        let context = context(source, asked.cancel.clone());
+        let oversight = std::sync::Arc::clone(&self.parts.oversight);
+        // A time limit of its own, because there is no turn whose deadline could apply.
+        let halt = Deadline::new(asked.cancel.clone(), LIMIT, oversight, source.agent.clone());
+        let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
+        witness(&context, reported_calls::started(asked.id, asked.name, asked.arguments));
+        let started = Instant::now();
+        let work = async {
+            halt.thawed().await?;
+            // Cancelling such a call cancels `halt`, so nothing else needs to cancel it.
+            let given_up = CancellationToken::new();
+            ToolCaller { engine: self, halt: &halt, context: &context, given_up: &given_up }
+                .call(&asked, 0, StopReason::ToolUse, started)
+                .await
+        };
+        let answered = match tokio::time::timeout(LIMIT, work).await {
+            Ok(Ok(ended)) => match ended.answer {
+                Some((content, is_error)) => ToolCallResponse { content, is_error },
+                None => ToolCallResponse::error("the call did not end; its effect is unknown"),
+            },
+            Ok(Err(error)) => {
+                ToolCallResponse { content: tool_call::text(&format!("not run: {error}")), is_error: true }
+            }
+            Err(_) => ToolCallResponse::error("not run: the agent is frozen by a person"),
+        };
+        witness(
+            &context,
+            TurnEvent::ToolEnded {
+                call_id: asked.id.to_owned(),
+                name: asked.name.to_owned(),
+                is_error: answered.is_error,
+                took: started.elapsed(),
+            },
+        );
+        answered
+    }
+}
+
+/// Returns `true` if only flock begins such conversations.
+fn is_flocks(source: &ProgramSource) -> bool {
+    source.conversation.starts_with(&format!("agent:{}:flock:", source.agent))
+}
+
+/// Returns the context of a call without a turn. Its session is the one that flock has with the agent in that program.
+fn context(source: &ProgramSource, cancel: CancellationToken) -> CallContext {
+    let session = super::session_of(&source.conversation);
+    let session = session.filter(|session| session.agent() == &source.agent);
+    CallContext {
+        agent: source.agent.clone(),
+        // A call of an unknown conversation is recorded under the agent's main session.
+        session: session.unwrap_or_else(|| SessionKey::new(&source.agent, SessionKind::Main, "openclaw")),
+        turn: TurnId::new(),
+        cancel,
+    }
+}

@@ -1,0 +1,216 @@
+//! The models of a turn: the one that is asked, and the fallbacks behind it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::context::ConversationContext;
+use super::engine::Engine;
+use super::estimate::{self, ImageEstimate};
+use super::failover::ModelFailure;
+use super::prompt::{ToolCallStyle, locale};
+use super::text_calls::TextCalling;
+use super::turn::TurnError;
+use crate::config::{Agent, Config};
+use crate::home::Home;
+use crate::id::ModelRef;
+use crate::provider::catalog::{self, known_models};
+use crate::provider::{Request, ResolvedModel, ToolSpec, effort};
+use crate::sandbox::policy;
+use crate::store::StoredPrompt;
+
+/// The models that a turn can ask.
+pub(super) struct ModelChain {
+    /// The model that is asked now.
+    pub(super) resolved: ResolvedModel,
+    /// The inputs of its prompt.
+    pub(super) told: PromptSpec,
+    /// The fallbacks, in order.
+    pub(super) others: VecDeque<ModelRef>,
+    /// Set once the provider rejected a picture in this turn. It gets none any more.
+    pub(super) refused_pictures: bool,
+    /// A notice for the client why an earlier model was skipped.
+    pub(super) passed: Option<String>,
+    config: Arc<Config>,
+    agent: Agent,
+    /// Start of the session or of its last compaction, in Unix milliseconds. The prompt names it.
+    pub(super) began: i64,
+}
+
+/// The inputs of a prompt besides the agent and its files, kept so that a turn can rebuild it.
+pub(super) struct PromptSpec {
+    pub(super) label: String,
+    pub(super) tools: Vec<ToolSpec>,
+    pub(super) calls: ToolCallStyle,
+}
+
+impl ModelChain {
+    /// Creates a line with one model and no fallbacks.
+    pub(super) fn new(
+        resolved: ResolvedModel,
+        told: PromptSpec,
+        config: Arc<Config>,
+        agent: Agent,
+        began: i64,
+    ) -> Self {
+        Self {
+            resolved,
+            told,
+            others: VecDeque::new(),
+            refused_pictures: false,
+            passed: None,
+            config,
+            agent,
+            began,
+        }
+    }
+
+    /// Returns `true` if a fallback with a smaller context window is asked. The conversation is then shortened only for
+    /// its requests, and the agent's own model sees all of it again.
+    pub(super) fn stands_in(&self) -> bool {
+        // Compared with the agent's own model, not with the last one that was asked.
+        self.resolved.context_window < self.widest()
+    }
+
+    /// Returns the tokens of the conversation to read: the agent's own model's window, if that is larger than this
+    /// model's.
+    pub(super) fn reach(&self, room: u64) -> u64 {
+        if self.stands_in() { self.widest() } else { room }
+    }
+
+    /// Returns the context window of the agent's own model.
+    fn widest(&self) -> u64 {
+        self.agent.model.as_ref().map_or(0, |own| catalog::window(own, &self.config))
+    }
+
+    /// Switches to the next model that can be asked. Returns `false` if none is left. The conversation may still be too
+    /// long for it.
+    pub(super) fn step(
+        &mut self,
+        engine: &Engine,
+        asked: &mut Request,
+        context: &mut ConversationContext,
+        trouble: ModelFailure,
+    ) -> bool {
+        // The current configuration is used: a model that a person removed since the turn began is sent nothing.
+        let config = engine.parts.config.current();
+        let Some(agent) = config.agent(&self.agent.id) else { return false };
+        while let Some(model) = self.others.pop_front() {
+            if !agent.models().any(|known| *known == model) {
+                continue;
+            }
+            let key = asked.cache_key.clone();
+            // A model that can't be resolved, for instance without a key, is skipped like one that failed.
+            let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
+                continue;
+            };
+            // A conversation that was too long for one model can only fit into a larger context.
+            let is_longer = next.resolved.context_window > self.resolved.context_window;
+            if trouble == ModelFailure::TooLong && !is_longer {
+                continue;
+            }
+            context.go_to(next.room, ImageEstimate::of(&next.resolved));
+            *asked = Request { format: asked.format.take(), ..next.asked };
+            self.resolved = next.resolved;
+            self.refused_pictures = false;
+            self.told = next.told;
+            self.agent = agent.clone();
+            self.config = config;
+            return true;
+        }
+        false
+    }
+}
+
+/// A model that can be asked, with its request.
+pub(super) struct PreparedModel {
+    pub(super) resolved: ResolvedModel,
+    pub(super) prompt: StoredPrompt,
+    /// The inputs of the prompt.
+    pub(super) told: PromptSpec,
+    /// The request without its messages.
+    pub(super) asked: Request,
+    /// Tokens available for the conversation after prompt, tools and answer.
+    pub(super) room: u64,
+}
+
+/// Prepares a model for a session that began at `began` (Unix milliseconds).
+pub(super) fn ready(
+    engine: &Engine,
+    config: &Config,
+    agent: &Agent,
+    model: &ModelRef,
+    began: i64,
+    cache_key: Option<String>,
+) -> Result<PreparedModel, TurnError> {
+    let mut resolved = engine.parts.catalog.resolve(model, config)?;
+    let specs = engine.parts.registry.iter().map(|tool| tool.spec());
+    let told = told(engine.home(), config, agent, &resolved, specs);
+    let prompt = engine.prompt(agent, &told.label, &told.tools, told.calls, began)?;
+    let asked = asked(&mut resolved, agent, &told, prompt.text.to_string(), cache_key);
+    let room = room(&resolved, &asked);
+    Ok(PreparedModel { resolved, prompt, told, asked, room })
+}
+
+/// Returns the inputs of this model's prompt.
+pub(super) fn told<'a>(
+    home: &Home,
+    config: &Config,
+    agent: &Agent,
+    resolved: &ResolvedModel,
+    specs: impl IntoIterator<Item = &'a ToolSpec>,
+) -> PromptSpec {
+    let mut tools = policy::offered(agent, specs);
+    // Tool descriptions are translated here, where the agent's language is known.
+    locale::describe(home, agent.language.as_deref(), &mut tools);
+    let is_native = known_models::calls_tools(config, &resolved.route.model);
+    let calls = if is_native { ToolCallStyle::Native } else { ToolCallStyle::Text };
+    PromptSpec { label: resolved.label.clone(), tools, calls }
+}
+
+/// Returns the request without its messages. For a model whose API has no tool calls, its provider is wrapped in
+/// [`TextCalling`].
+pub(super) fn asked(
+    resolved: &mut ResolvedModel,
+    agent: &Agent,
+    told: &PromptSpec,
+    system: String,
+    cache_key: Option<String>,
+) -> Request {
+    let tools = if told.calls == ToolCallStyle::Text {
+        let id = resolved.route.model.provider().to_owned();
+        resolved.provider = Arc::new(TextCalling { provider: Arc::clone(&resolved.provider), id });
+        // The prompt lists the tools instead.
+        Vec::new()
+    } else {
+        told.tools.clone()
+    };
+    Request {
+        model: resolved.route.model().to_owned(),
+        system,
+        messages: Vec::new(),
+        tools,
+        max_tokens: answer_limit(resolved),
+        effort: effort::told(resolved.reasons, agent.effort),
+        cache_key,
+        format: None,
+        prefix: None,
+    }
+}
+
+/// Returns the most tokens of an answer, which is never more than a quarter of the context window.
+fn answer_limit(resolved: &ResolvedModel) -> u32 {
+    // The rest is for the conversation: some models could otherwise fill their whole context with one answer.
+    let quarter = u32::try_from(resolved.context_window / 4).unwrap_or(u32::MAX);
+    resolved.max_tokens.min(quarter).max(1)
+}
+
+/// Returns the tokens that remain of the model's context. Token estimates are rough, so a twentieth stays free.
+pub(super) fn room(resolved: &ResolvedModel, request: &Request) -> u64 {
+    let taken = estimate::fixed_cost(request) + u64::from(request.max_tokens);
+    (resolved.context_window - resolved.context_window / 20).saturating_sub(taken)
+}
+
+/// Returns the notice that another model answers.
+pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
+    format!("{answers} answers in the place of {asked}: {why}")
+}

@@ -1,0 +1,234 @@
+//! The transcript file of one session, opened for one turn.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::model::{Header, Record};
+use super::repair;
+use crate::agent::TurnError;
+use crate::home::regular;
+use crate::store::sync::SyncHandle;
+
+/// Size up to which a file is read to find out if it is blank: less than a header and one message.
+const MOST_BLANK: u64 = 128;
+
+/// A transcript that can be appended to. Only one turn at a time has it.
+pub struct Transcript {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    syncer: SyncHandle,
+    /// Backups of repaired files that could not be removed.
+    backups: Vec<PathBuf>,
+}
+
+/// Opens a transcript for reading only, because a turn may be writing to it. Returns `None` if it does not exist yet.
+///
+/// # Errors
+///
+/// Returns [`TurnError::Transcript`] if the file can't be opened or is not a regular file.
+pub fn look(path: &Path) -> Result<Option<File>, TurnError> {
+    match regular::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(TurnError::Transcript { what: "open", path: path.to_owned(), source }),
+    }
+}
+
+impl Transcript {
+    /// Opens a transcript for writing. Creates it with this header if it is missing, and repairs a torn end. Only for
+    /// the holder of the session's claim; everybody else uses [`look`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Transcript`] if the file can't be opened, read, created or repaired.
+    pub fn open(path: &Path, header: &Header, syncer: &SyncHandle) -> Result<Self, TurnError> {
+        let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
+        let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
+        // A crash right after the file was created leaves it empty.
+        if transcript.is_blank().map_err(fail("read"))? {
+            transcript.append(&[Record::Session(header.clone())])?;
+            if let Some(folder) = path.parent() {
+                // The folder is synced too, because the file's name in it must survive a power cut.
+                syncer.written(folder);
+            }
+        } else if !transcript.is_whole().map_err(fail("read"))? {
+            transcript.repair()?;
+        }
+        Ok(transcript)
+    }
+
+    fn open_file(path: &Path, syncer: SyncHandle) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        // Readable by its owner only, because a conversation is private.
+        options.read(true).append(true).create(true).mode(0o600);
+        let mut open = || regular::open_with(path, &mut options);
+        let file = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(folder) = path.parent() {
+                    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                }
+                open()?
+            }
+            other => other?,
+        };
+        let length = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, length, syncer, backups: Vec::new() })
+    }
+
+    /// Returns `true` if the file contains only whitespace.
+    fn is_blank(&self) -> io::Result<bool> {
+        if self.length > MOST_BLANK {
+            return Ok(false);
+        }
+        let mut all = vec![0; usize::try_from(self.length).unwrap_or_default()];
+        self.file.read_exact_at(&mut all, 0)?;
+        Ok(all.trim_ascii().is_empty())
+    }
+
+    fn is_whole(&self) -> io::Result<bool> {
+        // Only the last byte is read: a complete file ends with a line feed.
+        let mut last = [0];
+        self.file.read_exact_at(&mut last, self.length - 1)?;
+        Ok(last == *b"\n")
+    }
+
+    /// Commits records with a single `write(2)`. If that fails, none of them stays.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Transcript`] if the file can't be written.
+    pub fn append(&mut self, records: &[Record]) -> Result<(), TurnError> {
+        let mut lines = Vec::with_capacity(1024);
+        for record in records {
+            record.write_to(&mut lines);
+        }
+        match self.file.write_all(&lines) {
+            Ok(()) => {
+                self.length += lines.len() as u64;
+                // The disk is synced later and in groups, away from the turn's path.
+                self.syncer.written(&self.path);
+                Ok(())
+            }
+            Err(source) => {
+                // A full disk may have taken a part of the lines. If cutting that off fails too, the next turn's repair
+                // does it.
+                drop(self.file.set_len(self.length));
+                Err(TurnError::Transcript { what: "append to", path: self.path.clone(), source })
+            }
+        }
+    }
+
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the file's length in bytes.
+    #[must_use]
+    pub const fn length(&self) -> u64 {
+        self.length
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Repairs the file and continues with the repaired one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TurnError::Transcript`] if the file can't be repaired or opened again.
+    pub fn repair(&mut self) -> Result<(), TurnError> {
+        let mend = || -> io::Result<(Option<PathBuf>, Self)> {
+            let mended = repair::repair(&self.path)?;
+            Ok((mended.backup, Self::open_file(&self.path, self.syncer.clone())?))
+        };
+        let (backup, new) = mend().map_err(|source| TurnError::Transcript {
+            what: "mend",
+            path: self.path.clone(),
+            source,
+        })?;
+        let mut backups = self.take_backups();
+        backups.extend(backup);
+        // The old handle refers to the replaced file, so everything is opened again.
+        *self = Self { backups, ..new };
+        Ok(())
+    }
+
+    /// Removes and returns the backups that could not be deleted, so that a person can be told.
+    pub fn take_backups(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.backups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::transcript::{MessageRecord, ReverseLines};
+    use crate::id::TurnId;
+    use crate::provider::{Message, Role};
+    use crate::store::sync::Syncer;
+
+    fn header() -> Header {
+        let key: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
+        Header { version: 1, agent: key.agent().clone(), key, created: 1 }
+    }
+
+    fn said(text: &str) -> Record {
+        let message = Message::text(Role::User, text);
+        Record::Message(Box::new(MessageRecord::new(TurnId::new(), 1, message)))
+    }
+
+    #[test]
+    fn is_private_begins_with_a_header_and_grows() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents/coder/sessions/x.jsonl");
+        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        let mut transcript = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
+        transcript.append(&[said("a"), said("b")]).unwrap();
+        drop(transcript);
+        let mut transcript = Transcript::open(&path, &header(), &syncer.handle()).unwrap();
+        transcript.append(&[said("c")]).unwrap();
+        let text = fs_err::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 4);
+        assert!(text.starts_with(r#"{"type":"session","version":1,"#));
+        assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_of_blank_lines_gets_its_header_behind_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        fs_err::write(&path, "\n \n").unwrap();
+        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("a")]).unwrap();
+        let text = fs_err::read_to_string(&path).unwrap();
+        assert!(text.starts_with("\n \n{\"type\":\"session\"") && text.lines().count() == 4, "{text}");
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_before_the_next_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.jsonl");
+        let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("good")]).unwrap();
+        let mut bytes = fs_err::read(&path).unwrap();
+        bytes.extend_from_slice(br#"{"type":"message","id":"torn"#);
+        fs_err::write(&path, &bytes).unwrap();
+        Transcript::open(&path, &header(), &syncer.handle()).unwrap().append(&[said("next")]).unwrap();
+        let file = fs_err::File::open(&path).unwrap().into_parts().0;
+        let mut tail = ReverseLines::new(&file).unwrap();
+        let mut lines = 0;
+        while let Some(line) = tail.next_line().unwrap() {
+            Record::parse(line).unwrap();
+            lines += 1;
+        }
+        assert_eq!(lines, 3);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

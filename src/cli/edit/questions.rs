@@ -1,0 +1,85 @@
+//! The questions of `flock edit` without options: one for each setting, with its present value as the default.
+
+use serde_json::{Value, json};
+
+use super::super::Failure;
+use super::values;
+use crate::agent::prompt::archetype;
+use crate::config::setting::{self, Setting, Wanted};
+use crate::config::{Agent, Role, SandboxMode};
+use crate::home::Home;
+use crate::openclaw::RUNTIME;
+use crate::runtime::NATIVE;
+use crate::runtime::cli::{self, Program};
+use crate::ui::ask::{self, SelectItem};
+
+/// Asks for the settings and returns those whose answer differs from the present value.
+pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Wanted>, Failure> {
+    ask::begin(&format!("Settings of {}", agent.id));
+    let now = |setting| setting::get(document, &agent.id, setting);
+    let mut found = Vec::new();
+    let mut keep = |setting, value: Value| {
+        if value != now(setting) {
+            found.push((setting, value));
+        }
+    };
+    let roles = [Role::Worker, Role::Orchestrator, Role::Sysadmin].map(Role::as_str);
+    let role = one("Role", &roles, &now(Setting::Role))?;
+    keep(Setting::Role, json!(role));
+    let mut names = vec!["none".to_owned()];
+    names.extend(archetype::names(&home.archetypes()));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let archetype = one("Archetype", &names, &now(Setting::Archetype))?;
+    keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
+    let runtimes: Vec<&str> = [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect();
+    keep(Setting::Runtime, json!(one("Runtime", &runtimes, &now(Setting::Runtime))?));
+    // An empty answer can't clear a setting by accident: the default word does that.
+    keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), values::model)?);
+    let efforts = [values::DEFAULT, "off", "low", "medium", "high"];
+    let effort = one("Reasoning effort of its model", &efforts, &now(Setting::Effort))?;
+    keep(Setting::Effort, if effort == values::DEFAULT { Value::Null } else { json!(effort) });
+    // A sysadmin and an agent on the host have no container that these limits could apply to.
+    if role != Role::Sysadmin.as_str() && agent.sandbox == SandboxMode::All {
+        let memory =
+            text(Setting::Memory, "Memory limit of its container", &now(Setting::Memory), values::memory);
+        keep(Setting::Memory, memory?);
+        keep(
+            Setting::Cpus,
+            text(Setting::Cpus, "Limit of cores of its container", &now(Setting::Cpus), values::cores)?,
+        );
+    }
+    let tokens = text(
+        Setting::BudgetTokens,
+        "Limit of tokens in one day",
+        &now(Setting::BudgetTokens),
+        values::tokens,
+    );
+    keep(Setting::BudgetTokens, tokens?);
+    let dollars =
+        text(Setting::BudgetUsd, "Limit of dollars in one day", &now(Setting::BudgetUsd), values::dollars);
+    keep(Setting::BudgetUsd, dollars?);
+    ask::end("That is all there is to ask");
+    Ok(found)
+}
+
+/// Lets a person choose one of these words. The present value is preselected.
+fn one<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a str, Failure> {
+    let items: Vec<SelectItem> =
+        words.iter().map(|word| SelectItem { label: (*word).to_owned(), note: String::new() }).collect();
+    let first = words.iter().position(|word| now == word).unwrap_or_default();
+    let place = ask::choose_from(question, &items, first)?;
+    Ok(words[place])
+}
+
+/// Asks for a value that `read` accepts, or for the word that removes the setting.
+fn text(
+    setting: Setting,
+    question: &str,
+    now: &Value,
+    read: impl Fn(&str) -> Result<Value, String> + Copy + 'static,
+) -> Result<Value, Failure> {
+    let question = format!("{question}, or \"{}\"", values::DEFAULT);
+    let answer = ask::text(&question, &values::text(setting, now), move |text| read(text).map(drop))?;
+    // The prompt has already checked the answer with `read`, so this fallback is never used.
+    Ok(read(&answer).unwrap_or_else(|_| now.clone()))
+}

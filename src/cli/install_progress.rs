@@ -1,0 +1,113 @@
+//! Output about an installed version, and the progress of installing OpenClaw or flock itself.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::Context;
+use crate::install::versions::short;
+use crate::install::{InstallEvent, InstallPhase, InstalledVersion};
+use crate::ui::Progress;
+
+/// Formats a version for people, such as `2026.9.6 (0123456789ab, main)`.
+pub fn named(version: &InstalledVersion) -> String {
+    format!("{} ({}, {})", version.version, short(&version.commit), version.reference)
+}
+
+/// Returns a version for programs.
+pub fn described(version: &InstalledVersion) -> Value {
+    json!({
+        "version": version.version,
+        "commit": version.commit,
+        "ref": version.reference,
+        "follows": version.follows,
+        "repo": version.origin,
+        "committed_at": version.committed_at,
+        "built_at": version.built_at,
+        "path": version.path,
+        "node": version.node,
+    })
+}
+
+/// The progress of an install on the terminal.
+pub struct InstallProgress<'a> {
+    context: &'a Context,
+    what: &'static str,
+    progress: Mutex<Option<(Progress, String)>>,
+}
+
+impl<'a> InstallProgress<'a> {
+    /// Creates the progress of installing OpenClaw.
+    #[must_use]
+    pub const fn new(context: &'a Context) -> Self {
+        Self::of(context, "OpenClaw")
+    }
+
+    /// Creates the progress of installing another program.
+    #[must_use]
+    pub const fn of(context: &'a Context, what: &'static str) -> Self {
+        Self { context, what, progress: Mutex::new(None) }
+    }
+
+    /// Shows an event of the installer.
+    pub fn event(&self, event: &InstallEvent<'_>) {
+        let mut shown = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            InstallEvent::Phase(phase) => {
+                // A new phase means that the one before it succeeded. A failed install drops the progress instead.
+                if let Some((progress, done)) = shown.take() {
+                    progress.done(&done);
+                }
+                let (what, done) = words(self.what, phase);
+                *shown = Some((self.context.printer.progress(&what), done));
+            }
+            InstallEvent::Objects { received, total, bytes } => {
+                if let Some((progress, _)) = shown.as_ref() {
+                    progress.at(*received, *total);
+                    progress.detail(&format!("{received} of {total} objects, {:.1} MB", *bytes as f64 / 1e6));
+                }
+            }
+            InstallEvent::Files { done, total } => {
+                if let Some((progress, _)) = shown.as_ref() {
+                    progress.at(*done, *total);
+                    progress.detail(&format!("{done} of {total} files"));
+                }
+            }
+            InstallEvent::Line(line) => {
+                if let Some((progress, _)) = shown.as_ref() {
+                    progress.detail(line);
+                }
+            }
+        }
+    }
+
+    /// Ends the phase that is still shown, as done.
+    pub fn end(&self) {
+        if let Some((progress, done)) = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            progress.done(&done);
+        }
+    }
+}
+
+/// Returns the text of a phase while it runs, and the text for its end.
+fn words(program: &str, phase: &InstallPhase<'_>) -> (String, String) {
+    match phase {
+        InstallPhase::Asking => {
+            (format!("asking {program}'s repository"), "the repository answered".to_owned())
+        }
+        InstallPhase::Fetching { commit } => {
+            (format!("cloning {program} at {}", short(commit)), format!("{program} cloned"))
+        }
+        InstallPhase::Resuming { commit } => (
+            format!("going on with the interrupted install of {}", short(commit)),
+            "the earlier clone is complete".to_owned(),
+        ),
+        InstallPhase::Anew { commit } => (
+            format!("the installed {} has changed since it was built", short(commit)),
+            "it is built again".to_owned(),
+        ),
+        InstallPhase::CheckingOut => ("writing its files".to_owned(), "its files are written".to_owned()),
+        InstallPhase::Running(title) => (format!("running {title}"), format!("{title} done")),
+        InstallPhase::Trying => ("trying the build".to_owned(), "the build works".to_owned()),
+    }
+}

@@ -1,0 +1,161 @@
+//! Operations on agents from the command line: carrying one out, and completing interrupted ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::{Context, Failure, team};
+use crate::config::{self, Config, Live};
+use crate::error::Kind;
+use crate::home::Home;
+use crate::home::pending::{self, AgentOperation, PendingOperation};
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::names;
+use crate::store::Store;
+use crate::supervise::gateway_client::Client;
+use crate::supervise::openclaw_wait;
+use crate::swarm::operation::{self, ExternalServices};
+use crate::swarm::{Notifier, Swarm, SwarmParts};
+
+/// Time that OpenClaw may take to drop an agent. It first checks its new configuration, and may have to be restarted.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Carries out operations on the agents of a home, with the help of its gateway if one runs.
+pub struct OperationRunner {
+    home: Home,
+    config: Config,
+    gateway: Option<Client>,
+}
+
+impl OperationRunner {
+    /// Creates an operator for this home.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration is not valid, or if a gateway runs but can't be used.
+    pub async fn open(home: &Home) -> Result<Self, Failure> {
+        let config = config::read(home)?;
+        let gateway = team::gateway(home, &config).await?;
+        // A gateway that lives but does not answer would not follow the operation.
+        if gateway.is_none() {
+            team::require_none(home)?;
+        }
+        Ok(Self { home: home.clone(), config, gateway })
+    }
+
+    /// Creates an operator for a home that no gateway serves.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration is not valid.
+    pub fn here(home: &Home) -> Result<Self, Failure> {
+        Ok(Self { home: home.clone(), config: config::read(home)?, gateway: None })
+    }
+
+    /// Carries out all steps of an operation that is written down. The caller must hold [`pending::lock`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the step that failed.
+    pub async fn finish(&self, pending: PendingOperation, context: &Context) -> Result<(), Failure> {
+        let swarm = self.swarm()?;
+        let hands = CliServices { operator: self, context };
+        let warnings = operation::finish(&swarm, &hands, pending).await?;
+        warnings.iter().for_each(|warning| context.printer.warn(warning));
+        Ok(())
+    }
+
+    /// Returns the team without any listeners. A running gateway notices the changes by itself.
+    fn swarm(&self) -> Result<Swarm, Failure> {
+        let store = Arc::new(Store::open(&self.home)?);
+        let (rings, _) = mpsc::unbounded_channel();
+        let bell = Notifier::new(rings, Arc::new(|_, _| {}));
+        let live = Arc::new(Live::open(self.home.clone())?);
+        Ok(Swarm::new(SwarmParts { live, store, bell }))
+    }
+}
+
+/// Completes the interrupted operation on an agent, if there is one, and prints a message.
+///
+/// # Errors
+///
+/// Returns an error if it can't be completed. A new agent with this id would otherwise get the files of the old one.
+pub async fn finish(home: &Home, id: &AgentId, context: &Context) -> Result<(), Failure> {
+    if pending::read(home, id)?.is_none() {
+        return Ok(());
+    }
+    let operator = OperationRunner::open(home).await?;
+    let _lock = pending::lock(home)?;
+    // Another process may have completed it while this one waited for the lock.
+    let Some(pending) = pending::read(home, id)? else { return Ok(()) };
+    if matches!(pending.operation, AgentOperation::Rename { .. })
+        && !pending.configured
+        && operator.gateway.is_some()
+    {
+        // A running gateway would continue with the old id. It completes the rename at its next start.
+        let text = format!("{} was interrupted and has to be finished first", pending.title());
+        return Err(Failure::new(Kind::Conflict, text).hint("flock restart"));
+    }
+    context.printer.say(format!("finishing {}, which was interrupted", pending.title()));
+    // The command is kept for the hint, because the operation is moved into the call below.
+    let command = pending.command();
+    operator.finish(pending, context).await.map_err(|failure| match failure.hint {
+        Some(_) => failure,
+        None => failure.hint(command),
+    })
+}
+
+/// The actions that an operation needs: by the gateway if it runs, otherwise by this process.
+struct CliServices<'a> {
+    operator: &'a OperationRunner,
+    context: &'a Context,
+}
+
+impl ExternalServices for CliServices<'_> {
+    fn release<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let OperationRunner { home, config, gateway } = self.operator;
+            let removed = match gateway {
+                Some(gateway) => team::release(gateway, agent).await,
+                None => team::unmake(home, config, agent).await,
+            };
+            let name = names::sandbox(home, agent);
+            // A container that remains is only a warning for the operation, which continues.
+            removed.map_err(|failure| format!("the container {name} may still exist: {}", failure.text()))
+        })
+    }
+
+    fn forget_packages<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let OperationRunner { home, config, .. } = self.operator;
+            let packages = team::store(home, config, Arc::new(Engine::from_env()));
+            operation::forget_packages(&packages, agent).await
+        })
+    }
+
+    fn rename_packages<'a>(
+        &'a self,
+        old: &'a AgentId,
+        new: &'a AgentId,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let OperationRunner { home, config, .. } = self.operator;
+            let packages = team::store(home, config, Arc::new(Engine::from_env()));
+            operation::rename_packages(&packages, old, new).await
+        })
+    }
+
+    fn openclaw_drops<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let progress = self.context.printer.progress("waiting until OpenClaw no longer has the agent");
+            let dropped = openclaw_wait::has_dropped(&self.operator.home, agent, PATIENCE).await;
+            if dropped {
+                progress.done("OpenClaw no longer has the agent");
+            }
+            dropped
+        })
+    }
+}

@@ -1,0 +1,345 @@
+//! The change from one program to another: stopping, swapping, starting, proving, or taking it back.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::super::super::{Context, Failure, person, service, start, stop};
+use super::{remember, report};
+use crate::config;
+use crate::error::{Kind, chain};
+use crate::home::Home;
+use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
+use crate::install::self_update::{ProgramRecord, UpdateLock, build, swap};
+use crate::store::{Level, Store};
+use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus};
+use crate::supervise::halt::halt_telling;
+use crate::supervise::restart::SupervisionLimits;
+use crate::supervise::state::UnitState;
+use crate::supervise::unit::GATEWAY;
+use crate::swarm::By;
+use crate::{clock, env};
+
+/// A change of the program in use.
+pub struct ProgramChange<'a> {
+    pub updater: &'a UpdateLock,
+    pub home: &'a Home,
+    pub context: &'a Context,
+    pub underway: PendingProgramChange,
+}
+
+/// Time that a program may take from its start until its gateway is healthy.
+const START_LIMIT: Duration = Duration::from_secs(600);
+
+impl ProgramChange<'_> {
+    /// Carries out the whole change. Returns `true` if the new program runs afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the step that failed. The earlier program is then in use again, unless the text says
+    /// otherwise.
+    pub fn run(&mut self) -> Result<bool, Failure> {
+        let running = self.supervisor()?;
+        self.underway.ran = running.is_some();
+        // A migration needs a database that nobody uses, and this command can't stop a supervisor of a service manager.
+        if running.as_ref().is_some_and(|status| status.foreground) && self.underway.migrates {
+            let text = format!(
+                "{} changes the database, and the supervisor runs under a service manager, so it has to be stopped \
+                 first",
+                self.to()
+            );
+            return Err(Failure::new(Kind::Failed, text)
+                .hint("flock service remove, flock update --self, flock service install"));
+        }
+        // The copy comes before the record: a recorded change can always be taken back.
+        swap::keep(self.updater, self.home, &self.underway.path)?;
+        self.underway.note(self.updater, self.home)?;
+        let changed = self.exchange(running.as_ref());
+        changed.map_err(|failure| self.not_exchanged(failure))?;
+        self.prove()
+    }
+
+    /// Stops everything that runs and puts the new program in place.
+    fn exchange(&self, running: Option<&SupervisorStatus>) -> Result<(), Failure> {
+        if running.is_some_and(|status| !status.foreground) {
+            self.halt()?;
+        }
+        let action = match self.underway.way {
+            ChangeDirection::Update => "program.update",
+            ChangeDirection::Rollback => "program.rollback",
+        };
+        // The row is written by the old program, before a new one may migrate the database.
+        self.audit(
+            action,
+            format!("{} to {}{}", self.underway.from.version, self.underway.to.version, self.origin()),
+        );
+        // The old program can't read a migrated database, so taking back needs this copy.
+        if self.underway.migrates {
+            swap::keep_state(self.updater, self.home)?;
+        }
+        Ok(swap::swap(self.updater, self.home, &self.underway)?)
+    }
+
+    /// Starts the new program if a gateway ran and waits until it is healthy, or takes the change back.
+    fn prove(&self) -> Result<bool, Failure> {
+        if !self.underway.ran {
+            self.conclude()?;
+            return Ok(false);
+        }
+        match self.start(&self.to()) {
+            Ok(()) => {
+                self.conclude()?;
+                Ok(true)
+            }
+            Err(reason) => Err(self.take_back(&reason)),
+        }
+    }
+
+    /// Completes a change that was interrupted after the program was replaced.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the new program does not become healthy.
+    pub fn go_on(&self) -> Result<bool, Failure> {
+        if !self.underway.migrates || !self.underway.ran {
+            return self.prove();
+        }
+        // The new program may have served and written to the database since, which the old program can't read any more.
+        match self.start(&self.to()) {
+            Ok(()) => {
+                self.conclude()?;
+                Ok(true)
+            }
+            Err(reason) => {
+                let text = format!(
+                    "{} is in use and does not get healthy: {reason}; it has changed the database, so the update is \
+                     not undone",
+                    self.to()
+                );
+                Err(Failure::new(Kind::Failed, text).hint("flock logs gateway"))
+            }
+        }
+    }
+
+    /// Completes a change that was interrupted while it was taken back.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the old program does not become healthy.
+    pub fn go_back(&self) -> Result<(), Failure> {
+        self.restore()?;
+        self.started_again()?;
+        self.end()
+    }
+
+    /// Ends a change that was interrupted before the program was replaced. Only the processes may have to be started
+    /// again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they do not start again.
+    pub fn give_up(&self) -> Result<(), Failure> {
+        if self.supervisor()?.is_none() {
+            self.started_again()?;
+        }
+        self.end()
+    }
+
+    fn not_exchanged(&self, failure: Failure) -> Failure {
+        let again = self.give_up();
+        let mut failure = report::stays(&self.underway.from, failure);
+        if let Err(again) = again {
+            failure.message = format!("{}; failed to start it again: {}", failure.message, again.text());
+        }
+        failure
+    }
+
+    fn take_back(&self, reason: &str) -> Failure {
+        // Only an update is remembered as failed. A rollback was a person's choice.
+        if let (ChangeDirection::Update, Some(commit)) = (self.underway.way, &self.underway.to.commit) {
+            remember(self.home, commit, format!("it did not get healthy: {reason}"), self.context);
+        }
+        // Without this record only an interruption right now would be misread, as one from before the new program's
+        // start.
+        let underway = PendingProgramChange { back: true, ..self.underway.clone() };
+        drop(underway.note(self.updater, self.home));
+        let restored = self.restore().and_then(|()| self.started_again());
+        let (to, from) = (self.to(), self.from());
+        match restored {
+            Ok(()) => {
+                self.audit("program.take-back", format!("{to} did not get healthy; {from} is in use again"));
+                drop(self.end());
+                let text = format!("{to} did not get healthy: {reason}; {from} is in use again");
+                Failure::new(Kind::Failed, text).hint(format!(
+                    "less {}; to try this commit again: flock update --self --retry",
+                    self.log_path()
+                ))
+            }
+            Err(failure) => {
+                let text = format!(
+                    "{to} did not get healthy: {reason}; going back to {from} failed: {}",
+                    failure.text()
+                );
+                Failure::new(failure.kind, text).hint("flock update --self")
+            }
+        }
+    }
+
+    /// Puts the old program in place, and a database that it can read.
+    fn restore(&self) -> Result<(), Failure> {
+        // A supervisor of a service manager keeps running: it starts the program that is in place.
+        if self.supervisor()?.is_none_or(|status| !status.foreground) {
+            self.halt()?;
+        }
+        // An earlier attempt may have replaced the file already.
+        if self.underway.reached()? != super::ProgramChangeState::Old {
+            swap::swap_back(self.updater, self.home, &self.underway)?;
+        }
+        if swap::put_back_state(self.updater, self.home)? {
+            self.context.printer.warn(&format!(
+                "the database is restored to its state before {} opened it; the database that this version changed \
+                 is in {}",
+                self.to(),
+                self.home.backups().join("flock-unproved.db").display()
+            ));
+        }
+        Ok(())
+    }
+
+    fn started_again(&self) -> Result<(), Failure> {
+        if !self.underway.ran {
+            return Ok(());
+        }
+        self.start(&self.from())
+            .map_err(|reason| Failure::new(Kind::Failed, format!("{} is not healthy: {reason}", self.from())))
+    }
+
+    fn conclude(&self) -> Result<(), Failure> {
+        // A version that a person rolled back must not come back with the next update.
+        if let (ChangeDirection::Rollback, Some(commit)) = (self.underway.way, &self.underway.from.commit) {
+            remember(self.home, commit, "it was rolled back".to_owned(), self.context);
+        }
+        swap::conclude(self.updater, self.home, &self.underway)?;
+        Ok(PendingProgramChange::end(self.updater, self.home)?)
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        PendingProgramChange::end(self.updater, self.home)?;
+        swap::tidy(self.updater, self.home);
+        Ok(())
+    }
+
+    /// Returns the status of the running supervisor, if there is one.
+    fn supervisor(&self) -> Result<Option<SupervisorStatus>, Failure> {
+        self.context.block_on(async { Ok(supervisor(self.home).await) })
+    }
+
+    fn halt(&self) -> Result<(), Failure> {
+        let printer = &self.context.printer;
+        let tell = |notice| printer.warn(&stop::notice_text(notice));
+        let halted = self
+            .context
+            .block_on(async { Ok(halt_telling(self.home, &SupervisionLimits::default(), &tell).await?) })?;
+        if halted.lock.is_some() {
+            return Ok(());
+        }
+        Err(Failure::new(Kind::Failed, "the running flock does not stop").hint("flock stop"))
+    }
+
+    /// Starts the program that is in place and waits until its gateway is healthy.
+    fn start(&self, name: &str) -> Result<(), String> {
+        let progress = self.context.printer.progress(&format!("starting {name}"));
+        let started = self.context.block_on(async { Ok(self.started().await) });
+        let healthy = started.map_err(|failure| failure.text())?;
+        if healthy.is_ok() {
+            progress.done(&format!("{name} is healthy"));
+        }
+        healthy
+    }
+
+    async fn started(&self) -> Result<(), String> {
+        if supervisor(self.home).await.is_some_and(|status| status.foreground) {
+            // A service manager owns this supervisor, so it is not stopped. It starts the program that is in place now.
+            let config = config::read(self.home).map_err(|error| chain(&error))?;
+            start::up(self.home, &config, ControlRequest::Restart).await.map_err(|failure| failure.text())?;
+            if let Some(command) = service::restart_command(self.home) {
+                self.context
+                    .printer
+                    .warn(&format!("the supervisor itself still runs the earlier version until: {command}"));
+            }
+            return Ok(());
+        }
+        let said = run_start(&self.underway.path, self.home).await?;
+        match supervisor(self.home).await.and_then(|status| status.unit(GATEWAY).cloned()) {
+            Some(unit) if unit.state == UnitState::Healthy => Ok(()),
+            // The start may complain about OpenClaw only. Here the gateway decides.
+            _ => Err(said),
+        }
+    }
+
+    /// Records the change in the audit log. If that fails, the change is completed all the same, with a warning.
+    fn audit(&self, action: &'static str, detail: String) {
+        if !self.home.database().exists() {
+            return;
+        }
+        let subject = self.underway.path.display().to_string();
+        let entry = By::human(&person::login()).entry(action, &subject, Level::Yellow, detail);
+        let written = self.context.block_on(async {
+            Store::open(self.home)?.audit(entry, clock::unix_ms()).await?;
+            Ok(())
+        });
+        if let Err(failure) = written {
+            self.context
+                .printer
+                .warn(&format!("failed to write the change into the audit: {}", failure.text()));
+        }
+    }
+
+    /// Returns the new program's name for a sentence.
+    pub fn to(&self) -> String {
+        named(&self.underway.to)
+    }
+
+    /// Returns the old program's name for a sentence.
+    pub fn from(&self) -> String {
+        named(&self.underway.from)
+    }
+
+    fn origin(&self) -> String {
+        let ProgramRecord { origin, commit, .. } = &self.underway.to;
+        let commit = commit.as_deref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+        origin.as_deref().map(|origin| format!(" from {origin}{commit}")).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> String {
+        self.home.log(crate::install::self_update::LOG).display().to_string()
+    }
+}
+
+/// Formats a program, such as `flock 0.2.0 (0123456789ab)`.
+pub fn named(program: &ProgramRecord) -> String {
+    format!("flock {}", program.version)
+}
+
+async fn supervisor(home: &Home) -> Option<SupervisorStatus> {
+    let mut connection = ControlConnection::open(home).await.ok()?;
+    connection.ask(ControlRequest::Status, start::QUICK).await.ok()?.status
+}
+
+/// Runs `flock start` with the program in place and returns its last message.
+async fn run_start(program: &Path, home: &Home) -> Result<String, String> {
+    let mut command = tokio::process::Command::new(program);
+    // The text is parsed below, so it must have no colours.
+    command.arg("--home").arg(home.root()).arg("start").env(env::NO_COLOR.name, "1").stdin(Stdio::null());
+    command.kill_on_drop(true);
+    let output = match tokio::time::timeout(START_LIMIT, command.output()).await {
+        Ok(output) => output.map_err(|error| format!("it can't be started: {error}"))?,
+        Err(_) => return Err(format!("it was not up within {} seconds", START_LIMIT.as_secs())),
+    };
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // As with the build log, an error of writing it changes nothing.
+    drop(build::log(home).append(format!("$ flock start\n{text}\n").as_bytes()));
+    let error = text.lines().find(|line| line.starts_with("error: ")).or_else(|| text.lines().last());
+    let said = error.unwrap_or_default().trim_start_matches("error: ");
+    Ok(if said.is_empty() { format!("`flock start` ended with {}", output.status) } else { said.to_owned() })
+}

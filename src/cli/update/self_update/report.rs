@@ -1,0 +1,142 @@
+//! Output of `flock update --self`.
+
+use serde_json::{Value, json};
+
+use super::super::super::{Context, Failure};
+use super::super::report::is_moved;
+use super::Look;
+use super::change::named;
+use crate::home::Home;
+use crate::install::self_update::pending_change::{ChangeDirection, PendingProgramChange};
+use crate::install::self_update::{ProgramRecord, choice::UpdateSource};
+use crate::install::update::Decision;
+use crate::install::versions::short;
+use crate::ui::{StyledLine, TextStyle};
+
+/// Prints the result of `--check`.
+pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&value(home, look, is_interrupted));
+        return;
+    }
+    let printer = &context.printer;
+    printer.line(StyledLine::new().plain("installed  ").accent(look.current.version.clone()));
+    printer.line(StyledLine::new().plain("followed   ").plain(followed(&look.source)));
+    let (tone, text) = match &look.decision {
+        Decision::New(commit) => {
+            // The full commit is unknown if a shortened one was named. Then the reference is shown.
+            let commit = commit.as_deref().map_or(look.source.reference.as_str(), short);
+            (TextStyle::Good, format!("new        {commit}; flock update --self takes it"))
+        }
+        other => (TextStyle::Plain, format!("new        nothing: {}", why(other, look))),
+    };
+    printer.line(StyledLine::new().with(tone, text));
+    if is_interrupted {
+        printer.warn("an earlier update of flock was interrupted; flock update --self ends it");
+    }
+}
+
+/// Prints that there was nothing to do.
+pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
+    if context.printer.json_wanted() {
+        context.printer.json(&value(home, look, false));
+        return;
+    }
+    context.printer.say(why(&look.decision, look));
+    context.printer.line(look.current.version.as_str());
+}
+
+/// Prints that another program is in use.
+pub fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context: &Context) {
+    if context.printer.json_wanted() {
+        let state = match change.way {
+            ChangeDirection::Update => "updated",
+            ChangeDirection::Rollback => "rolled-back",
+        };
+        context.printer.json(&json!({
+            "state": state,
+            "installed": described(&change.to),
+            "previous": ProgramRecord::previous(home).as_ref().map(described),
+            "path": change.path,
+            "serves": serves,
+        }));
+        return;
+    }
+    let text = match change.way {
+        // A rollback goes to the program that was in use before this change.
+        ChangeDirection::Update => format!(
+            "{} is in use; flock update --self --rollback goes back to {}",
+            named(&change.to),
+            change.from.version
+        ),
+        ChangeDirection::Rollback => format!(
+            "{} is in use again; updates pass over {} until flock update --self --retry",
+            named(&change.to),
+            change.from.version
+        ),
+    };
+    context.printer.say(StyledLine::new().with(TextStyle::Good, text));
+    // Nothing ran before the change either, so nothing was started.
+    if !serves {
+        context.printer.say("the gateway does not run now; its next start uses this version");
+    }
+    context.printer.line(change.to.version.as_str());
+}
+
+/// Adds to an error that the program in use has not changed.
+pub fn stays(current: &ProgramRecord, mut failure: Failure) -> Failure {
+    failure.message = format!("{}; {} is in use as before", failure.message, named(current));
+    failure
+}
+
+fn followed(source: &UpdateSource) -> String {
+    format!("{} of {}", source.reference, source.from)
+}
+
+fn why(decision: &Decision, look: &Look) -> String {
+    match decision {
+        Decision::Fixed => format!(
+            "{} was asked for and is a tag or a commit, so it is not followed; to choose another: flock update \
+             --self --ref REF",
+            look.source.reference
+        ),
+        Decision::Current | Decision::New(_) => format!("{} is in use", followed(&look.source)),
+        Decision::Moved(moved) => is_moved(moved, "flock update --self"),
+        Decision::Failed(commit, failed) => format!(
+            "{} did not work here ({}); flock update --self --retry tries it again",
+            short(commit),
+            failed.reason
+        ),
+    }
+}
+
+fn described(program: &ProgramRecord) -> Value {
+    json!({
+        "version": program.version,
+        "commit": program.commit,
+        "ref": program.reference,
+        "follows": program.follows,
+        "repo": program.origin,
+        "built_at": program.built_at,
+    })
+}
+
+fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
+    let decision = &look.decision;
+    json!({
+        "state": decision.state(),
+        "installed": described(&look.current),
+        "previous": ProgramRecord::previous(home).as_ref().map(described),
+        "wanted": {
+            "repo": look.source.from,
+            "ref": look.source.reference,
+            "follows": look.tip.as_ref().map_or(look.current.follows, |tip| tip.is_branch),
+            "commit": decision.commit(look.current.commit.as_deref()),
+            "was": decision.was(),
+        },
+        "failed": decision.failed().map(|failed| json!({"reason": failed.reason, "at": failed.at})),
+        "path": look.path,
+        "uncommitted": look.uncommitted,
+        "interrupted": is_interrupted,
+    })
+}

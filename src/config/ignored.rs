@@ -1,0 +1,210 @@
+//! Keys of flock's own block that nothing reads, and values that flock does not support there. A running home ignores
+//! them with a warning. A command that would write one is refused.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::parse::{self, PLUGIN};
+use crate::home::Home;
+
+/// A setting that has no effect.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IgnoredSetting {
+    /// Path of the key, in the form that `flock config unset` takes.
+    pub at: String,
+    /// The reason, which continues a sentence that begins with the key, as in `is not known: did you mean budgets?`.
+    pub why: String,
+}
+
+impl IgnoredSetting {
+    /// Returns the path and the reason as one sentence.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{} {}", self.at, self.why)
+    }
+}
+
+/// Returns the settings below flock's own block that have no effect. Empty if the document is not usable at all,
+/// because whatever reads it reports that.
+#[must_use]
+pub fn settings(document: &Value, home: &Home) -> Vec<IgnoredSetting> {
+    let Ok(asked) = parse::keys(document, home) else { return Vec::new() };
+    let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
+    let at = PLUGIN.join(".");
+    let mut found = fixed(own, &at, home);
+    below(own, &at, &asked, &mut found);
+    found
+}
+
+/// Returns what `after` has and `before` did not have.
+#[must_use]
+pub fn added(before: &Value, after: &Value, home: &Home) -> Vec<IgnoredSetting> {
+    // A key that was there before must not block an unrelated change.
+    let known = settings(before, home);
+    let mut found = settings(after, home);
+    found.retain(|unread| !known.contains(unread));
+    found
+}
+
+/// Checks settings that have only one possible value so far.
+fn fixed(own: &Value, at: &str, home: &Home) -> Vec<IgnoredSetting> {
+    let mut found = Vec::new();
+    let backend = &own["dbBackend"];
+    if !backend.is_null() && backend != "sqlite" {
+        let why = "must be \"sqlite\": flock has no other database yet".to_owned();
+        found.push(IgnoredSetting { at: format!("{at}.dbBackend"), why });
+    }
+    let folder = &own["dataDir"];
+    // The folder may be reached through a symbolic link.
+    let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_ours =
+        folder.as_str().is_some_and(|folder| real(std::path::Path::new(folder)) == real(&home.data()));
+    if !folder.is_null() && !is_ours {
+        let why = format!("must be {:?}: flock keeps its data nowhere else yet", home.data());
+        found.push(IgnoredSetting { at: format!("{at}.dataDir"), why });
+    }
+    found
+}
+
+fn below(value: &Value, at: &str, asked: &BTreeSet<String>, found: &mut Vec<IgnoredSetting>) {
+    match value {
+        Value::Object(entries) => {
+            for (name, value) in entries {
+                let place = format!("{at}.{name}");
+                // The parser looked for this key, so it is known. Its own contents may still hold unknown keys.
+                if asked.contains(&place) {
+                    below(value, &place, asked, found);
+                } else {
+                    found.push(IgnoredSetting { at: place, why: unknown(name, &names(at, asked)) });
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                below(item, &format!("{at}[{index}]"), asked, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns the names that the parser looked up in an object.
+fn names<'a>(at: &str, asked: &'a BTreeSet<String>) -> Vec<&'a str> {
+    let below = |key: &'a String| key.strip_prefix(at)?.strip_prefix('.');
+    asked.iter().filter_map(below).filter(|name| !name.contains(['.', '['])).collect()
+}
+
+fn unknown(name: &str, names: &[&str]) -> String {
+    let likeness = |known: &&str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
+    let near = names
+        .iter()
+        .map(|known| (likeness(known), *known))
+        // Only a close match is suggested. Otherwise the list of all names helps more.
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    match near {
+        Some((_, near)) => format!("is not known: did you mean {near}?"),
+        None => format!("is not known here: use {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::agents::{NewAgent, add};
+    use crate::config::{Role, starter};
+
+    fn home() -> Home {
+        Home::new("/nowhere/flock".into(), None)
+    }
+
+    fn document(change: impl FnOnce(&mut Value)) -> Value {
+        let mut document = starter::document(&home(), None, "token", 4000);
+        add(&mut document, &home(), &NewAgent::new("coder".parse().unwrap(), Role::Worker)).unwrap();
+        change(&mut document["plugins"]["entries"]["flock"]["config"]);
+        document
+    }
+
+    fn found(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let texts = settings(&document(change), &home());
+        texts.iter().map(|unread| unread.text().replace("plugins.entries.flock.config", "…")).collect()
+    }
+
+    #[test]
+    fn what_init_and_add_write_is_read() {
+        assert_eq!(found(|_| ()), [""; 0]);
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_the_nearest_known_one() {
+        let texts = found(|own| {
+            own["budget"] = json!({"day": {"usd": 5}});
+            own["gatewayAgents"][0]["autonmy"] = json!("full");
+            own["gateway"]["prot"] = json!(1);
+            own["nix"] = json!({"flakes": "x", "image": "y"});
+            own["zzz"] = json!(1);
+        });
+        assert_eq!(
+            &texts[..4],
+            [
+                "….gatewayAgents[0].autonmy is not known: did you mean autonomy?",
+                "….gateway.prot is not known: did you mean port?",
+                "….budget is not known: did you mean budgets?",
+                "….nix.flakes is not known: did you mean flake?",
+            ]
+        );
+        let last = &texts[4];
+        assert!(last.starts_with("….zzz is not known here: use ") && last.contains("maxAgents"), "{last}");
+    }
+
+    #[test]
+    fn a_database_or_a_folder_that_is_not_there_yet_is_named() {
+        let texts = found(|own| {
+            own["dbBackend"] = json!("postgres");
+            own["dataDir"] = json!("/elsewhere");
+        });
+        assert_eq!(
+            texts,
+            [
+                "….dbBackend must be \"sqlite\": flock has no other database yet",
+                "….dataDir must be \"/nowhere/flock/data\": flock keeps its data nowhere else yet",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_what_is_new_counts_as_added() {
+        let before = document(|own| own["old"] = json!(1));
+        let mut after = before.clone();
+        after["plugins"]["entries"]["flock"]["config"]["new"] = json!(1);
+        let added = added(&before, &after, &home());
+        assert_eq!(added.len(), 1);
+        assert!(added[0].at.ends_with(".new"), "{added:?}");
+    }
+
+    #[test]
+    fn every_key_of_the_documentation_is_read() {
+        let text = include_str!("../../docs/config.md");
+        let rows = text.lines().filter(|line| line.starts_with("| `…"));
+        let keys: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+        assert!(keys.len() > 20, "{keys:?}");
+        let document = document(|_| ());
+        let asked = parse::keys(&document, &home()).unwrap();
+        for key in keys {
+            let key = key.replace('…', "plugins.entries.flock.config.").replace("[]", "[0]");
+            assert!(asked.contains(key.trim_end_matches("[0]")), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_known_also_in_a_home_without_agents() {
+        let with = parse::keys(&document(|_| ()), &home()).unwrap();
+        let without = parse::keys(&starter::document(&home(), None, "token", 4000), &home()).unwrap();
+        let own = |key: &&String| key.starts_with(&PLUGIN.join(".")) && !key.contains("gatewayAgents[");
+        let [with, without] = [&with, &without].map(|keys| keys.iter().filter(own).collect::<Vec<_>>());
+        assert_eq!(with, without);
+    }
+}

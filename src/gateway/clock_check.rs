@@ -1,0 +1,187 @@
+//! Decides if the machine's clock can be trusted before records are deleted for their age.
+//!
+//! A clock that is ahead, for example after its battery was changed, makes every record old at once. If it has advanced
+//! by more than a day since anything was written, nothing is deleted until it still says so one day later, or a person
+//! confirms it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::home::{Home, HomeError, atomic};
+
+/// The remembered state of the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClockState {
+    /// Time of the last look by this clock, in Unix milliseconds.
+    pub seen_at: i64,
+    /// The jump that was found, if it is not resolved yet.
+    pub jump: Option<ClockJump>,
+}
+
+/// A jump of the clock that nobody has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClockJump {
+    /// Time by this clock when the jump was found, in Unix milliseconds.
+    pub found_at: i64,
+    /// The newest time that was known before the jump, in Unix milliseconds.
+    pub from: i64,
+}
+
+/// The decision about a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockVerdict {
+    /// Old records may be deleted.
+    Believed,
+    /// Nothing may be deleted.
+    Doubted {
+        jump: ClockJump,
+        /// `true` if the jump was found just now and has not been reported.
+        new: bool,
+    },
+}
+
+/// Judges a clock that shows `now`.
+///
+/// `newest` is the time of the newest row in the database. `since_look` is the time since the last look of this
+/// process, by a monotonic clock, or `None` before the first look. All times are in milliseconds.
+#[must_use]
+pub fn judge(
+    note: ClockState,
+    newest: Option<i64>,
+    since_look: Option<i64>,
+    now: i64,
+) -> (ClockVerdict, ClockState) {
+    let after = |jump| ClockState { seen_at: now, jump };
+    if let Some(jump) = note.jump {
+        // The clock was set back, or it has kept its time for a day.
+        return if now < jump.found_at - DAY || now >= jump.found_at + DAY {
+            (ClockVerdict::Believed, after(None))
+        } else {
+            (ClockVerdict::Doubted { jump, new: false }, after(note.jump))
+        };
+    }
+    let from = match since_look {
+        // The process may have been idle, but the monotonic clock tells for how long.
+        Some(passed) => Some(note.seen_at.saturating_add(passed)),
+        // A home without any record has nothing to lose.
+        None => newest.into_iter().chain((note.seen_at > 0).then_some(note.seen_at)).max(),
+    };
+    match from {
+        Some(from) if now.saturating_sub(from) > DAY => {
+            let jump = ClockJump { found_at: now, from };
+            (ClockVerdict::Doubted { jump, new: true }, after(Some(jump)))
+        }
+        _ => (ClockVerdict::Believed, after(None)),
+    }
+}
+
+/// Returns the remembered state of this home's clock.
+///
+/// # Errors
+///
+/// Returns [`HomeError`] if the file exists and can't be read.
+pub fn read(home: &Home) -> Result<ClockState, HomeError> {
+    let bytes = atomic::read(&home.clock(), LARGEST)?.unwrap_or_default();
+    // A damaged file counts as empty. Then only the newest row counts.
+    Ok(serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// Stores the state of this home's clock.
+///
+/// # Errors
+///
+/// Returns [`HomeError`] if the file can't be written.
+pub fn write(home: &Home, note: &ClockState) -> Result<(), HomeError> {
+    atomic::write(&home.clock(), &serde_json::to_vec(note).unwrap_or_default(), 0o600)
+}
+
+/// Records that a person has confirmed the clock. Returns `true` if it was doubted.
+///
+/// # Errors
+///
+/// Returns [`HomeError`] if the file can't be read or written.
+pub fn confirm(home: &Home, now: i64) -> Result<bool, HomeError> {
+    let was_doubted = read(home)?.jump.is_some();
+    write(home, &ClockState { seen_at: now, jump: None })?;
+    Ok(was_doubted)
+}
+
+/// One day in milliseconds.
+pub const DAY: i64 = 24 * 3_600_000;
+const LARGEST: u64 = 4 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = DAY / 24;
+    const T: i64 = 1_000 * DAY;
+
+    const fn seen(at: i64) -> ClockState {
+        ClockState { seen_at: at, jump: None }
+    }
+
+    fn is_doubted((verdict, _): (ClockVerdict, ClockState)) -> bool {
+        matches!(verdict, ClockVerdict::Doubted { .. })
+    }
+
+    #[test]
+    fn a_clock_that_goes_on_is_believed() {
+        for (note, newest, since) in [
+            (ClockState::default(), None, None),
+            (ClockState::default(), Some(T - HOUR), None),
+            (seen(T - 30 * DAY), Some(T - HOUR), None),
+            (seen(T - HOUR), Some(T - 30 * DAY), None),
+            (seen(T - 3 * DAY), Some(T - 9 * DAY), Some(3 * DAY)),
+            // A clock that was set back deletes fewer records.
+            (seen(T + 40 * DAY), Some(T + 40 * DAY), None),
+        ] {
+            assert_eq!(
+                judge(note, newest, since, T),
+                (ClockVerdict::Believed, seen(T)),
+                "{note:?} {newest:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_forty_days_ahead_deletes_nothing_until_the_next_day() {
+        let jumped = T + 40 * DAY;
+        let jump = ClockJump { found_at: jumped, from: T };
+        let (verdict, note) = judge(seen(T - HOUR), Some(T), None, jumped);
+        assert_eq!(verdict, ClockVerdict::Doubted { jump, new: true });
+        // Rows that were written meanwhile confirm nothing, because they carry the time of the same clock.
+        let again = judge(note, Some(jumped + HOUR), None, jumped + 2 * HOUR);
+        assert_eq!(again.0, ClockVerdict::Doubted { jump, new: false });
+        assert!(is_doubted(judge(again.1, Some(jumped), Some(HOUR), jumped + DAY - 1)));
+        assert_eq!(
+            judge(again.1, Some(jumped), None, jumped + DAY),
+            (ClockVerdict::Believed, seen(jumped + DAY))
+        );
+        // The clock was corrected. Records that are old by it may be deleted.
+        assert_eq!(judge(again.1, Some(jumped), None, T + DAY), (ClockVerdict::Believed, seen(T + DAY)));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_while_the_process_runs_is_doubted() {
+        assert!(!is_doubted(judge(seen(T), Some(T), Some(DAY), T + DAY + HOUR)));
+        assert!(is_doubted(judge(seen(T), Some(T + 40 * DAY), Some(DAY), T + 41 * DAY)));
+    }
+
+    #[test]
+    fn a_person_confirms_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        std::fs::create_dir_all(home.data()).unwrap();
+        assert_eq!(read(&home).unwrap(), ClockState::default());
+        let (_, note) = judge(seen(T), Some(T), None, T + 40 * DAY);
+        write(&home, &note).unwrap();
+        assert_eq!(read(&home).unwrap(), note);
+        assert!(confirm(&home, T + 40 * DAY).unwrap());
+        assert!(!is_doubted(judge(read(&home).unwrap(), Some(T), None, T + 40 * DAY + HOUR)));
+        assert!(!confirm(&home, T).unwrap());
+        std::fs::write(home.clock(), "{").unwrap();
+        assert_eq!(read(&home).unwrap(), ClockState::default());
+    }
+}

@@ -1,0 +1,246 @@
+//! Provides the grants of agents to the egress proxy and to the code that creates containers. Both ask each time. The
+//! rules for the proxy are cached until something changes, because a connection must not cost a database query.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::egress_audit::ConnectionCounts;
+use crate::clock::unix_ms;
+use crate::config::{Config, Network};
+use crate::error::chain;
+use crate::id::AgentId;
+use crate::sandbox::docker::ConfigSource;
+use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
+use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
+use crate::swarm::Swarm;
+
+/// The grants of a team that is connected later, because the sandboxes are created before it.
+pub struct TeamGrants {
+    swarm: OnceLock<Arc<Swarm>>,
+    configured: ConfiguredEgress,
+    known: Mutex<HashMap<AgentId, CachedRules>>,
+    tally: Mutex<ConnectionCounts>,
+}
+
+impl TeamGrants {
+    /// Creates grants that allow only what the configuration says, until [`Self::connect`] is called.
+    #[must_use]
+    pub fn new(config: ConfigSource) -> Arc<Self> {
+        Arc::new(Self {
+            swarm: OnceLock::new(),
+            configured: ConfiguredEgress::new(config),
+            known: Mutex::default(),
+            tally: Mutex::default(),
+        })
+    }
+
+    /// Uses the grants of this team from now on.
+    pub fn connect(&self, swarm: Arc<Swarm>) {
+        // Only the first call has an effect.
+        drop(self.swarm.set(swarm));
+    }
+
+    /// Writes the connections into the audit, once a minute and when `stop` is cancelled.
+    pub async fn record(self: Arc<Self>, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(TOGETHER)).await.is_some() {
+            self.write_down().await;
+        }
+        self.write_down().await;
+    }
+
+    /// Writes the connections since the last call into the audit.
+    pub async fn write_down(&self) {
+        let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(swarm) = self.swarm.get().filter(|_| !entries.is_empty()) else { return };
+        if let Err(error) = swarm.store().audit_all(entries, unix_ms()).await {
+            tracing::error!(error = chain(&error), "failed to write connections into the audit");
+        }
+    }
+
+    /// Returns a function that looks up the mounts that an agent was granted.
+    #[must_use]
+    pub fn mounts(self: &Arc<Self>) -> ApprovedMounts {
+        let granted = Arc::clone(self);
+        Arc::new(move |agent| {
+            let Some(swarm) = granted.swarm.get() else { return Vec::new() };
+            // If the grants can't be read, no mount is allowed.
+            swarm.granted_mounts(agent).unwrap_or_else(|error| {
+                tracing::error!(
+                    %agent,
+                    error = chain(&error),
+                    "failed to read the granted mounts, so none is allowed"
+                );
+                Vec::<ApprovedMount>::new()
+            })
+        })
+    }
+}
+
+impl EgressPolicy for TeamGrants {
+    fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
+        let Some(swarm) = self.swarm.get() else { return self.configured.rules(agent) };
+        let config = swarm.config();
+        // The configuration has priority over every grant.
+        if config.agent(agent).is_none_or(|agent| agent.network != Network::Proxy) {
+            return Vec::new();
+        }
+        // The version is read before the grants. A grant that is added in between is then seen the next time.
+        let version = swarm.store().grants_version();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rules) = known.get(agent).and_then(|known| known.as_of(&config, version)) {
+            return rules;
+        }
+        match swarm.egress_rules(agent) {
+            Ok(rules) => {
+                // A rule that can't be parsed allows nothing.
+                let rules: Vec<EgressRule> = rules.iter().filter_map(|rule| rule.parse().ok()).collect();
+                let rules_now = CachedRules { config, version, read: Instant::now(), rules: rules.clone() };
+                known.insert(agent.clone(), rules_now);
+                rules
+            }
+            Err(error) => {
+                tracing::error!(%agent, error = chain(&error), "failed to read the granted hosts");
+                self.configured.rules(agent)
+            }
+        }
+    }
+
+    fn note(&self, agent: &AgentId, connection: &ConnectionRecord) {
+        self.configured.note(agent, connection);
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(agent, connection);
+    }
+}
+
+/// The rules of an agent at the time of the last read.
+struct CachedRules {
+    config: Arc<Config>,
+    version: u64,
+    read: Instant,
+    rules: Vec<EgressRule>,
+}
+
+impl CachedRules {
+    /// Returns the rules if nothing has changed since.
+    fn as_of(&self, config: &Arc<Config>, version: u64) -> Option<Vec<EgressRule>> {
+        let holds =
+            Arc::ptr_eq(&self.config, config) && self.version == version && self.read.elapsed() < FRESH;
+        holds.then(|| self.rules.clone())
+    }
+}
+
+/// Longest time for which cached rules count. The limit covers changes that this process did not make: the command line
+/// may have revoked a grant while the gateway was starting.
+const FRESH: Duration = Duration::from_secs(10);
+/// Interval for which connections are counted together.
+const TOGETHER: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sandbox::egress::{ConnectionOutcome, Host};
+    use crate::store::{Along, AuditFilter, Level, NewRequest, RequestState, RequestStep, Scope, Store};
+    use crate::swarm::By;
+    use crate::swarm::testing::Team;
+    use crate::swarm::triage::{Asked, Request};
+
+    /// Returns a team in which `coder` may use the network through the proxy, and its grants.
+    fn granted() -> (Team, Arc<TeamGrants>) {
+        let team = Team::new();
+        crate::config::edit(team.swarm.home(), |document| {
+            let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+            for agent in agents.as_array_mut().into_iter().flatten() {
+                agent["network"] = json!("proxy");
+            }
+            Ok::<_, crate::config::ConfigError>(())
+        })
+        .unwrap();
+        let swarm = team.swarm.clone();
+        let granted = TeamGrants::new(Arc::new(move || swarm.config()));
+        granted.connect(team.swarm.clone());
+        (team, granted)
+    }
+
+    async fn grant(store: &Store, id: &str, host: &str) {
+        let agent: AgentId = "coder".parse().unwrap();
+        let request = Request::Egress { host: host.to_owned(), port: None };
+        let new = NewRequest {
+            id: id.to_owned(),
+            kind: "egress",
+            agent: agent.clone(),
+            session: "agent:coder:flock:main:ann".parse().unwrap(),
+            channel: None,
+            body: Asked { agent, request }.body(),
+            reason: "x".to_owned(),
+            floor: Level::Yellow,
+            why: Vec::new(),
+            state: RequestState::Triage,
+            scope: Scope::Agent,
+            asks_sysadmin: false,
+            expires_at: i64::MAX,
+            exchange: None,
+            now: 1,
+        };
+        let entry = || By::system().entry("test", id, Level::Green, String::new());
+        assert!(store.open_request(new, Along::audit(entry())).await.unwrap());
+        store.begin_request(id.to_owned(), entry(), 2).await.unwrap();
+        store.step_request(id.to_owned(), RequestStep::Finish, None, Along::audit(entry()), 3).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_grant_counts_at_once_and_is_gone_at_once_without_a_look_for_each_connection() {
+        let (team, granted) = granted();
+        let coder: AgentId = "coder".parse().unwrap();
+        assert_eq!(granted.rules(&coder), []);
+        grant(&team.store, "r-1", "a.example").await;
+        let allows = |host: &str| {
+            let host = Host::Name(host.to_owned());
+            granted.rules(&coder).iter().any(|rule| rule.allows(&host, 443))
+        };
+        assert!(allows("a.example"));
+        // This grant is made behind this process's back. The cache does not show it, so nothing was read again.
+        let other = Store::open(team.swarm.home()).unwrap();
+        grant(&other, "r-2", "b.example").await;
+        assert!(!allows("b.example"));
+        let entry = By::system().entry("request.revoke", "r-1", Level::Yellow, String::new());
+        team.store.revoke_grants(coder.clone(), Some("r-1".to_owned()), entry, 4).await.unwrap();
+        assert!(!allows("a.example") && allows("b.example"));
+        crate::config::edit(team.swarm.home(), |document| {
+            let agents = &mut document["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+            for agent in agents.as_array_mut().into_iter().flatten() {
+                agent["network"] = json!("none");
+            }
+            Ok::<_, crate::config::ConfigError>(())
+        })
+        .unwrap();
+        assert!(!allows("b.example"), "the configuration goes before all that was granted");
+    }
+
+    #[tokio::test]
+    async fn connections_are_in_the_audit_as_one_row_for_each_place() {
+        let (team, granted) = granted();
+        let coder: AgentId = "coder".parse().unwrap();
+        let connection = ConnectionRecord {
+            host: Host::Name("a.example".to_owned()),
+            port: 443,
+            fate: ConnectionOutcome::Connected,
+            sent: 1,
+            received: 2,
+            took: Duration::ZERO,
+        };
+        for _ in 0..100 {
+            granted.note(&coder, &connection);
+        }
+        granted.write_down().await;
+        granted.write_down().await;
+        let filter = AuditFilter { action: Some("egress".to_owned()), ..AuditFilter::default() };
+        let rows = team.store.audit_rows(&filter, 10).unwrap();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!((rows[0].actor.as_str(), rows[0].subject.as_str()), ("coder", "a.example:443"));
+        assert!(rows[0].detail.starts_with("100 connected"), "{}", rows[0].detail);
+    }
+}

@@ -1,0 +1,490 @@
+//! The life of a gateway process. At the start it binds the port, opens the home and answers requests; slow work comes
+//! later or on demand. On a signal, or when its supervisor is gone, it refuses new work, cancels turns, waits a little
+//! and stops the sandboxes.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::backup;
+use super::bind::{BindError, bind};
+use super::driver::{EventCallback, TurnDriver, TurnRunner};
+use super::events::EventBuffer;
+use super::grants::TeamGrants;
+use super::middleware::Middleware;
+use super::operation_recovery::{self, OperationRecovery};
+use super::relay::{DeferredSandboxApi, Relay};
+use super::state::{Gateway, GatewayParts};
+use super::status_source::DockerStatusSource;
+use super::team::Team;
+use super::tools::{self, GatewayTools};
+use super::{ServerLimits, disk_quota, retention, server};
+use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
+use crate::config::{ConfigError, Live};
+use crate::error::{Explain, Kind, chain};
+use crate::home::lock::Lock;
+use crate::home::{Home, HomeError, instance, temp_files, version};
+use crate::nix::Store as Packages;
+use crate::provider::{BoxFuture, Catalog};
+use crate::runtime::cli as programs;
+use crate::runtime::{Runtime, Runtimes, openclaw};
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::{SandboxError, engine as docker};
+use crate::store::integrity::{self, CheckDepth};
+use crate::store::{Store, StoreError};
+use crate::supervise::health::HomeIdentity;
+use crate::supervise::parent_watch;
+use crate::swarm::operation::OperationError;
+use crate::swarm::oversight::TeamOversight;
+use crate::swarm::triage::{Triage, TriageApproval};
+use crate::swarm::{self, Notifier, Swarm, scheduler};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The reason why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The home can't be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The configuration can't be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The port can't be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The database can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A rename that was interrupted can't be finished.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+    /// The process can't listen for signals.
+    #[error("failed to listen for signals")]
+    Signals(#[source] std::io::Error),
+}
+
+impl Explain for ServeError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Home(error) => error.kind(),
+            Self::Config(error) => error.kind(),
+            Self::Bind(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Operation(error) => error.kind(),
+            Self::Signals(_) => Kind::Internal,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Home(error) => error.hint(),
+            Self::Config(error) => error.hint(),
+            Self::Bind(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Operation(error) => error.hint(),
+            Self::Signals(_) => None,
+        }
+    }
+}
+
+/// Serves this home until SIGTERM, SIGINT, or the end of its supervisor.
+///
+/// # Errors
+///
+/// Returns [`ServeError`] if the home, its configuration, its database or the port can't be used, and if the database
+/// turns out to be damaged while the gateway runs.
+pub async fn serve(home: Home) -> Result<(), ServeError> {
+    // The handlers come first, so that a signal during the start does not kill the process in the middle of a write.
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
+    home.require()?;
+    version::check_writable(&home)?;
+    home.close()?;
+    raise_open_files();
+    let _alone = match alone(&home).await {
+        Err(error @ HomeError::Held { .. }) => return Err(occupied(&home, error).await),
+        taken => taken?,
+    };
+    // Interrupted renames come before everything that reads agents.
+    operation_recovery::renames(&home).await?;
+    let live = Arc::new(Live::open(home.clone())?);
+    let config = live.current();
+    instance::settle(&home)?;
+    let instance = instance::read(&home)?;
+    let identity = HomeIdentity { instance: instance.clone(), token: config.token.clone() };
+    let listener = bind(config.port, &identity).await?;
+    let newest = live.clone();
+    let granted = TeamGrants::new(Arc::new(move || newest.current()));
+    let inside = Arc::new(DeferredSandboxApi::default());
+    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_inside(inside.clone()));
+    let forgets = live.clone();
+    let assembled = assemble(&home, live, sandboxes.clone(), instance, config.port);
+    let GatewayAssembly { gateway, engine, team, triage, rings } =
+        assembled.map_err(|error| judged(&home, error))?;
+    granted.connect(gateway.swarm.clone());
+    // The newest time is read before this process writes any row with the clock's time.
+    let newest = gateway.swarm.store().newest_time();
+    let newest = newest.map_err(|error| judged(&home, error.into()))?;
+    let limits = gateway.limits;
+    let front = Arc::new(Middleware::new(gateway.clone()));
+    // The sandboxes were created before the gateway, so their requests are connected only now.
+    inside.connect(front.clone());
+    let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
+    tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
+    // On the host these programs outlive a gateway only if the process that held them was killed too.
+    programs::host::sweep(&home.digest());
+    let swept = home.clone();
+    tokio::task::spawn_blocking(move || match temp_files::sweep(&swept) {
+        0 => {}
+        count => tracing::info!(count, "removed drafts of files that killed processes had left"),
+    });
+    tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
+    tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
+    tokio::spawn(take_requests(triage.clone(), gateway.stop.clone()));
+    tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
+    let finisher = finisher(&gateway, &home, &sandboxes, forgets.clone());
+    tokio::spawn(finisher.watch(gateway.stop.clone()));
+    tokio::spawn(retention::watch(engine.clone(), forgets, newest, gateway.stop.clone()));
+    tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
+    let recorded = tokio::spawn(granted.record(gateway.stop.clone()));
+
+    let why = tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+        () = parent_watch::released() => "the supervisor is gone",
+        () = until_damaged(gateway.swarm.store()) => DAMAGED,
+    };
+    tracing::info!(why, "the gateway stops");
+    gateway.stop();
+    triage.stop();
+    // Turns and requests share one grace period.
+    let ended = async { tokio::join!(gateway.driver.ended(), triage.settled()) };
+    if tokio::time::timeout(limits.grace, ended).await.is_err() {
+        tracing::warn!(
+            "turns or requests did not end in time; they will be marked interrupted at the next start"
+        );
+    }
+    // The server waits for its open connections, and the sandboxes stop at the same time.
+    let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
+    // This waits for the rows of the connections that ended with their sandboxes.
+    if recorded.await.is_err() {
+        tracing::error!("the task that records connections failed");
+    }
+    if let Err(error) = served {
+        tracing::error!(%error, "the task that serves requests failed");
+    }
+    if let Err(error) = engine.settle().await {
+        tracing::error!(error = crate::error::chain(&error), "failed to bring the database to the disk");
+    }
+    tracing::info!("the gateway has stopped");
+    // What looked like damage may be a disk that could not be read for a moment. Then the gateway ends without the
+    // error.
+    match gateway.swarm.store().trouble().filter(|_| why == DAMAGED) {
+        Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
+        None => Ok(()),
+    }
+}
+
+/// The reason for which a gateway stops by itself.
+const DAMAGED: &str = "the database is damaged";
+
+/// Longest time for which a start looks for damage. In a larger database, damage that is met later ends the gateway
+/// then.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Refuses a damaged database, because nothing more may be written into it.
+fn require_whole(home: &Home) -> Result<(), StoreError> {
+    let path = home.database();
+    if !path.exists() {
+        return Ok(());
+    }
+    let checked = integrity::check(&path, CheckDepth::Quick(LOOK))?;
+    if checked.is_whole() { Ok(()) } else { Err(StoreError::Damaged { path, what: checked.summary() }) }
+}
+
+/// Decides what an error of a start means. After damage the supervisor does not start the gateway again, but after a
+/// temporary failure of the disk it does.
+fn judged(home: &Home, error: ServeError) -> ServeError {
+    match error {
+        ServeError::Store(error) => integrity::judge(&home.database(), error).into(),
+        other => other,
+    }
+}
+
+/// Returns once a part of the database is confirmed to be damaged, and not just unreadable for a while.
+async fn until_damaged(store: &Arc<Store>) {
+    let mut faults = store.faults();
+    loop {
+        if store.trouble().is_some_and(|trouble| trouble.is_damage) {
+            let looked = Arc::clone(store);
+            let is_damaged =
+                tokio::task::spawn_blocking(move || looked.confirm_damage(integrity::JUDGE)).await;
+            // If the check itself broke, the damage counts as confirmed.
+            if is_damaged.unwrap_or(true) {
+                return;
+            }
+            tokio::time::sleep(DOUBT).await;
+        }
+        faults.next().await;
+    }
+}
+
+/// Delay before the database is checked once more.
+const DOUBT: Duration = Duration::from_secs(1);
+
+/// Takes the right to be the gateway of this home, which lasts as long as the lock is held.
+///
+/// An earlier gateway that is still ending, for example because its supervisor was killed, may be writing the outcome
+/// of a turn. Two gateways at a time would each take the other's turns for interrupted ones. And a turn that one takes
+/// up after the other has looked would wait for the next start.
+async fn alone(home: &Home) -> Result<Lock, HomeError> {
+    match take(home, MOMENT).await {
+        Err(held @ HomeError::Held { .. }) => {
+            let holder = occupied(home, held).await;
+            tracing::warn!(
+                holder = crate::error::chain(&holder),
+                "the gateway waits until another gateway of this home has ended"
+            );
+            take(home, PREDECESSOR).await
+        }
+        taken => taken,
+    }
+}
+
+async fn take(home: &Home, limit: Duration) -> Result<Lock, HomeError> {
+    let path = home.gateway_lock();
+    let taken = tokio::task::spawn_blocking(move || Lock::acquire(&path, limit)).await;
+    taken.map_err(|error| HomeError::Io {
+        verb: "lock",
+        path: home.gateway_lock(),
+        source: std::io::Error::other(error),
+    })?
+}
+
+/// Returns the error for a home that has another gateway, with the process id of that gateway if it tells it.
+async fn occupied(home: &Home, held: HomeError) -> ServeError {
+    let (Ok(instance), Ok(config)) = (instance::read(home), crate::config::read(home)) else {
+        return held.into();
+    };
+    let identity = HomeIdentity { instance, token: config.token };
+    match super::bind::running(config.port, &identity).await {
+        Some(error) => error.into(),
+        None => held.into(),
+    }
+}
+
+/// Time to wait for an earlier gateway before that is logged.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// Longest time for an earlier gateway to end. It covers the grace period of the turns, and the sandboxes.
+const PREDECESSOR: Duration = Duration::from_secs(20);
+
+/// A gateway and the parts that work behind it.
+struct GatewayAssembly {
+    gateway: Arc<Gateway>,
+    engine: Arc<Engine>,
+    team: Arc<Team>,
+    triage: Arc<Triage>,
+    rings: mpsc::UnboundedReceiver<scheduler::SchedulerEvent>,
+}
+
+/// Builds a gateway that listens on this port. This contacts neither Docker nor a model.
+fn assemble(
+    home: &Home,
+    live: Arc<Live>,
+    sandboxes: Arc<DockerSandbox>,
+    instance: String,
+    port: u16,
+) -> Result<GatewayAssembly, ServeError> {
+    // This comes before the database is opened for writing.
+    require_whole(home)?;
+    let store = Arc::new(Store::open(home)?);
+    let limits = ServerLimits::default();
+    let events = Arc::new(EventBuffer::of_this_run(limits.events));
+    let (ringer, rings) = mpsc::unbounded_channel();
+    let news = events.clone();
+    let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+    let swarm = Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), bell }));
+    swarm.load_frozen()?;
+    let GatewayTools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
+    let catalog = Catalog::new(home.clone());
+    let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(TriageApproval(triage.clone()))));
+    let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
+    let runtimes = runtimes(&live, &store, &sandboxes, &relay)?;
+    let engine = Engine::new(agent::EngineParts {
+        config: live.clone(),
+        store,
+        registry,
+        catalog,
+        limits: agent::TurnLimits::default(),
+        oversight,
+    });
+    let engine = Arc::new(engine.with_runtimes(runtimes));
+    let records =
+        DockerStatusSource { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
+    let gateway = Gateway::new(GatewayParts {
+        live,
+        runner: engine.clone(),
+        sandbox: sandboxes,
+        records: Arc::new(records),
+        swarm: swarm.clone(),
+        events,
+        limits,
+        port,
+        instance,
+    });
+    sessions.connect(engine.clone(), gateway.driver.clone(), swarm.clone());
+    // These cells are set only here.
+    drop(gateway.triage.set(triage.clone()));
+    drop(gateway.engine.set(engine.clone()));
+    drop(gateway.relay.set(relay));
+    let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
+    Ok(GatewayAssembly { gateway, engine, team, triage, rings })
+}
+
+/// Returns the programs that run turns instead of the native loop.
+fn runtimes(
+    live: &Arc<Live>,
+    store: &Arc<Store>,
+    sandboxes: &Arc<DockerSandbox>,
+    relay: &Arc<Relay>,
+) -> Result<Runtimes, ServeError> {
+    let (openclaws, newest) = (live.clone(), live.clone());
+    let find = move || openclaw::find(openclaws.home(), &openclaws.current());
+    let parts = Arc::new(programs::CliParts {
+        home: live.home().clone(),
+        config: Arc::new(move || newest.current()),
+        store: store.clone(),
+        sandbox: sandboxes.clone(),
+        gate: relay.clone(),
+        flock: programs::host::own_file(),
+        begun: Mutex::default(),
+    });
+    let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
+    for program in programs::PROGRAMS {
+        all.push(Arc::new(programs::ProgramRuntime::new(program, parts.clone())));
+    }
+    Ok(Runtimes::new(all))
+}
+
+/// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.
+fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<TeamGrants>) -> DockerSandbox {
+    DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
+        .with_mounts(granted.mounts())
+        .with_fittings(programs::folders::fittings_of(home))
+        .with_egress(granted.clone())
+}
+
+/// Returns the worker that finishes interrupted operations on agents.
+fn finisher(
+    gateway: &Gateway,
+    home: &Home,
+    sandboxes: &Arc<DockerSandbox>,
+    live: Arc<Live>,
+) -> OperationRecovery {
+    let engine = Arc::new(docker::Engine::from_env());
+    OperationRecovery {
+        swarm: gateway.swarm.clone(),
+        driver: gateway.driver.clone(),
+        sandbox: sandboxes.clone(),
+        packages: Packages::new(home.clone(), Arc::new(move || live.current()), engine),
+    }
+}
+
+/// Stops all containers of this home. If no engine answers, nothing can be running.
+async fn stop_sandboxes(sandboxes: &DockerSandbox) {
+    match tokio::time::timeout(SANDBOXES, sandboxes.stop_all()).await {
+        Ok(Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {}
+        Ok(Err(error)) => tracing::error!(error = chain(&error), "failed to stop the sandboxes"),
+        Err(_) => tracing::error!("the sandboxes did not stop in time"),
+    }
+}
+
+/// Longest time for stopping all containers. Together with the grace period of the turns it must stay below the ten
+/// seconds after which the supervisor kills the gateway. The supervisor stops what is left then.
+const SANDBOXES: Duration = Duration::from_secs(4);
+
+/// Pauses the sandboxes of frozen agents, which an earlier run may have left running, and follows changes of the frozen
+/// set that other processes write.
+async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
+    let mut watch = swarm.watch_frozen();
+    loop {
+        let frozen = watch.borrow_and_update().clone();
+        match sandboxes.follow(Arc::new(move |agent| frozen.holds(agent))).await {
+            Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => {}
+            Err(error) => {
+                tracing::error!(error = chain(&error), "a sandbox was not frozen or thawed with its agent");
+            }
+        }
+        // The sender is gone when the swarm is.
+        if watch.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Marks the turns that an earlier run left unfinished, lets turns begin, and then runs the team.
+async fn work(
+    engine: Arc<Engine>,
+    driver: Arc<TurnDriver>,
+    team: Arc<Team>,
+    rings: mpsc::UnboundedReceiver<scheduler::SchedulerEvent>,
+) {
+    match engine.recover().await {
+        Ok(marked) if marked.is_empty() => {}
+        Ok(marked) => tracing::warn!(turns = marked.len(), "turns of an earlier run were marked interrupted"),
+        // Turns of other sessions are not affected, so the start continues.
+        Err(error) => {
+            tracing::error!(error = chain(&error), "failed to mark interrupted turns");
+        }
+    }
+    // Nobody knows what a call without an outcome took, so it counts with its whole reservation.
+    match engine.store().settle_left_usage().await {
+        Ok(0) => {}
+        Ok(calls) => {
+            tracing::warn!(calls, "model calls of an earlier run are charged at their whole reservation");
+        }
+        Err(error) => {
+            tracing::error!(error = chain(&error), "failed to settle model calls of an earlier run");
+        }
+    }
+    driver.recovered();
+    team.run(rings, scheduler::Settings::default()).await;
+}
+
+/// Takes up the requests that an earlier run left, then ends those that nobody decides in time.
+async fn take_requests(triage: Arc<Triage>, stop: CancellationToken) {
+    if let Err(error) = triage.recover().await {
+        tracing::error!(error = chain(&error), "failed to take up the requests that an earlier run left");
+    }
+    triage.watch(stop).await;
+}
+
+/// Raises the soft limit of open files to at most 65,536.
+///
+/// Shells start programs with a limit of 1,024 open files. As many idle connections would use it up, and then neither a
+/// transcript nor the engine's socket could be opened. The hard limit is the system's to set.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const ENOUGH: u64 = 65_536;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = hard.min(ENOUGH);
+    if soft < wanted
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)
+    {
+        tracing::warn!(%error, soft, "failed to raise the limit of open files");
+    }
+}
+
+impl TurnRunner for Engine {
+    fn run<'a>(
+        &'a self,
+        request: TurnRequest,
+        cancel: CancellationToken,
+        on_event: EventCallback<'a>,
+    ) -> BoxFuture<'a, Result<TurnOutcome, TurnError>> {
+        Box::pin(self.run(request, cancel, on_event))
+    }
+}

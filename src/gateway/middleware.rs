@@ -1,0 +1,234 @@
+//! The middleware for all requests: source, size, credential, route, response. Checks that are made here apply to all
+//! routes, so no route can forget them.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, Response, StatusCode, Uri, header};
+use axum::response::IntoResponse as _;
+use axum::routing::{any, delete, get, post, put};
+use hyper::body::Incoming;
+use tower_service::Service as _;
+
+use super::auth::{self, Caller, TurnService};
+use super::body::{DrainingBody, check_announced};
+use super::connection_slots::SlotHandle;
+use super::error::ApiError;
+use super::relay;
+use super::routes::{
+    a2a, agents, approvals, audit, channels, chat, events, freeze, health, mcp, messages, models, plugin,
+    sessions, settings, status, tasks, tokens,
+};
+use super::server::Answer;
+use super::state::Gateway;
+use super::stream_auth::guarded;
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::egress::{self, SandboxApi};
+
+/// The request handler of the gateway: its routes, and the checks in front of them.
+pub struct Middleware {
+    gateway: Arc<Gateway>,
+    router: Router,
+}
+
+impl Middleware {
+    /// Builds the router for this gateway.
+    #[must_use]
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        let router = Router::new()
+            .route("/health", get(health::show))
+            .route("/v1/models", get(models::list))
+            .route("/v1/models/{*id}", get(models::show))
+            .route("/v1/chat/completions", post(chat::complete))
+            .route("/api/agents", get(agents::list))
+            .route("/api/agents/{id}", delete(agents::remove))
+            .route("/api/agents/{id}/prepare", post(agents::prepare))
+            .route("/api/agents/{id}/probe", post(agents::probe))
+            .route("/api/approvals", get(approvals::list))
+            .route("/api/approvals/{id}", get(approvals::show))
+            .route("/api/approvals/{id}/approve", post(approvals::approve))
+            .route("/api/approvals/{id}/deny", post(approvals::deny))
+            .route("/api/approvals/{id}/revoke", post(approvals::revoke))
+            .route("/api/agents/{id}/freeze", post(freeze::freeze))
+            .route("/api/agents/{id}/thaw", post(freeze::thaw))
+            .route("/api/freeze", post(freeze::freeze_all))
+            .route("/api/thaw", post(freeze::thaw_all))
+            .route("/api/audit", get(audit::list))
+            .route("/api/usage", get(audit::usage))
+            .route("/api/channels", get(channels::list).post(channels::create))
+            .route("/api/channels/{id}", get(channels::show).put(channels::retitle))
+            .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
+            .route("/api/channels/{id}/members", post(channels::assign))
+            .route("/api/channels/{id}/archive", post(channels::archive))
+            .route("/api/sessions", get(sessions::list).post(sessions::adopt))
+            .route("/api/sessions/{key}", get(sessions::show))
+            .route("/api/sessions/{key}/compact", post(sessions::compact))
+            .route("/api/sessions/{key}/reset", post(sessions::reset))
+            .route("/api/message", post(messages::say))
+            .route("/api/messages", get(messages::list))
+            .route("/api/settings", put(settings::change))
+            .route("/api/plugin/tools/{name}", post(plugin::call))
+            .route("/api/plugin/events", post(plugin::report))
+            .route("/mcp", post(mcp::post))
+            .route("/api/events", get(events::watch))
+            .route("/api/status", get(status::show))
+            .route("/api/tokens", get(tokens::list).post(tokens::add))
+            .route("/api/tokens/{name}", delete(tokens::revoke))
+            .route("/api/tasks", get(tasks::list))
+            .route("/api/tasks/{id}", get(tasks::show))
+            .route("/api/tasks/{id}/cancel", post(tasks::cancel))
+            .route("/relay/{*path}", any(relay::handler::on))
+            .route("/.well-known/agent-card.json", get(a2a::home_card))
+            .route("/flock/.well-known/agent-card.json", get(a2a::directory))
+            .route("/flock/a2a/{agent}", post(a2a::call))
+            .route("/flock/a2a/{agent}/", post(a2a::call))
+            .route("/flock/a2a/{agent}/.well-known/agent-card.json", get(a2a::agent_card))
+            .fallback(async |uri: Uri| nothing_at(uri.path()))
+            .method_not_allowed_fallback(async || {
+                ApiError::new(
+                    StatusCode::METHOD_NOT_ALLOWED,
+                    "method_not_allowed",
+                    "this path does not take this method",
+                )
+            })
+            .with_state(gateway.clone());
+        Self { gateway, router }
+    }
+
+    /// Performs all checks that need only the head of a request. `inside` is the agent from whose sandbox the request
+    /// comes, if it comes from one.
+    fn admit(
+        &self,
+        parts: &mut axum::http::request::Parts,
+        inside: Option<&AgentId>,
+    ) -> Result<(), ApiError> {
+        let gateway = &self.gateway;
+        let turns = TurnService::at(parts.uri.path());
+        let mut limits = gateway.limits;
+        limits.body = match turns {
+            Some(TurnService::Relay) => relay::MOST,
+            Some(TurnService::Mcp) => limits.body.min(mcp::MOST),
+            None if auth::is_plugins(parts.uri.path()) => limits.body.min(plugin::MOST),
+            None => limits.body,
+        };
+        // Size and source are checked before the credential, because they cost no look into the database.
+        check_announced(&parts.headers, limits.body)?;
+        auth::check_source(parts, if inside.is_some() { egress::PORT } else { gateway.port })?;
+        if let Some(turns) = turns {
+            let ticket = gateway.ticket(turns, &parts.headers, inside);
+            // A caller with a good token of another kind is told that the token does not belong here.
+            let ticket = ticket.map_err(|error| match gateway.caller(&parts.headers) {
+                Ok(_) if error.status == StatusCode::UNAUTHORIZED => turns.out_of_scope(),
+                _ => error,
+            })?;
+            stand(parts)?;
+            parts.extensions.insert(ticket);
+        } else if parts.uri.path() != "/health" {
+            let caller = gateway.caller(&parts.headers)?;
+            caller.check_scope(&parts.method, parts.uri.path())?;
+            stand(parts)?;
+            parts.extensions.insert(caller);
+        }
+        parts.extensions.insert(limits);
+        Ok(())
+    }
+
+    /// Returns the response to a request from this agent's sandbox, or from this machine if `inside` is `None`.
+    async fn answer_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
+        let id = self.gateway.request_id();
+        let (mut parts, body) = request.into_parts();
+        let method = parts.method.clone();
+        let path = parts.uri.path().to_owned();
+        let body = DrainingBody::new(body, &parts.headers);
+        let ended = body.ended();
+        let mut response = match self.admit(&mut parts, inside) {
+            Ok(()) => {
+                // The credential is kept beside the request, because a stream has to check it again while it runs.
+                let shown =
+                    parts.extensions.get::<Caller>().map(|caller| (caller.clone(), parts.headers.clone()));
+                let request = Request::from_parts(parts, Body::new(body));
+                let response = match self.router.clone().call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                };
+                match shown {
+                    Some((caller, headers)) => guarded(response, &self.gateway, headers, caller),
+                    None => response,
+                }
+            }
+            Err(error) => {
+                // Dropping the body starts to drain it, so that the client can read the refusal.
+                drop(body);
+                error.into_response()
+            }
+        };
+        if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>() {
+            let (status, code, cause) = (error.status.as_u16(), &*error.code, error.cause());
+            // As fields, texts from elsewhere are escaped, so they can't begin a new line in the log.
+            let text = error.message.as_str();
+            if error.status.is_server_error() {
+                tracing::error!(request = id, %method, path, status, code, text, cause, "a request failed");
+            } else {
+                tracing::debug!(request = id, %method, path, status, code, text, cause, "a request was refused");
+            }
+            // The router has set `Allow` on its own response to a wrong method. It must survive the new response.
+            let before = std::mem::replace(&mut response, error.render(&path));
+            if let Some(value) = before.headers().get(header::ALLOW) {
+                response.headers_mut().insert(header::ALLOW, value.clone());
+            }
+        }
+        if !ended.is_ended() {
+            // The rest of what the client sends is discarded, and no further request is read from this connection.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        response
+    }
+}
+
+impl Answer for Middleware {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        self.answer_from(None, request).await
+    }
+}
+
+impl SandboxApi for Middleware {
+    fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
+        Box::pin(self.answer_from(Some(agent), request))
+    }
+}
+
+/// Lets the connection of a request with a credential keep its slot.
+///
+/// # Errors
+///
+/// Returns 503 if the connection has lost its slot to a newer one.
+fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
+    if parts.extensions.remove::<SlotHandle>().is_some_and(|standing| !standing.know()) {
+        return Err(ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_connections",
+            "this connection has given way to a newer one",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the response for a path that does not exist. Below `/v1` it lists the existing paths.
+fn nothing_at(path: &str) -> ApiError {
+    const THERE: &str = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions";
+    let below = path.strip_prefix("/v1").filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let Some(rest) = below else {
+        return ApiError::not_found("not_found", "there is nothing at this path");
+    };
+    let message = if rest.split('/').nth(1) == Some("responses") {
+        format!("the Responses API is not served here yet; use POST /v1/chat/completions. There is: {THERE}")
+    } else {
+        format!("there is nothing at this path. Below /v1 there is: {THERE}")
+    };
+    ApiError::not_found("not_found", message)
+}

@@ -1,0 +1,39 @@
+//! Remembers the final error of a turn's model calls when no model answers.
+//!
+//! Programs ask again after any status: Claude Code up to six times in half a second, OpenCode for a minute and more.
+//! They get the same error each time, and no provider is asked. An error in a single request is no final error, because
+//! the program may correct the request.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Time for which the error is repeated. It is longer than all retries of a program take.
+pub const STANDS: Duration = Duration::from_secs(120);
+
+/// A turn's final error, if there is one.
+#[derive(Debug, Default)]
+pub struct FinalError(Mutex<Option<(Instant, String)>>);
+
+impl FinalError {
+    /// Records why no model answers.
+    pub fn say(&self, why: &str) {
+        *self.word() = Some((Instant::now(), why.to_owned()));
+    }
+
+    /// Clears the error, because a model has answered after all, for example a request that was made beside the refused
+    /// one.
+    pub fn take_back(&self) {
+        *self.word() = None;
+    }
+
+    /// Returns the error if it is younger than `stands`.
+    #[must_use]
+    pub fn heard(&self, stands: Duration) -> Option<String> {
+        let word = self.word();
+        word.as_ref().filter(|(said, _)| said.elapsed() < stands).map(|(_, why)| why.clone())
+    }
+
+    fn word(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,203 @@
+//! Finds a model that answers. The agent's own model comes first and is asked again after a temporary failure. Then
+//! come the fallback models that use the same wire format.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+
+use super::request_body::RequestBody;
+use super::reservation::CallReservation;
+use super::{Relay, Ticket, api_format};
+use crate::agent::{ModelCall, ModelFailure, trouble_of};
+use crate::clock::unix_ms;
+use crate::config::{Api, Config};
+use crate::id::ModelRef;
+use crate::provider::http::RequestError;
+use crate::provider::passthrough::{Answer, ForwardKind};
+use crate::provider::retry::{Decision, Policy};
+use crate::provider::{ProviderError, ResolvedModel};
+use crate::runtime::cli::gate::CallRefusal;
+
+/// A question of a program.
+pub(super) struct ModelRequest {
+    pub(super) ticket: Arc<Ticket>,
+    pub(super) api: Api,
+    pub(super) want: ForwardKind,
+    pub(super) query: Vec<(&'static str, &'static str)>,
+    pub(super) headers: HeaderMap,
+    pub(super) written: RequestBody,
+}
+
+/// The reason why a question is not answered.
+pub(super) enum RelayError {
+    /// flock does not allow the call, because of the budget or the agent's settings.
+    Forbidden(CallRefusal),
+    /// No model answered. This is the error of the last one that was asked.
+    Refused(Box<RequestError>),
+}
+
+impl Relay {
+    /// Returns the beginning of an answer, and the reservation for its cost. A count has no reservation.
+    pub(super) async fn ask(
+        &self,
+        question: &ModelRequest,
+    ) -> Result<(Answer, Option<CallReservation>), RelayError> {
+        let ticket = &question.ticket;
+        // A frozen agent waits here. The configuration is read after the thaw, so a change in the meantime counts.
+        self.oversight.thawed(&ticket.agent).await;
+        let config = self.live.current();
+        let mut line = self.line(question, &config)?;
+        let mut last: Option<RequestError> = None;
+        let mut widest = 0;
+        let mut trouble = None;
+        while let Some(model) = line.pop_front() {
+            let resolved = match self.catalog.resolve(&model, &config) {
+                Ok(resolved) if api_format::is_same(resolved.route.api, question.api) => resolved,
+                // A fallback model with another wire format can't read this request.
+                Ok(_) => continue,
+                Err(error) => {
+                    last.get_or_insert_with(|| error.into());
+                    continue;
+                }
+            };
+            // The request was too long for the last model, so a smaller window can't hold it either.
+            if trouble == Some(ModelFailure::TooLong) && resolved.context_window <= widest {
+                continue;
+            }
+            if let Some(refused) = &last {
+                let (agent, turn, error) = (&ticket.agent, ticket.turn, &refused.error);
+                tracing::warn!(%agent, %turn, %error, "{} is asked instead", resolved.label);
+            }
+            // A call that is not made must not use up the budget, so the reservation comes after the wait for a thaw.
+            self.oversight.thawed(&ticket.agent).await;
+            let mut toll = match question.want {
+                ForwardKind::Count => None,
+                ForwardKind::Answer | ForwardKind::Stream => Some(self.reserve(question, &resolved).await?),
+            };
+            // A server that can't count may still answer well, and one that counts may not. So a count says nothing
+            // about the model's state.
+            let says_how_it_is = question.want != ForwardKind::Count;
+            let refused = match self.ask_one(question, &resolved, toll.as_mut(), line.is_empty()).await {
+                Ok(answer) => {
+                    if says_how_it_is {
+                        self.cooldowns.answered(&model);
+                    }
+                    return Ok((answer, toll));
+                }
+                Err(refused) => refused,
+            };
+            trouble = trouble_of(&refused.error);
+            if let Some(trouble) = trouble.filter(|_| says_how_it_is) {
+                self.cooldowns.failed(&model, trouble, unix_ms());
+            }
+            widest = widest.max(resolved.context_window);
+            last = Some(refused);
+            // An error without such a cause is the fault of the request. Another model would refuse it too.
+            if trouble.is_none() {
+                break;
+            }
+        }
+        Err(RelayError::Refused(Box::new(last.unwrap_or_else(|| nobody(&ticket.model).into()))))
+    }
+
+    /// Returns the models that may be asked, from the current configuration. A person may have removed a model since
+    /// the turn began, and then nothing is sent to it.
+    fn line(&self, question: &ModelRequest, config: &Config) -> Result<VecDeque<ModelRef>, RelayError> {
+        let ticket = &question.ticket;
+        let agent = config.agent(&ticket.agent);
+        let forbidden = |why| RelayError::Forbidden(CallRefusal::Settings(why));
+        let agent = agent.ok_or_else(|| forbidden(format!("there is no agent {} any more", ticket.agent)))?;
+        if !agent.models().any(|model| *model == ticket.model) {
+            return Err(forbidden(format!("{} is not a model of {} any more", ticket.model, agent.id)));
+        }
+        Ok(self.cooldowns.order(agent.models(), unix_ms()))
+    }
+
+    async fn reserve(
+        &self,
+        question: &ModelRequest,
+        resolved: &ResolvedModel,
+    ) -> Result<CallReservation, RelayError> {
+        let ticket = &question.ticket;
+        let call = ModelCall {
+            agent: ticket.agent.clone(),
+            session: ticket.session.clone(),
+            turn: ticket.turn,
+            model: resolved.route.model.clone(),
+            input_estimate: question.written.input(
+                question.api,
+                resolved.route.model(),
+                resolved.context_window,
+            ),
+            max_output: question.written.output(u64::from(resolved.max_tokens)),
+            step: ticket.step(),
+        };
+        let size = (call.input_estimate, call.max_output);
+        let reserved = CallReservation::reserve(&self.oversight, ticket, call, question.written.text()).await;
+        let toll = reserved.map_err(|paused| {
+            RelayError::Forbidden(CallRefusal::Paused { why: paused.to_string(), call: size })
+        })?;
+        // A call that was allowed shows that an earlier refusal no longer holds, unless the call is smaller.
+        ticket.calls.note(|count| {
+            count.forbidden.take_if(|forbidden| forbidden.is_undone_by(size));
+        });
+        Ok(toll)
+    }
+
+    /// Asks one model until it answers or no retry is left. Nothing of an answer has been passed on before this
+    /// returns.
+    async fn ask_one(
+        &self,
+        question: &ModelRequest,
+        resolved: &ResolvedModel,
+        mut toll: Option<&mut CallReservation>,
+        is_last: bool,
+    ) -> Result<Answer, RequestError> {
+        let ModelRequest { ticket, want, query, headers, written, .. } = question;
+        let name = resolved.route.model();
+        let body = written.to(name, question.api, u64::from(resolved.max_tokens));
+        // While another model is left, a silent one is not waited for again: the other may answer in that time.
+        let policy = match (want, is_last) {
+            (ForwardKind::Count, _) => Policy { attempts: 1, silent_attempts: 1, ..self.retry },
+            (_, true) => self.retry,
+            (_, false) => self.retry.beside_others(),
+        };
+        let mut attempt = 1;
+        loop {
+            let passage = resolved.provider.passage(name, *want);
+            let passage = passage.ok_or_else(|| nobody(&resolved.route.model))?;
+            if let Some(toll) = &mut toll {
+                toll.asks();
+            }
+            let refused = match passage.send(query, headers.clone(), body.clone()).await {
+                Ok(answer) => {
+                    if let Some(toll) = &mut toll {
+                        toll.begins();
+                    }
+                    return Ok(answer);
+                }
+                Err(refused) => refused,
+            };
+            if let Some(toll) = &mut toll {
+                toll.failed(Some(&refused.error));
+            }
+            let Decision::Retry { wait } = policy.next(attempt, &refused.error, rand::random()) else {
+                return Err(refused);
+            };
+            let (agent, turn, error, ms) = (&ticket.agent, ticket.turn, &refused.error, wait.as_millis());
+            tracing::info!(%agent, %turn, %error, ms, "a model is asked again");
+            tokio::time::sleep(wait).await;
+            attempt += 1;
+        }
+    }
+}
+
+fn nobody(model: &ModelRef) -> ProviderError {
+    ProviderError::NotConfigured {
+        provider: model.provider().to_owned(),
+        model: model.to_string(),
+        reason: "requests to it can't be passed on".to_owned(),
+        hint: "flock doctor".to_owned(),
+    }
+}

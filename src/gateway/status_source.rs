@@ -1,0 +1,157 @@
+//! Reports what the gateway knows about sessions and about the container engine behind the sandboxes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::state::StatusSource;
+use crate::agent::Engine;
+use crate::clock::unix_ms;
+use crate::config::Live;
+use crate::error::{Explain as _, chain};
+use crate::id::AgentId;
+use crate::provider::BoxFuture;
+use crate::sandbox::containers::Container;
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::probe::ProbeResult;
+use crate::sandbox::{SandboxError, names};
+use crate::tool::sessions::SessionInfo;
+
+/// Most sessions that are listed.
+const LISTED: u32 = 500;
+
+/// Longest time to wait for the engine. After that a status is returned without it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The records of a gateway that uses Docker for its sandboxes.
+pub struct DockerStatusSource {
+    /// Knows the sessions.
+    pub engine: Arc<Engine>,
+    /// Knows the containers.
+    pub sandboxes: Arc<DockerSandbox>,
+    /// The configuration, which says which images are needed.
+    pub live: Arc<Live>,
+}
+
+impl StatusSource for DockerStatusSource {
+    fn sessions(&self, agent: Option<&AgentId>) -> BoxFuture<'_, Result<Vec<Value>, ApiError>> {
+        let engine = self.engine.clone();
+        let agent = agent.cloned();
+        Box::pin(async move {
+            // Reading the list of sessions blocks the thread.
+            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), LISTED)).await;
+            let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+            Ok(sessions.iter().map(session).collect())
+        })
+    }
+
+    fn status(&self) -> BoxFuture<'_, Value> {
+        Box::pin(async move {
+            // Both queries run at the same time, so a silent engine costs the limit only once.
+            let (listed, images) = tokio::join!(self.patient(self.sandboxes.containers()), self.images());
+            let probes = self.sandboxes.probes();
+            let mut status = match listed {
+                Ok(containers) => {
+                    let store = names::store(self.live.home());
+                    let state = containers.iter().find(|container| container.name == store);
+                    json!({
+                        "docker": {"reachable": true, "problem": null, "hint": null},
+                        "containers": containers.iter().map(|found| container(found, &probes)).collect::<Vec<_>>(),
+                        "images": images,
+                        "store": {
+                            "container": store,
+                            "state": state.map_or("absent", |container| container.state.as_str()),
+                            "volume": names::store_volume(self.live.home()),
+                            "builds": crate::nix::confinement(),
+                        },
+                    })
+                }
+                Err(error) => json!({
+                    "docker": {"reachable": false, "problem": chain(&error), "hint": error.hint()},
+                    "containers": null,
+                    "images": null,
+                    "store": null,
+                }),
+            };
+            status["sessions"] = json!(self.engine.count_sessions().ok());
+            status
+        })
+    }
+
+    fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let probed = self.sandboxes.probe(agent).await.map_err(ApiError::explained)?;
+            Ok(json!({"id": agent, "probe": probe(&probed)}))
+        })
+    }
+}
+
+impl DockerStatusSource {
+    async fn images(&self) -> Vec<Value> {
+        let config = self.live.current();
+        let looks = Recipe::ALL.map(|recipe| {
+            let reference = image::reference(self.live.home(), &config, recipe);
+            async move {
+                // An image that can't be checked is reported as unknown, not as missing.
+                let id = Box::pin(self.patient(image::id(self.sandboxes.engine(), &reference))).await;
+                json!({"image": reference, "present": id.ok().map(|id| id.is_some())})
+            }
+        });
+        futures_util::future::join_all(looks).await
+    }
+
+    async fn patient<T>(
+        &self,
+        look: impl Future<Output = Result<T, SandboxError>>,
+    ) -> Result<T, SandboxError> {
+        match tokio::time::timeout(PATIENCE, look).await {
+            Ok(found) => found,
+            Err(_) => Err(self.sandboxes.engine().silent("list containers", PATIENCE)),
+        }
+    }
+}
+
+fn container(container: &Container, probes: &[(AgentId, ProbeResult)]) -> Value {
+    let probed = probes
+        .iter()
+        .find(|(agent, _)| Some(agent.as_str()) == container.agent.as_deref())
+        .map(|(_, probed)| probe(probed));
+    json!({
+        "name": container.name,
+        "agent": container.agent,
+        "state": container.state,
+        "status": container.status,
+        "createdAt": container.created_at,
+        "runtime": container.runtime,
+        "probe": probed,
+    })
+}
+
+fn probe(probed: &ProbeResult) -> Value {
+    json!({
+        "at": probed.at,
+        // A clock that was set back gives no negative age.
+        "ageMs": unix_ms().saturating_sub(probed.at).max(0),
+        "confined": probed.is_confined(),
+        "findings": probed.findings,
+    })
+}
+
+/// Returns a session in the JSON form of the API.
+#[must_use]
+pub fn session(session: &SessionInfo) -> Value {
+    json!({
+        "key": session.key,
+        "agent": session.key.agent(),
+        "kind": session.key.kind().as_str(),
+        "busy": session.busy,
+        "turns": session.turns,
+        "createdAt": session.created_at,
+        "updatedAt": session.updated_at,
+        "model": session.model,
+        "usage": session.usage,
+    })
+}

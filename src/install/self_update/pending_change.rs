@@ -1,0 +1,95 @@
+//! The record of a program change in progress. It is written before anything is changed, and removed when the new
+//! version has proved itself or the old one is back. A record that is found belongs to an interrupted change, and the
+//! next update completes it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::program::digest;
+use super::{ProgramRecord, SelfUpdateError, UpdateLock};
+use crate::home::{Home, atomic};
+use crate::install::error::io;
+pub use crate::install::pending_change::ChangeDirection;
+
+/// A change in progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingProgramChange {
+    pub way: ChangeDirection,
+    /// The file that is replaced.
+    pub path: PathBuf,
+    /// The old version.
+    pub from: ProgramRecord,
+    /// The new version.
+    pub to: ProgramRecord,
+    /// `true` if the gateway ran before the change. It must then run afterwards.
+    pub ran: bool,
+    /// `true` if the new version migrates the database, so that a copy of the database was made.
+    pub migrates: bool,
+    /// Set while the change is being undone.
+    #[serde(default)]
+    pub back: bool,
+}
+
+/// The state of an interrupted change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramChangeState {
+    /// The program is still the old one.
+    Old,
+    /// The program is the new one, and has not proved itself.
+    New,
+    /// The program is neither of them: somebody else has replaced it since.
+    Other,
+}
+
+impl PendingProgramChange {
+    /// Returns the interrupted change, if there is one.
+    #[must_use]
+    pub fn interrupted(home: &Home) -> Option<Self> {
+        serde_json::from_slice(&atomic::read(&home.program_underway(), MOST).ok()??).ok()
+    }
+
+    /// Returns how far the change got.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program cannot be read.
+    pub fn reached(&self) -> Result<ProgramChangeState, SelfUpdateError> {
+        // The file itself is examined, not a recorded step: a crash may come between a rename and its record.
+        let now = digest(&self.path)?;
+        Ok(match now {
+            now if now == self.to.sha256 => ProgramChangeState::New,
+            now if now == self.from.sha256 => ProgramChangeState::Old,
+            _ => ProgramChangeState::Other,
+        })
+    }
+
+    /// Writes the record.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be written. Then nothing may be changed.
+    pub fn note(&self, _: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+        let path = home.program_underway();
+        let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
+        Ok(atomic::write(&path, &text, 0o600)?)
+    }
+
+    /// Removes the record, because the change has ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the record cannot be removed.
+    pub fn end(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+        let path = home.program_underway();
+        match fs_err::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(io("remove", path)(error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+const MOST: u64 = 64 << 10;

@@ -1,0 +1,244 @@
+//! Replaces the program in use, and keeps the previous one.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use super::pending_change::{ChangeDirection, PendingProgramChange};
+use super::program::{CURRENT, PREVIOUS, PREVIOUS_FILE, digest};
+use super::{ProgramRecord, SelfUpdateError, UpdateLock};
+use crate::home::{Home, regular};
+use crate::install::InstallError;
+use crate::install::error::io;
+use crate::store;
+
+/// Returns the path of the program that will be put in use.
+#[must_use]
+pub fn next(home: &Home) -> PathBuf {
+    home.program().join("flock-next")
+}
+
+/// Returns the path of the copy of the old program while a change is in progress.
+fn left(home: &Home) -> PathBuf {
+    home.program().join("flock-left")
+}
+
+/// Copies a file to the place of the next program. Returns its digest.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be copied.
+pub fn take_up(_: &UpdateLock, home: &Home, file: &Path) -> Result<String, SelfUpdateError> {
+    copy(file, &next(home), 0o755)?;
+    Ok(digest(&next(home))?)
+}
+
+/// Returns the path of the previous program, for a rollback.
+#[must_use]
+pub fn previous_file(home: &Home) -> PathBuf {
+    home.program().join(PREVIOUS_FILE)
+}
+
+/// Copies the program in use, before anything is changed.
+///
+/// # Errors
+///
+/// Returns an error if the file cannot be copied.
+pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateError> {
+    Ok(copy(path, &left(home), 0o755)?)
+}
+
+/// Copies the database before the new version migrates it. Nothing may write to it meanwhile.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be copied.
+pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
+    let folder = state_folder(home);
+    drop(fs_err::remove_dir_all(&folder));
+    fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
+    // The head of the audit chain must fit the database: with a newer head, rows would seem to be cut off.
+    if home.audit_head().exists() {
+        copy(&home.audit_head(), &folder.join("audit.head"), 0o600)?;
+    }
+    // The database is copied last. A folder without it comes from an interrupted copy.
+    Ok(store::snapshot(home, &folder.join("flock.db"))?)
+}
+
+/// Restores the copy of the database if the present one has a newer schema than this program reads. Nothing may use the
+/// database meanwhile. Returns `true` if it was restored.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be copied or removed.
+pub fn put_back_state(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
+    let kept = state_folder(home).join("flock.db");
+    if !kept.exists() || !store::is_newer(home) {
+        return Ok(false);
+    }
+    // The data that the new version wrote is kept. A gateway that was killed has left a part of it in the write-ahead log.
+    let aside = home.backups().join("flock-unproved.db");
+    copy(&home.database(), &aside, 0o600)?;
+    let log = store::beside(&home.database(), "-wal");
+    if log.exists() {
+        copy(&log, &store::beside(&aside, "-wal"), 0o600)?;
+    } else {
+        // SQLite would apply the log of an earlier copy to this one.
+        drop(fs_err::remove_file(store::beside(&aside, "-wal")));
+    }
+    // It would apply a leftover log or journal to the restored file, too.
+    for suffix in store::BESIDE {
+        match fs_err::remove_file(store::beside(&home.database(), suffix)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io("remove", home.database())(error).into());
+            }
+            _ => {}
+        }
+    }
+    let head = state_folder(home).join("audit.head");
+    if head.exists() {
+        copy(&head, &home.audit_head(), 0o600)?;
+    }
+    copy(&kept, &home.database(), 0o600)?;
+    Ok(true)
+}
+
+fn state_folder(home: &Home) -> PathBuf {
+    home.program().join("state-before")
+}
+
+/// Puts the next program in use, by one rename.
+///
+/// # Errors
+///
+/// Returns an error if the file is not the one that was tried, or cannot be put in place. Then the old program is still
+/// in use.
+pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
+    Ok(place(&next(home), &change.path, &change.to)?)
+}
+
+/// Undoes a [`swap()`].
+///
+/// # Errors
+///
+/// Returns an error if the old program cannot be put in place. Then the file is unchanged.
+pub fn swap_back(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
+    Ok(place(&left(home), &change.path, &change.from)?)
+}
+
+/// Records that the change is complete. The old program becomes the previous one.
+///
+/// # Errors
+///
+/// Returns an error if a record cannot be written.
+pub fn conclude(
+    updater: &UpdateLock,
+    home: &Home,
+    change: &PendingProgramChange,
+) -> Result<(), SelfUpdateError> {
+    let folder = home.program();
+    // Not there after a restart: an interrupted call renamed it already.
+    if left(home).exists() {
+        fs_err::rename(left(home), previous_file(home)).map_err(io("keep", previous_file(home)))?;
+    }
+    change.from.write(&folder.join(PREVIOUS))?;
+    change.to.write(&folder.join(CURRENT))?;
+    tidy(updater, home);
+    Ok(())
+}
+
+/// Removes files that only a change in progress needs. The next change removes what cannot be removed now.
+pub fn tidy(_: &UpdateLock, home: &Home) {
+    for file in [next(home), left(home)] {
+        drop(fs_err::remove_file(file));
+    }
+    drop(fs_err::remove_dir_all(state_folder(home)));
+}
+
+/// Returns `true` if updates skip the old version after a change of this kind. After a rollback they do.
+#[must_use]
+pub fn passes_over(way: ChangeDirection) -> bool {
+    way == ChangeDirection::Rollback
+}
+
+/// Copies a file beside the program and renames it over the program. Processes that run the old program keep it.
+fn place(from: &Path, to: &Path, expected: &ProgramRecord) -> Result<(), InstallError> {
+    let wrong = |path: &Path, text: &str| io("use", path)(std::io::Error::other(text.to_owned()));
+    // The file may have been changed since its trial.
+    if digest(from)? != expected.sha256 {
+        return Err(wrong(from, "it is not the file that was tried"));
+    }
+    // The mode keeps the rights of other users to run it. It never keeps a setuid or setgid bit, or a right of others
+    // to write.
+    let mode = fs_err::metadata(to).map_or(0o755, |found| found.mode() & 0o755 | 0o700);
+    copy(from, to, mode)
+}
+
+/// Copies a file to a temporary file beside its place, then renames it. The next copy overwrites a temporary file that
+/// a `kill -9` left.
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), InstallError> {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let draft = to.with_file_name(format!(".{name}.flock-update"));
+    // An interrupted copy may have left one.
+    let result = (|| {
+        drop(fs_err::remove_file(&draft));
+        regular::copy(from, &draft)?;
+        fs_err::set_permissions(&draft, Permissions::from_mode(mode))?;
+        // Without this sync a power loss after the rename could leave an empty program.
+        std::fs::File::open(&draft)?.sync_all()?;
+        fs_err::rename(&draft, to)
+    })();
+    result.map_err(|error| {
+        drop(fs_err::remove_file(&draft));
+        io("write", to)(error)
+    })?;
+    super::super::swap::sync(to.parent().unwrap_or(Path::new("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_replaced_by_the_one_that_was_tried_and_by_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(dir.path().to_owned(), None);
+        home.make_folders().unwrap();
+        let path = dir.path().join("flock");
+        std::fs::write(&path, "old").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o4755)).unwrap();
+        let built = dir.path().join("built");
+        std::fs::write(&built, "new").unwrap();
+        let updater = UpdateLock::begin(&home, &path).unwrap();
+        assert!(matches!(UpdateLock::begin(&home, &path), Err(SelfUpdateError::Busy)));
+        let from = ProgramRecord::current(&home, &path, "1").unwrap();
+        keep(&updater, &home, &path).unwrap();
+        let sha256 = take_up(&updater, &home, &built).unwrap();
+        let to = ProgramRecord { version: "2".into(), sha256, ..from.clone() };
+        let change = PendingProgramChange {
+            way: ChangeDirection::Update,
+            path: path.clone(),
+            from,
+            to,
+            ran: false,
+            migrates: false,
+            back: false,
+        };
+        swap(&updater, &home, &change).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
+        swap_back(&updater, &home, &change).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        std::fs::write(next(&home), "another").unwrap();
+        assert!(swap(&updater, &home, &change).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        conclude(&updater, &home, &change).unwrap();
+        assert_eq!(ProgramRecord::previous(&home).unwrap(), change.from);
+        std::fs::write(previous_file(&home), "changed").unwrap();
+        assert_eq!(
+            ProgramRecord::previous(&home),
+            None,
+            "what is not what was kept is nothing to go back to"
+        );
+    }
+}

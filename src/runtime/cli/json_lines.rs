@@ -1,0 +1,199 @@
+//! Splits the output of a program into lines. Each line and the whole output are limited, and no output makes the
+//! parser fail.
+
+use serde_json::Value;
+
+/// Longest line in bytes. Longer lines are skipped. A program may print its prompt, or the whole output of a command,
+/// in one line.
+const LINE: usize = 16 << 20;
+
+/// Most bytes that are read of one run. Later output is skipped.
+const WHOLE: usize = 512 << 20;
+
+/// Characters that are shown of a line that is not an event.
+const SHOWN: usize = 500;
+
+/// A line of output.
+#[derive(Debug, PartialEq)]
+pub enum OutputLine<'a> {
+    /// A JSON object.
+    Event(Value),
+    /// Another line, or a note about a line that was too long. At most 500 characters, with control characters.
+    Noise(&'a str),
+}
+
+/// Splits bytes into lines as they arrive.
+#[derive(Default)]
+pub struct LineSplitter {
+    rest: Vec<u8>,
+    /// Set if the present line is too long already.
+    skips: bool,
+    taken: usize,
+}
+
+impl LineSplitter {
+    /// Takes more bytes, and reports each line that is complete with them.
+    pub fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(OutputLine<'_>)) {
+        self.take_within(bytes, LINE, WHOLE, tell);
+    }
+
+    /// Reports the last line if it had no line end.
+    pub fn end(&mut self, tell: &mut dyn FnMut(OutputLine<'_>)) {
+        if self.skips {
+            tell(OutputLine::Noise("(a line that was too long was passed over)"));
+        } else {
+            told(&self.rest, tell);
+        }
+        self.rest = Vec::new();
+        self.skips = false;
+    }
+
+    fn take_within(&mut self, bytes: &[u8], line: usize, whole: usize, tell: &mut dyn FnMut(OutputLine<'_>)) {
+        let before = self.taken;
+        self.taken = self.taken.saturating_add(bytes.len());
+        // The note below was given once, when the limit was passed.
+        if before > whole {
+            return;
+        }
+        if self.taken > whole {
+            self.rest = Vec::new();
+            self.skips = false;
+            tell(OutputLine::Noise("(what came after was too much and was passed over)"));
+            return;
+        }
+        let mut parts = bytes.split(|byte| *byte == b'\n');
+        // The text after the last line end is the beginning of the next line.
+        let last = parts.next_back().unwrap_or_default();
+        for part in parts {
+            self.add(part, line);
+            self.end(tell);
+        }
+        self.add(last, line);
+    }
+
+    fn add(&mut self, part: &[u8], line: usize) {
+        if self.skips || self.rest.len().saturating_add(part.len()) > line {
+            self.skips = true;
+            self.rest = Vec::new();
+        } else {
+            self.rest.extend_from_slice(part);
+        }
+    }
+}
+
+fn told(line: &[u8], tell: &mut dyn FnMut(OutputLine<'_>)) {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return;
+    }
+    // An invalid UTF-8 byte inside a string of an event must not lose the whole event.
+    let text = String::from_utf8_lossy(line);
+    match serde_json::from_str::<Value>(&text) {
+        // Programs print other JSON values only by chance. Events are objects.
+        Ok(event @ Value::Object(_)) => tell(OutputLine::Event(event)),
+        _ => {
+            let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+            tell(OutputLine::Noise(&text[..end]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(pieces: &[&[u8]], line: usize, whole: usize) -> Vec<String> {
+        let mut lines = LineSplitter::default();
+        let mut seen = Vec::new();
+        let mut tell = |line: OutputLine<'_>| {
+            seen.push(match line {
+                OutputLine::Event(event) => format!("event {event}"),
+                OutputLine::Noise(text) => format!("noise {text}"),
+            });
+        };
+        for piece in pieces {
+            lines.take_within(piece, line, whole, &mut tell);
+        }
+        lines.end(&mut tell);
+        seen
+    }
+
+    #[test]
+    fn lines_are_put_together() {
+        assert_eq!(
+            read(&[b"{\"a\":", b"1}\n\n \r\n{\"b\":2}\r\nplain [x]\n3\n[1]\n{\"c\"", b":3}"], 100, 1000),
+            [
+                r#"event {"a":1}"#,
+                r#"event {"b":2}"#,
+                "noise plain [x]",
+                "noise 3",
+                "noise [1]",
+                r#"event {"c":3}"#
+            ]
+        );
+    }
+
+    #[test]
+    fn a_letter_may_be_cut_in_its_middle_and_bytes_may_be_no_letters() {
+        let line = "{\"a\":\"한\"}\n".as_bytes();
+        assert_eq!(read(&[&line[..7], &line[7..]], 100, 100), ["event {\"a\":\"한\"}"]);
+        assert_eq!(
+            read(&[b"{\"a\":\"\xff\"}\n\xff\n"], 100, 100),
+            ["event {\"a\":\"\u{fffd}\"}", "noise \u{fffd}"]
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_costs_itself_alone() {
+        let long = format!("{{\"a\":\"{}\"}}", "x".repeat(50));
+        let seen = read(&[&long.as_bytes()[..20], &long.as_bytes()[20..], b"\n{\"b\":1}\n"], 40, 1000);
+        assert_eq!(seen, ["noise (a line that was too long was passed over)", "event {\"b\":1}"]);
+        assert_eq!(read(&[long.as_bytes()], 40, 1000), ["noise (a line that was too long was passed over)"]);
+        assert_eq!(read(&[long.as_bytes()], 58, 1000).len(), 1);
+    }
+
+    #[test]
+    fn too_much_in_all_is_said_once_and_the_rest_passed_over() {
+        let seen = read(&[b"{\"a\":1}\n", b"{\"b\":1}\n", b"{\"c\":1}\n", b"{\"d\":1}\n"], 100, 17);
+        assert_eq!(
+            seen,
+            [
+                "event {\"a\":1}",
+                "event {\"b\":1}",
+                "noise (what came after was too much and was passed over)"
+            ]
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_noise() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(5000), "]".repeat(5000));
+        let seen = read(&[deep.as_bytes()], 20_000, 20_000);
+        assert!(seen[0].starts_with("noise {\"a\":[[[") && seen[0].len() < 600, "{seen:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn events_do_not_depend_on_how_the_bytes_come(
+            values in proptest::collection::vec("[ -~한\u{1b}\u{7}]{0,20}", 0..6),
+            cuts in proptest::collection::vec(0usize..200, 0..6),
+        ) {
+            let whole: String = values.iter().map(|value| format!("{}\n", json!({ "v": value }))).collect();
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut <= whole.len()).collect();
+            cuts.extend([0, whole.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &whole.as_bytes()[w[0]..w[1]]).collect();
+            prop_assert_eq!(read(&pieces, 1000, 10_000), read(&[whole.as_bytes()], 1000, 10_000));
+        }
+
+        #[test]
+        fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..300), line in 0usize..50) {
+            for seen in read(&[&bytes], line, 200) {
+                prop_assert!(seen.len() <= 4 * SHOWN + 6);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Decides the result of a run, from the program's own report and from what the relay saw of its model calls. Pure.
+
+use super::gate::{CallRefusal, Count};
+use super::interface::RunOutcome;
+use super::output_reader::RunObservations;
+use crate::provider::StopReason;
+use crate::runtime::{RuntimeError, RuntimeReply};
+
+/// The command that shows more about a failed turn.
+pub const LOGS: &str = "flock logs gateway";
+
+/// Returns the answer, or the reason why there is none. `calls` is the relay's count. `None` if the program asks its
+/// models directly.
+///
+/// # Errors
+///
+/// Returns [`RuntimeError::Paused`] if the budget stopped a call, and [`RuntimeError::Failed`] if the agent's settings
+/// forbid one. Otherwise the status of the last model call, and if the turn had begun, decide between
+/// [`RuntimeError::NoAnswer`], [`RuntimeError::Unanswered`], [`RuntimeError::Interrupted`], [`RuntimeError::Refused`]
+/// and [`RuntimeError::Failed`].
+pub fn of(
+    program: &'static str,
+    ended: RunOutcome,
+    seen: &RunObservations,
+    calls: Option<&Count>,
+) -> Result<RuntimeReply, RuntimeError> {
+    let hint = LOGS.to_owned();
+    let is_begun = is_begun(seen, calls);
+    let (status, message, is_broken) = match ended {
+        RunOutcome::Well { cut } => {
+            let stop = if cut { StopReason::Length } else { StopReason::End };
+            // The relay's count is charged, so it wins over the program's own.
+            let usage = calls.map_or(seen.usage, |calls| Some(calls.usage));
+            return Ok(RuntimeReply { stop, usage });
+        }
+        // A resumed conversation is replaced by a new one before this, so this one was new.
+        RunOutcome::Unknown => {
+            let message = "it does not know a conversation that it has just begun".to_owned();
+            return Err(RuntimeError::Failed { program, message, hint });
+        }
+        RunOutcome::Failed { status, message } => (status, message, false),
+        RunOutcome::Broken { message } => (None, message, true),
+    };
+    // A call that flock refused makes the program fail. Its own message would hide the real reason.
+    match calls.and_then(|calls| calls.forbidden.clone()) {
+        Some(CallRefusal::Paused { why, call }) => return Err(RuntimeError::Paused { why, call }),
+        Some(CallRefusal::Settings(message)) => return Err(RuntimeError::Failed { program, message, hint }),
+        None => {}
+    }
+    // The relay saw the last call itself. That is more reliable than the program's message.
+    let (status, message) = match calls.and_then(|calls| calls.refused.clone()) {
+        Some((status, message)) => (Some(status), message),
+        None => (status, message),
+    };
+    // Status 0, timeouts, rate limits and server errors may be temporary.
+    Err(match status {
+        Some(0 | 408 | 429 | 500..) if is_begun => RuntimeError::Unanswered { program, message, hint },
+        // The program worked: its model's provider failed.
+        Some(0 | 408 | 429 | 500..) => {
+            RuntimeError::NoAnswer { program, message, hint: "flock doctor".to_owned() }
+        }
+        _ if is_begun && is_broken => RuntimeError::Interrupted { program, message, hint },
+        Some(status) if !is_begun => RuntimeError::Refused { program, status, message, hint },
+        _ => RuntimeError::Failed { program, message, hint },
+    })
+}
+
+/// Returns the reason why a conversation must be begun anew, if there is one. The program does not know it, or failed
+/// before it had done anything. The latter would repeat each time if the stored conversation is damaged.
+pub fn lost(ended: &RunOutcome, seen: &RunObservations, calls: &Count) -> Option<String> {
+    let message = match ended {
+        RunOutcome::Unknown => return Some("has lost its conversation".to_owned()),
+        RunOutcome::Failed { status: None, message } | RunOutcome::Broken { message } => message,
+        RunOutcome::Failed { .. } | RunOutcome::Well { .. } => return None,
+    };
+    // After any model call the failure is not the conversation's fault, or the turn must not run twice.
+    let untouched = calls.answered == 0 && calls.refused.is_none() && calls.forbidden.is_none();
+    (untouched && !seen.begun && !seen.doomed)
+        .then(|| format!("can't go on with its conversation ({message})"))
+}
+
+/// Returns the error of a run that was stopped, perhaps in the middle. A turn that has begun is not run a second time,
+/// neither by another model nor later.
+pub fn stopped(error: RuntimeError, seen: &RunObservations, calls: Option<&Count>) -> RuntimeError {
+    match error {
+        RuntimeError::NotRunning { program, reason, hint }
+        | RuntimeError::NotBegun { program, reason, hint }
+            if is_begun(seen, calls) =>
+        {
+            RuntimeError::Interrupted { program, message: reason, hint }
+        }
+        other => other,
+    }
+}
+
+fn is_begun(seen: &RunObservations, calls: Option<&Count>) -> bool {
+    seen.begun || calls.is_some_and(|calls| calls.answered > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Usage;
+
+    const NAME: &str = "Program";
+
+    fn failed(status: Option<u16>) -> RunOutcome {
+        RunOutcome::Failed { status, message: "said".to_owned() }
+    }
+
+    fn kind(ended: RunOutcome, begun: bool, count: Count) -> &'static str {
+        match of(NAME, ended, &RunObservations { begun, ..RunObservations::default() }, Some(&count)) {
+            Ok(_) => "well",
+            Err(RuntimeError::NoAnswer { .. }) => "passing",
+            Err(RuntimeError::Refused { .. }) => "refused",
+            Err(RuntimeError::Failed { .. }) => "failed",
+            Err(RuntimeError::Interrupted { .. }) => "interrupted",
+            Err(RuntimeError::Unanswered { .. }) => "unanswered",
+            Err(RuntimeError::Paused { .. }) => "paused",
+            Err(_) => "other",
+        }
+    }
+
+    #[test]
+    fn only_what_has_not_begun_may_be_tried_again_and_what_has_is_gone_on_with() {
+        let saw = |status| Count { refused: Some((status, "no".to_owned())), ..Count::default() };
+        let none = Count::default;
+        for (status, wanted, begun) in [
+            (0, "passing", "unanswered"),
+            (408, "passing", "unanswered"),
+            (429, "passing", "unanswered"),
+            (503, "passing", "unanswered"),
+            (401, "refused", "failed"),
+            (404, "refused", "failed"),
+        ] {
+            assert_eq!(kind(failed(None), false, saw(status)), wanted, "{status}");
+            assert_eq!(kind(failed(Some(status)), false, none()), wanted, "{status}");
+            assert_eq!(kind(failed(Some(status)), true, saw(status)), begun, "{status}");
+            assert_eq!(kind(failed(Some(status)), true, none()), begun, "{status}");
+        }
+        assert_eq!(kind(failed(Some(401)), false, saw(503)), "passing", "the relay knows better");
+        assert_eq!(kind(failed(Some(429)), false, Count { answered: 1, ..none() }), "unanswered");
+        assert_eq!(kind(failed(None), false, none()), "failed");
+        let broken = || RunOutcome::Broken { message: "killed".to_owned() };
+        assert_eq!(kind(broken(), false, none()), "failed");
+        assert_eq!(kind(broken(), true, none()), "interrupted");
+        assert_eq!(kind(broken(), false, saw(500)), "passing");
+        assert_eq!(kind(broken(), true, saw(500)), "unanswered");
+        assert_eq!(kind(broken(), true, saw(400)), "interrupted");
+        assert_eq!(kind(RunOutcome::Unknown, false, none()), "failed");
+    }
+
+    #[test]
+    fn what_stops_a_run_in_the_middle_makes_it_none_that_never_began() {
+        let away = || RuntimeError::NotRunning {
+            program: NAME,
+            reason: "gone".to_owned(),
+            hint: "start it".to_owned(),
+        };
+        let (silent, said) =
+            (RunObservations::default(), RunObservations { begun: true, ..RunObservations::default() });
+        let asked = Count { answered: 1, ..Count::default() };
+        assert_eq!(stopped(away(), &silent, Some(&Count::default())), away());
+        assert_eq!(stopped(away(), &silent, None), away());
+        for (seen, calls) in [(&said, None), (&silent, Some(&asked)), (&said, Some(&asked))] {
+            let error = stopped(away(), seen, calls);
+            assert!(matches!(error, RuntimeError::Interrupted { .. }), "{error:?}");
+            assert_eq!(crate::error::Explain::hint(&error).as_deref(), Some("start it"));
+        }
+    }
+
+    #[test]
+    fn a_budget_that_has_ended_is_a_pause_and_what_the_settings_forbid_is_not() {
+        let count = |forbidden| Count {
+            forbidden: Some(forbidden),
+            refused: Some((429, "x".to_owned())),
+            ..Count::default()
+        };
+        let why = || "the budget of the day is used up".to_owned();
+        let paused = || count(CallRefusal::Paused { why: why(), call: (1, 2) });
+        for begun in [false, true] {
+            for ended in [failed(Some(429)), RunOutcome::Broken { message: "killed".to_owned() }] {
+                let error = of(
+                    NAME,
+                    ended,
+                    &RunObservations { begun, ..RunObservations::default() },
+                    Some(&paused()),
+                )
+                .unwrap_err();
+                assert_eq!(error, RuntimeError::Paused { why: why(), call: (1, 2) });
+            }
+        }
+        let settings = count(CallRefusal::Settings("no such agent".to_owned()));
+        let Err(RuntimeError::Failed { message, .. }) =
+            of(NAME, failed(Some(429)), &RunObservations::default(), Some(&settings))
+        else {
+            panic!()
+        };
+        assert_eq!(message, "no such agent");
+        assert_eq!(kind(RunOutcome::Well { cut: false }, true, paused()), "well", "it did without");
+    }
+
+    #[test]
+    fn the_relays_count_is_the_one_that_is_charged() {
+        let own = Usage { input: 1, ..Usage::default() };
+        let relayed = Usage { input: 2, ..Usage::default() };
+        let seen = RunObservations { begun: true, usage: Some(own), ..RunObservations::default() };
+        let count = Count { usage: relayed, ..Count::default() };
+        let well = || RunOutcome::Well { cut: true };
+        assert_eq!(
+            of(NAME, well(), &seen, Some(&count)),
+            Ok(RuntimeReply { stop: StopReason::Length, usage: Some(relayed) })
+        );
+        assert_eq!(of(NAME, well(), &seen, None).unwrap().usage, Some(own));
+    }
+}

@@ -1,0 +1,128 @@
+//! Chooses the container for a call: the warm one, or one that is created or repaired first. It also decides what
+//! happens to the commands in a container that has to be replaced.
+
+use std::sync::Arc;
+
+use crate::id::AgentId;
+use crate::sandbox::SandboxError;
+
+use super::DockerSandbox;
+use super::slot::{ContainerPlan, Live, Slot, Workload};
+
+/// The purpose for which a container is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A command, which any container of the agent can run.
+    Command,
+    /// The agent program that runs the agent's turns, whose files must be mounted.
+    Program,
+}
+
+impl DockerSandbox {
+    /// Returns a container that is ready for commands: the warm one, or one that was just created or repaired.
+    pub(super) async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
+        self.live_for(agent, slot, Purpose::Command).await
+    }
+
+    pub(super) async fn live_for(
+        &self,
+        agent: &AgentId,
+        slot: &Slot,
+        need: Purpose,
+    ) -> Result<Arc<Live>, SandboxError> {
+        let (plan, _making) = loop {
+            let plan = self.plan(agent)?;
+            if slot.is_frozen() {
+                return Err(SandboxError::Frozen(agent.clone()));
+            }
+            let found = slot.live();
+            if let Some(live) = found.clone().filter(|live| live.is_alive()) {
+                if live.fits(&plan) {
+                    return Ok(live);
+                }
+                match fate(agent, slot, &live, &plan, need).await {
+                    Replacement::Stays => return Ok(live),
+                    Replacement::GoesWhenIdle => {
+                        live.idle().await;
+                        continue;
+                    }
+                    Replacement::Goes => {}
+                }
+            }
+            let making = slot.making.lock().await;
+            // Whoever held the lock may have made a new container, from a plan that differs from this one: making it
+            // writes files that an earlier plan does not know. Making it again would kill what has started in it, so
+            // start over.
+            let is_as_found = match (&found, slot.live()) {
+                (None, None) => true,
+                (Some(found), Some(now)) => Arc::ptr_eq(found, &now),
+                _ => false,
+            };
+            if is_as_found {
+                // The configuration may have changed during the wait: an agent that is gone gets no container.
+                break (self.plan(agent)?, making);
+            }
+        };
+        // The old container is not used any more, even if making the new one fails.
+        slot.forget();
+        let (live, probed) = Box::pin(self.make(agent, plan)).await?;
+        slot.note_probe(probed.clone());
+        if let Err(error) = probed.verdict(agent) {
+            // A sandbox that is not confined must not run anything.
+            self.kill(&live.container).await;
+            return Err(error);
+        }
+        let live = Arc::new(live);
+        slot.set(Arc::clone(&live));
+        // A freeze may have come in while the container was made. It is applied here, because the freeze itself found
+        // no container.
+        if slot.is_frozen() {
+            self.settle(agent, slot).await?;
+            return Err(SandboxError::Frozen(agent.clone()));
+        }
+        Ok(live)
+    }
+}
+
+/// The decision about a container that does not match the plan.
+enum Replacement {
+    /// It is used as it is.
+    Stays,
+    /// It is replaced when no caller waits for a command in it.
+    GoesWhenIdle,
+    /// It is replaced now.
+    Goes,
+}
+
+/// Decides about a container that does not match the plan. Background jobs that end with it are recorded in the slot.
+async fn fate(agent: &AgentId, slot: &Slot, live: &Live, plan: &ContainerPlan, need: Purpose) -> Replacement {
+    let is_wanted = live.holds_more(plan) || (need == Purpose::Program && live.lacks(plan));
+    match live.work().await {
+        Workload::None => Replacement::Goes,
+        // A changed specification alone waits until nothing runs.
+        _ if !is_wanted => {
+            tracing::info!(%agent, "its sandbox has changed settings and is made anew when nothing runs");
+            Replacement::Stays
+        }
+        // A mount that is no longer approved, or files that a turn needs, cannot wait for background jobs that the
+        // agent lets run on.
+        Workload::Jobs(jobs) => {
+            let commands: Vec<String> = jobs
+                .iter()
+                .map(|job| format!("{} ({})", job.id, crate::clean::inline(&job.command)))
+                .collect();
+            tracing::warn!(
+                %agent,
+                jobs = commands.join(", "),
+                "its sandbox has changed settings and is made anew; its background jobs are ended"
+            );
+            slot.lose(jobs);
+            Replacement::Goes
+        }
+        Workload::Awaited if live.holds_more(plan) => Replacement::Goes,
+        Workload::Awaited => {
+            tracing::info!(%agent, "a turn waits until another one ends, because its sandbox has to be made anew");
+            Replacement::GoesWhenIdle
+        }
+    }
+}

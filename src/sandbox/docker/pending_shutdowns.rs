@@ -1,0 +1,54 @@
+//! Counts the programs of a sandbox that were told to end and may not have ended yet.
+
+use tokio::sync::watch;
+
+/// The shared counter.
+#[derive(Clone, Debug, Default)]
+pub struct PendingShutdowns(watch::Sender<usize>);
+
+/// A guard for one program that is ending. Dropping it decreases the counter.
+#[derive(Debug)]
+pub struct ShutdownGuard(watch::Sender<usize>);
+
+impl PendingShutdowns {
+    pub fn begin(&self) -> ShutdownGuard {
+        self.0.send_modify(|count| *count += 1);
+        ShutdownGuard(self.0.clone())
+    }
+
+    /// Waits until the counter is zero. Endings that begin in the meantime are waited for, too.
+    pub async fn wait(&self) {
+        // The channel cannot be closed, because `self` holds a sender.
+        drop(self.0.subscribe().wait_for(|count| *count == 0).await);
+    }
+}
+
+impl Drop for ShutdownGuard {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_end_that_begins_while_somebody_waits_is_waited_for_too() {
+        let endings = PendingShutdowns::default();
+        assert!(endings.wait().now_or_never().is_some(), "there is none");
+        let first = endings.begin();
+        let mut waits = Box::pin(endings.wait());
+        assert!((&mut waits).now_or_never().is_none());
+        let second = endings.begin();
+        drop(first);
+        assert!((&mut waits).now_or_never().is_none(), "the second goes on");
+        let more: Vec<_> = (0..5000).map(|_| endings.clone().begin()).collect();
+        drop(second);
+        assert!((&mut waits).now_or_never().is_none(), "so do all the others");
+        drop(more);
+        assert!(waits.now_or_never().is_some());
+    }
+}

@@ -1,0 +1,313 @@
+//! Makes a container ready: the files on the host, the container in the engine, the inspection and the probe. An
+//! existing container is used if it belongs to this home and was made from the same specification. Otherwise it is
+//! replaced.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
+
+use crate::config::Network;
+use crate::home::atomic;
+use crate::id::AgentId;
+use crate::sandbox::docker::attach::{AttachedStreams, attach};
+use crate::sandbox::docker::slot::{CommandTransport, ContainerPlan, Live};
+use crate::sandbox::egress::{self, Proxy};
+use crate::sandbox::engine;
+use crate::sandbox::helper::{self, HelperClient, PortForward};
+use crate::sandbox::probe::ProbeResult;
+use crate::sandbox::spec::{self, ContainerSpec, HostFacts};
+use crate::sandbox::{SandboxError, containers, image, inspect, names, workspace};
+
+use super::DockerSandbox;
+
+/// The container found under the expected name.
+enum ExistingContainer {
+    /// There is no usable container.
+    Nothing,
+    /// The running container of the same specification, by id.
+    Running(String),
+    /// The stopped container of the same specification, by id.
+    Stopped(String),
+}
+
+impl DockerSandbox {
+    /// Creates or repairs the agent's container and connects to it. The caller has to judge the result of the probe.
+    pub(super) async fn make(
+        &self,
+        agent: &AgentId,
+        plan: ContainerPlan,
+    ) -> Result<(Live, ProbeResult), SandboxError> {
+        let name = names::sandbox(&self.home, agent);
+        let (host, found) = tokio::try_join!(self.host(&plan), self.look(&name))?;
+        // Preparing the host may have created identity files, on which the plan depends.
+        let plan = plan.settled();
+        let spec = ContainerSpec::build(&self.home, &plan.agent, &host)?;
+        match Box::pin(self.usable(agent, &spec, found)).await? {
+            ExistingContainer::Running(id) => {
+                let client = self.engine.client()?;
+                let attached = attach(&client, &id);
+                match Box::pin(self.connect(agent, &spec, &plan, id.clone(), attached)).await {
+                    // The helper hangs, or is of an older flock. A new container solves both.
+                    Err(SandboxError::Lost { reason, .. }) => {
+                        tracing::warn!(%agent, %reason, "its sandbox does not answer and is made anew");
+                    }
+                    answer => return answer,
+                }
+                containers::remove(&self.engine, &id).await?;
+            }
+            ExistingContainer::Stopped(id) => return Box::pin(self.start(agent, &spec, plan, id)).await,
+            ExistingContainer::Nothing => {}
+        }
+        let id = match self.create(&spec, &plan).await {
+            // Another process of this home created the container first. Use that one.
+            Err(error) if engine::refusal(&error) == Some(409) => {
+                match Box::pin(self.usable(agent, &spec, self.look(&name).await?)).await? {
+                    ExistingContainer::Running(id) | ExistingContainer::Stopped(id) => id,
+                    ExistingContainer::Nothing => return Err(error),
+                }
+            }
+            created => created?,
+        };
+        Box::pin(self.start(agent, &spec, plan, id)).await
+    }
+
+    /// Collects the facts about the host that the specification needs, and prepares the files that are mounted.
+    async fn host(&self, plan: &ContainerPlan) -> Result<HostFacts, SandboxError> {
+        let (home, agent, fittings) = (self.home.clone(), plan.agent.clone(), plan.fittings.clone());
+        let socket = self.engine.socket().map(PathBuf::from);
+        let engine_socket = socket.clone();
+        let prepared = tokio::task::spawn_blocking(move || -> Result<_, SandboxError> {
+            let failed = |(path, source)| SandboxError::Host { path, source };
+            let path = workspace::locate(&agent.workspace).map_err(failed)?;
+            // Checked before anything is written into the folder.
+            spec::check_workspace(&home, &agent, &path, engine_socket.as_deref())?;
+            let identity = workspace::prepare(&path, &agent.identity).map_err(failed)?;
+            let user = workspace::sandbox_user(&agent.identity).map_err(failed)?;
+            let owner = workspace::owner(&agent.identity).map_err(failed)?;
+            workspace::fit(&path, &fittings, owner).map_err(failed)?;
+            Ok((install_helper(&home.helpers())?, path, identity, user))
+        });
+        let image = async {
+            let found = image::id(&self.engine, &plan.image).await?;
+            found.ok_or_else(|| SandboxError::NoImage { image: plan.image.clone() })
+        };
+        let (image, prepared) = tokio::join!(image, prepared);
+        let (helper, workspace, identity, user) = prepared.map_err(|error| SandboxError::Host {
+            path: plan.agent.workspace.clone(),
+            source: std::io::Error::other(error),
+        })??;
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        Ok(HostFacts {
+            image: image?,
+            user,
+            helper,
+            workspace,
+            identity,
+            cores,
+            engine_socket: socket,
+            mounts: plan.mounts.clone(),
+            fittings: plan.fittings.clone(),
+        })
+    }
+
+    async fn look(&self, name: &str) -> Result<Option<ContainerInspectResponse>, SandboxError> {
+        let client = self.engine.client()?;
+        let what = format!("inspect {name}");
+        self.engine.find(&what, engine::QUICK, client.inspect_container(name, None)).await
+    }
+
+    /// Classifies the container that was found. One that belongs to this home but cannot be used is removed.
+    async fn usable(
+        &self,
+        agent: &AgentId,
+        spec: &ContainerSpec,
+        found: Option<ContainerInspectResponse>,
+    ) -> Result<ExistingContainer, SandboxError> {
+        let Some(found) = found else { return Ok(ExistingContainer::Nothing) };
+        let id = found.id.clone().unwrap_or_else(|| spec.name.clone());
+        let labels = found.config.as_ref().and_then(|config| config.labels.clone()).unwrap_or_default();
+        let Some(hash) = inspect::spec_hash(&spec.home, &labels) else {
+            return Err(SandboxError::Foreign { name: spec.name.clone() });
+        };
+        let state = found.state.and_then(|state| state.status);
+        // Frozen by a gateway that was killed, or by a person. Neither would want the container removed.
+        if state == Some(ContainerStateStatusEnum::PAUSED) {
+            return Err(SandboxError::Frozen(agent.clone()));
+        }
+        if hash == spec.hash() {
+            match state {
+                Some(ContainerStateStatusEnum::RUNNING) => return Ok(ExistingContainer::Running(id)),
+                Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EXITED) => {
+                    return Ok(ExistingContainer::Stopped(id));
+                }
+                // Dead or being removed. flock never leaves a container in such a state itself.
+                _ => {}
+            }
+        }
+        containers::remove(&self.engine, &id).await?;
+        Ok(ExistingContainer::Nothing)
+    }
+
+    async fn create(&self, spec: &ContainerSpec, plan: &ContainerPlan) -> Result<String, SandboxError> {
+        let client = self.engine.client()?;
+        let options = CreateContainerOptionsBuilder::default().name(&spec.name).build();
+        let what = format!("create {}", spec.name);
+        let created = client.create_container(Some(options), spec.body());
+        match self.engine.call(&what, engine::SLOW, created).await {
+            Ok(created) => Ok(created.id),
+            // When a container is created, 404 can only mean the image.
+            Err(error) => Err(match engine::refusal(&error) {
+                Some(404) => SandboxError::NoImage { image: plan.image.clone() },
+                // The text of this error differs between versions of the engine, but always contains the word
+                // "runtime".
+                Some(400) if crate::error::chain(&error).to_lowercase().contains("runtime") => {
+                    match spec.runtime.clone() {
+                        Some(runtime) => SandboxError::NoRuntime { agent: plan.agent.id.clone(), runtime },
+                        None => error,
+                    }
+                }
+                _ => error,
+            }),
+        }
+    }
+
+    /// Starts a container and changes the owner of its workspace. Attaching happens at the same time: the engine
+    /// accepts it before the start, and the streams begin with the container.
+    async fn start(
+        &self,
+        agent: &AgentId,
+        spec: &ContainerSpec,
+        plan: ContainerPlan,
+        id: String,
+    ) -> Result<(Live, ProbeResult), SandboxError> {
+        let client = self.engine.client()?;
+        let what = format!("start {}", spec.name);
+        let path = plan.agent.workspace.clone();
+        let identity = plan.agent.identity.clone();
+        let own =
+            tokio::task::spawn_blocking(move || workspace::own(&path, workspace::sandbox_user(&identity)?));
+        let (streams, started, owned) = tokio::join!(
+            attach(&client, &id),
+            self.engine.call(&what, engine::SLOW, client.start_container(&id, None)),
+            own
+        );
+        started?;
+        match owned {
+            Ok(Ok(())) => {}
+            Ok(Err((path, source))) => return Err(SandboxError::Host { path, source }),
+            Err(error) => {
+                let source = std::io::Error::other(error);
+                return Err(SandboxError::Host { path: plan.agent.workspace.clone(), source });
+            }
+        }
+        Box::pin(self.connect(agent, spec, &plan, id, std::future::ready(streams))).await
+    }
+
+    /// Connects to a running container, inspects it from outside and probes it from inside.
+    async fn connect(
+        &self,
+        agent: &AgentId,
+        spec: &ContainerSpec,
+        plan: &ContainerPlan,
+        id: String,
+        streams: impl Future<Output = Result<AttachedStreams, bollard::errors::Error>>,
+    ) -> Result<(Live, ProbeResult), SandboxError> {
+        let client = self.engine.client()?;
+        let what = format!("inspect {}", spec.name);
+        let inspected = self.engine.call(&what, engine::QUICK, client.inspect_container(&id, None));
+        let probed = async {
+            let line = self.line(agent, &id, plan, streams.await).await?;
+            let live = Live::new(id.clone(), plan.clone(), line);
+            let probed = self.probe_now(agent, &live).await?;
+            Ok::<_, SandboxError>((live, probed))
+        };
+        let (inspected, probed) = tokio::join!(inspected, probed);
+        let inspected = inspected?;
+        let swap = inspected.host_config.as_ref().and_then(|host| host.memory_swap);
+        // The engine is asked only if it matters: every container has another value where swap cannot be limited.
+        let limits_swap = swap == Some(spec.memory) || self.engine.limits_swap().await?;
+        let findings = inspect::findings(spec, &inspected, limits_swap);
+        if let Some(finding) = findings.into_iter().next() {
+            // Somebody has changed the container since its creation. Remove it, so that the next call makes a new one.
+            containers::remove(&self.engine, &id).await?;
+            return Err(SandboxError::NotConfined { agent: agent.clone(), finding });
+        }
+        probed
+    }
+
+    async fn line(
+        &self,
+        agent: &AgentId,
+        id: &str,
+        plan: &ContainerPlan,
+        streams: Result<AttachedStreams, bollard::errors::Error>,
+    ) -> Result<CommandTransport, SandboxError> {
+        let reason = match streams {
+            Ok((reader, writer)) => {
+                match HelperClient::attach_with(reader, writer, self.entrance(plan)).await {
+                    Ok(client) => {
+                        return Ok(CommandTransport::Helper(
+                            client.with_patience(self.slot(agent).patience()),
+                        ));
+                    }
+                    Err(error) => error.of(agent),
+                }
+            }
+            Err(error) => self.engine.error("attach", error),
+        };
+        // The fall-back to the engine's exec needs a running container with a living helper. If the helper broke the
+        // protocol, or the container has stopped, it is an error.
+        let client = self.engine.client()?;
+        let found = self.engine.find("inspect it", engine::QUICK, client.inspect_container(id, None)).await?;
+        let state = found.and_then(|found| found.state).unwrap_or_default();
+        if matches!(reason, SandboxError::Lost { .. }) || state.running != Some(true) {
+            return Err(reason);
+        }
+        tracing::warn!(
+            %agent,
+            error = %crate::error::chain(&reason),
+            "its sandbox can't be attached; commands go through the engine's exec, which is much slower"
+        );
+        Ok(CommandTransport::Exec)
+    }
+
+    /// Returns the proxy that the helper has to listen for. `None` if the agent has no network and does not call flock
+    /// from inside.
+    fn entrance(&self, plan: &ContainerPlan) -> Option<PortForward> {
+        let has_network = plan.agent.network == Network::Proxy;
+        let inside = self.inside.clone().filter(|_| plan.asks_flock);
+        (has_network || inside.is_some()).then(|| {
+            egress::entrance(Arc::new(Proxy {
+                agent: plan.agent.id.clone(),
+                policy: Arc::clone(&self.egress),
+                dial: Arc::clone(&self.dial),
+                has_network,
+                inside,
+            }))
+        })
+    }
+
+    /// Kills a container that must not run anything more. A failure is logged.
+    pub(super) async fn kill(&self, id: &str) {
+        if let Err(error) = containers::kill(&self.engine, id).await {
+            tracing::warn!(container = id, error = %crate::error::chain(&error), "it could not be stopped");
+        }
+    }
+}
+
+/// Installs the helper program where the engine can mount it and returns its path. Each version has its own folder, so
+/// that a program in use is never overwritten.
+pub(crate) fn install_helper(helpers: &std::path::Path) -> Result<PathBuf, SandboxError> {
+    let folder = helpers.join(&helper::PROGRAM_SHA256[..16.min(helper::PROGRAM_SHA256.len())]);
+    let path = folder.join("flock-helper");
+    let failed = |source| SandboxError::Host { path: path.clone(), source };
+    // The folder's name contains the hash, so a file of the right length is taken for the right one.
+    let whole = fs_err::metadata(&path).is_ok_and(|found| found.len() == helper::PROGRAM.len() as u64);
+    if !whole {
+        fs_err::create_dir_all(&folder).map_err(failed)?;
+        atomic::write(&path, helper::PROGRAM, 0o755).map_err(|error| failed(std::io::Error::other(error)))?;
+    }
+    Ok(path)
+}

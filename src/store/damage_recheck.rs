@@ -1,0 +1,141 @@
+//! A second look at a database that SQLite calls damaged: SQLite reports the same error if the disk fails to read,
+//! which may pass.
+
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::integrity::{self, CheckDepth};
+use super::{Store, wal_of};
+use crate::error::chain;
+use crate::home::regular;
+
+/// The raw file of a database, opened beside SQLite's connections.
+///
+/// It is never closed while the process runs: closing any descriptor of a file drops all POSIX locks that the process
+/// has on it, SQLite's included.
+#[derive(Debug, Default)]
+pub(super) struct RawFile(OnceLock<ManuallyDrop<File>>);
+
+/// The number of bytes read at once.
+const BLOCK: usize = 1 << 20;
+/// The number of looks that must all find damage while the whole file can be read. A disk may fail during one look
+/// only.
+pub(super) const LOOKS: u32 = 2;
+
+impl RawFile {
+    /// Reads all of the database at `path` and of its write-ahead log.
+    pub(super) fn read(&self, path: &Path) -> io::Result<()> {
+        let file = match self.0.get() {
+            Some(file) => file,
+            None => {
+                let opened = ManuallyDrop::new(regular::open(path)?);
+                // Another thread may have been faster. Its file stays, and this one is not closed either, for the same
+                // reason.
+                self.0.get_or_init(|| opened)
+            }
+        };
+        read_all(file)?;
+        // SQLite takes no locks on the log, so the log may be opened and closed.
+        read_log(path)
+    }
+}
+
+impl Store {
+    /// Checks whether the database is really damaged after an error said so. Blocks the calling thread.
+    ///
+    /// Returns `false` if the disk fails to read the file or if the file is intact. The trouble then counts as a fault
+    /// of the storage, which may pass.
+    #[must_use]
+    pub fn confirm_damage(&self, limit: Duration) -> bool {
+        match self.doubt(limit) {
+            None => true,
+            Some(reason) => {
+                self.condition.doubt_damage(reason);
+                false
+            }
+        }
+    }
+
+    /// Returns the reason why it is not damage, or `None` if it is.
+    fn doubt(&self, limit: Duration) -> Option<String> {
+        for _ in 0..LOOKS {
+            if let Err(error) = self.raw.read(&self.path) {
+                return Some(error.to_string());
+            }
+            match integrity::look(&self.path, CheckDepth::Quick(limit)) {
+                // A look that ran out of time proves nothing, so the error that led here is trusted.
+                Ok(checked) if !checked.is_whole() || checked.is_partial => {}
+                Ok(_) => return Some("its disk failed to read it".to_owned()),
+                Err(error) => return Some(chain(&error)),
+            }
+        }
+        // A disk that fails only now may have failed during the looks as well.
+        self.raw.read(&self.path).err().map(|error| error.to_string())
+    }
+}
+
+/// Reads all of a database, and of its log, to which no connection of this process is open.
+pub(super) fn read(path: &Path) -> io::Result<()> {
+    read_all(&regular::open(path)?)?;
+    read_log(path)
+}
+
+fn read_log(path: &Path) -> io::Result<()> {
+    match regular::open(&wal_of(path)) {
+        Ok(file) => read_all(&file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_all(file: &File) -> io::Result<()> {
+    let mut block = vec![0; BLOCK];
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut block, at) {
+            Ok(0) => return Ok(()),
+            Ok(count) => at += count as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::health::DatabaseAccess;
+    use super::*;
+    use crate::home::Home;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_whole_database_is_not_damaged_whatever_an_error_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        let store = Store::open(&home).unwrap();
+        store.condition.unwell(DatabaseAccess::Read, "database disk image is malformed".to_owned(), true);
+        assert!(!store.confirm_damage(LIMIT));
+        assert!(!store.trouble().unwrap().is_damage, "it may pass");
+        store.condition.well();
+        assert_eq!(store.trouble(), None);
+    }
+
+    #[test]
+    fn a_damaged_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().to_owned(), None);
+        home.make_folders().unwrap();
+        integrity::tests::filled(&home);
+        let store = Store::open(&home).unwrap();
+        integrity::tests::flip(&home.database());
+        store.condition.unwell(DatabaseAccess::Read, "database disk image is malformed".to_owned(), true);
+        assert!(store.confirm_damage(LIMIT));
+        assert!(store.trouble().unwrap().is_damage);
+    }
+}

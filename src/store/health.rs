@@ -1,0 +1,335 @@
+//! The condition of the database: its ability to be read and written, and the number of its faults.
+//!
+//! A fault is an error of the storage below SQLite, such as a full or read-only disk. An error of the statement itself
+//! is not one.
+
+use std::sync::Arc;
+
+use rusqlite::{ErrorCode, ffi};
+use tokio::sync::watch;
+
+use super::StoreError;
+use crate::clock::unix_ms;
+use crate::error::{KERNEL_LOG, chain};
+
+/// An operation that the database can't do at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseAccess {
+    Write,
+    Read,
+    /// Opening fails because something in its place is not a regular file.
+    Open,
+}
+
+/// A lasting problem that keeps the database from being used normally.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageProblem {
+    /// Unix milliseconds of the first failure.
+    pub since: i64,
+    pub access: DatabaseAccess,
+    /// The text of the first error of this kind.
+    pub reason: String,
+    /// Set if the file itself seems damaged, which does not pass without a repair.
+    pub is_damage: bool,
+    /// Set if nothing can be done; unset if only part of the file can't be read.
+    pub blocks: bool,
+}
+
+impl StorageProblem {
+    /// Returns a sentence for people, as in `the database can't be written: database or disk is full`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let reason = &self.reason;
+        match self.access {
+            DatabaseAccess::Write => format!("the database can't be written: {reason}"),
+            DatabaseAccess::Read if self.is_damage => {
+                // Until someone has checked, a failing disk is as likely as damage, so the sentence claims neither.
+                format!("the database can't be read: what was read of it is not whole ({reason})")
+            }
+            DatabaseAccess::Read => format!("the database can't be read: {reason}; {KERNEL_LOG}"),
+            DatabaseAccess::Open => format!("the database can't be used: {reason}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    trouble: Option<StorageProblem>,
+    faults: u64,
+}
+
+/// The known condition of a database, shared by all its users in this process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StorageHealth(Arc<watch::Sender<State>>);
+
+/// A subscription to faults.
+#[derive(Debug)]
+pub struct FaultSubscription {
+    state: watch::Receiver<State>,
+    seen: u64,
+}
+
+impl FaultSubscription {
+    /// Waits for a fault that this subscription has not reported yet.
+    pub async fn next(&mut self) {
+        let seen = self.seen;
+        let has_ended = match self.state.wait_for(|state| state.faults > seen).await {
+            Ok(state) => {
+                self.seen = state.faults;
+                false
+            }
+            Err(_) => true,
+        };
+        if has_ended {
+            // The sender lives as long as the store. Without it no fault can come, so this waits forever.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl StorageHealth {
+    pub(super) fn faults(&self) -> FaultSubscription {
+        let state = self.0.subscribe();
+        let seen = state.borrow().faults;
+        FaultSubscription { state, seen }
+    }
+
+    /// Returns the current trouble, or `None` if nothing is known to be wrong.
+    pub(super) fn trouble(&self) -> Option<StorageProblem> {
+        self.0.borrow().trouble.clone()
+    }
+
+    /// Waits until no known trouble blocks all use.
+    pub(super) async fn until_usable(&self) {
+        let mut state = self.0.subscribe();
+        // An error means that the store is gone, so there is nothing to wait for.
+        let _ = state.wait_for(|state| state.trouble.as_ref().is_none_or(|trouble| !trouble.blocks)).await;
+    }
+
+    /// Records the error of a failed write, if it is a fault.
+    pub(super) fn write_failed(&self, error: &rusqlite::Error) {
+        if is_fault(error) {
+            self.failed(DatabaseAccess::Write, error);
+        }
+    }
+
+    /// Records the error of a failed read, if it is a fault. Waiting too long for a lock does not count here.
+    pub(super) fn read_failed(&self, error: &rusqlite::Error) {
+        if is_fault(error) && !is_busy(error) {
+            self.failed(DatabaseAccess::Read, error);
+        }
+    }
+
+    /// Records the error of a failed attempt to open a connection for reading.
+    pub(super) fn open_failed(&self, error: &StoreError) {
+        match error {
+            StoreError::Open { source, .. } => self.read_failed(source),
+            StoreError::Unreadable { source, .. } => {
+                self.unwell(DatabaseAccess::Read, chain(source.as_ref()), false);
+            }
+            StoreError::NoFile { .. } => self.unwell(DatabaseAccess::Open, chain(error), false),
+            _ => {}
+        }
+    }
+
+    fn failed(&self, access: DatabaseAccess, error: &rusqlite::Error) {
+        // A write reads pages first, so a failed write can be a failed read.
+        let access = if is_read(error) { DatabaseAccess::Read } else { access };
+        self.unwell(access, chain(error), is_damage(error));
+    }
+
+    /// Records that the database can't be used at all, and why.
+    pub(super) fn unwell(&self, access: DatabaseAccess, reason: String, is_damage: bool) {
+        self.0.send_modify(|state| {
+            state.faults += 1;
+            let now = StorageProblem { since: unix_ms(), access, reason, is_damage, blocks: true };
+            // Keep the first reason: later errors of the same kind often only follow from it.
+            match &mut state.trouble {
+                Some(known) if known.access == access => {
+                    known.is_damage |= is_damage;
+                    known.blocks = true;
+                }
+                // A different kind of failure is the current state, so it replaces the older reason.
+                Some(known) => {
+                    *known =
+                        StorageProblem { since: known.since, is_damage: known.is_damage | is_damage, ..now };
+                }
+                none => *none = Some(now),
+            }
+        });
+    }
+
+    /// Records that the disk fails to read part of the file while the rest can be used.
+    pub(super) fn partly(&self, reason: String) {
+        self.0.send_modify(|state| {
+            // A trouble that has become smaller still began when it was first noticed.
+            let since = state.trouble.as_ref().map_or_else(unix_ms, |trouble| trouble.since);
+            let (access, is_damage, blocks) = (DatabaseAccess::Read, false, false);
+            state.trouble = Some(StorageProblem { since, access, reason, is_damage, blocks });
+        });
+    }
+
+    /// Records that an apparent damage may be a fault of the disk, which can pass.
+    pub(super) fn doubt_damage(&self, reason: String) {
+        self.0.send_modify(|state| {
+            // Tasks that retry writes wait for a fault. Until now a retry was useless, so this has to wake them.
+            state.faults += 1;
+            if let Some(trouble) = &mut state.trouble {
+                trouble.is_damage = false;
+                trouble.reason = reason;
+            }
+        });
+    }
+
+    /// Records that the database was used successfully just now.
+    pub(super) fn well(&self) {
+        // A successful write does not repair a damaged file, so damage stays.
+        self.0.send_if_modified(|state| state.trouble.take_if(|trouble| !trouble.is_damage).is_some());
+    }
+}
+
+/// Returns `true` if an error comes from the storage and may pass, so that the same operation can be retried.
+pub(super) fn is_fault(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::ReadOnly
+                | ErrorCode::CannotOpen
+                | ErrorCode::PermissionDenied
+                | ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed
+                | ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+        )
+    )
+}
+
+/// Returns `true` if an error says that the content of the file is invalid.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Returns `true` if an error means either damage or a disk that failed to read: SQLite uses one code for both.
+pub(super) fn is_doubtful(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+}
+
+/// Returns `true` if the file could be read and is not an SQLite database.
+pub(super) fn is_no_database(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::NotADatabase)
+}
+
+/// Returns `true` if the disk failed to read. Other read errors have other causes, such as a folder in place of the
+/// file.
+pub(super) fn is_unread(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_IOERR_CORRUPTFS)
+}
+
+/// Returns `true` if the failed operation was a read, for any reason.
+fn is_read(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    is_damage(error)
+        || matches!(
+            code,
+            Some(ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS)
+        )
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: i32) -> rusqlite::Error {
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    #[test]
+    fn only_the_storage_is_at_fault() {
+        for (code, fault, damage) in [
+            (ffi::SQLITE_FULL, true, false),
+            (ffi::SQLITE_IOERR_WRITE, true, false),
+            (ffi::SQLITE_IOERR_FSYNC, true, false),
+            (ffi::SQLITE_READONLY_DBMOVED, true, false),
+            (ffi::SQLITE_CANTOPEN, true, false),
+            (ffi::SQLITE_BUSY, true, false),
+            (ffi::SQLITE_CORRUPT, true, true),
+            (ffi::SQLITE_NOTADB, true, true),
+            (ffi::SQLITE_CONSTRAINT, false, false),
+            (ffi::SQLITE_INTERRUPT, false, false),
+        ] {
+            assert_eq!((is_fault(&failure(code)), is_damage(&failure(code))), (fault, damage), "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn trouble_keeps_its_first_reason_until_something_is_written() {
+        let condition = StorageHealth::default();
+        let mut faults = condition.faults();
+        condition.write_failed(&failure(ffi::SQLITE_CONSTRAINT));
+        assert_eq!(condition.trouble(), None);
+        condition.write_failed(&failure(ffi::SQLITE_FULL));
+        condition.write_failed(&failure(ffi::SQLITE_READONLY));
+        let trouble = condition.trouble().unwrap();
+        assert!(trouble.reason.contains("full"), "{trouble:?}");
+        faults.next().await;
+        let waits = condition.clone();
+        let waiter = tokio::spawn(async move { waits.until_usable().await });
+        condition.well();
+        waiter.await.unwrap();
+        assert_eq!(condition.trouble(), None);
+    }
+
+    #[tokio::test]
+    async fn a_read_that_fails_is_trouble_and_wakes_who_waits() {
+        let condition = StorageHealth::default();
+        let mut faults = condition.faults();
+        let waiter = tokio::spawn(async move { faults.next().await });
+        tokio::task::yield_now().await;
+        condition.read_failed(&failure(ffi::SQLITE_BUSY));
+        assert_eq!(condition.trouble(), None, "it is there, and somebody else has it");
+        condition.read_failed(&failure(ffi::SQLITE_IOERR_READ));
+        waiter.await.unwrap();
+        let trouble = condition.trouble().unwrap();
+        assert_eq!((trouble.access, trouble.is_damage), (DatabaseAccess::Read, false));
+        let sentence = trouble.sentence();
+        assert!(
+            sentence.starts_with("the database can't be read: ") && sentence.contains("dmesg"),
+            "{sentence}"
+        );
+        condition.well();
+        assert_eq!(condition.trouble(), None);
+        condition.read_failed(&failure(ffi::SQLITE_CORRUPT));
+        assert!(condition.trouble().unwrap().is_damage);
+    }
+
+    #[tokio::test]
+    async fn what_fails_now_is_said_and_a_part_that_can_not_be_read_blocks_nothing() {
+        let condition = StorageHealth::default();
+        // A change that failed to read its rows says nothing about the ability to write.
+        condition.write_failed(&failure(ffi::SQLITE_IOERR_READ));
+        let since = condition.trouble().unwrap().since;
+        assert_eq!(condition.trouble().unwrap().access, DatabaseAccess::Read);
+        condition.write_failed(&failure(ffi::SQLITE_FULL));
+        let trouble = condition.trouble().unwrap();
+        assert_eq!((trouble.access, trouble.since, trouble.blocks), (DatabaseAccess::Write, since, true));
+        let is_here = StoreError::NoFile { path: "/x-wal".into() };
+        condition.open_failed(&is_here);
+        let sentence = condition.trouble().unwrap().sentence();
+        assert_eq!(
+            sentence, "the database can't be used: /x-wal can't be opened: it is no regular file",
+            "no disk fails"
+        );
+        condition.partly("a page can't be read".to_owned());
+        condition.until_usable().await;
+        assert!(condition.trouble().is_some_and(|trouble| !trouble.blocks));
+        condition.read_failed(&failure(ffi::SQLITE_IOERR_READ));
+        assert!(condition.trouble().unwrap().blocks);
+    }
+}

@@ -1,0 +1,102 @@
+//! The agent programs' own names for sessions' conversations, with which a program can continue one.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::session::parsed;
+use super::{Reader, Store, StoreError};
+use crate::id::{SessionKey, TurnId};
+
+/// A conversation in an agent program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramConversation {
+    /// The program's own name for it.
+    pub name: String,
+    /// The last turn of the session that the program has seen.
+    pub turn: TurnId,
+    pub begun: ConversationOrigin,
+}
+
+/// The conditions under which a program's conversation was begun. It can be continued only if they are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationOrigin {
+    /// flock's own name of the conversation.
+    pub conversation: String,
+    /// The place in which the program ran.
+    pub place: String,
+    /// The SHA-256 of the system prompt, in hex.
+    pub prompt: String,
+}
+
+const FIND: &str = "find a program's conversation";
+
+fn found(
+    connection: &Connection,
+    session: &SessionKey,
+    program: &str,
+) -> rusqlite::Result<Option<ProgramConversation>> {
+    connection
+        .prepare_cached(
+            "SELECT name, turn, conversation, place, prompt FROM program_conversation
+             WHERE session = ?1 AND program = ?2",
+        )?
+        .query_row((session.as_str(), program), |row| {
+            let begun =
+                ConversationOrigin { conversation: row.get(2)?, place: row.get(3)?, prompt: row.get(4)? };
+            Ok(ProgramConversation { name: row.get(0)?, turn: parsed(row, 1)?, begun })
+        })
+        .optional()
+}
+
+impl Reader {
+    /// Finds a session's conversation in a program.
+    pub fn program_conversation(
+        &self,
+        session: &SessionKey,
+        program: &str,
+    ) -> Result<Option<ProgramConversation>, StoreError> {
+        self.read(FIND, |connection| found(connection, session, program))
+    }
+}
+
+impl Store {
+    /// Finds a session's conversation in a program.
+    pub fn program_conversation(
+        &self,
+        session: &SessionKey,
+        program: &str,
+    ) -> Result<Option<ProgramConversation>, StoreError> {
+        self.read(FIND, |connection| found(connection, session, program))
+    }
+
+    /// Stores a session's conversation in a program and replaces an earlier one.
+    pub async fn keep_program_conversation(
+        &self,
+        session: SessionKey,
+        program: &'static str,
+        kept: ProgramConversation,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        self.write("keep a program's conversation", move |transaction| {
+            let ProgramConversation { name, turn, begun } = kept;
+            // A session has one conversation in each program, so a new one replaces the old one.
+            transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO program_conversation
+                         (session, program, name, turn, conversation, place, prompt, updated_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                )?
+                .execute((
+                    session.as_str(),
+                    program,
+                    name,
+                    turn.to_string(),
+                    begun.conversation,
+                    begun.place,
+                    begun.prompt,
+                    now,
+                ))?;
+            Ok(())
+        })
+        .await
+    }
+}

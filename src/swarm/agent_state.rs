@@ -1,0 +1,98 @@
+//! The state of each agent: its base mode, and if it sleeps or is frozen. Mode and sleep are separate: waking returns
+//! an agent to its mode.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+
+use super::scheduler::{Mode, SchedulerEvent};
+use super::{By, Swarm, SwarmError};
+use crate::clock::unix_ms;
+use crate::config::{Agent, Role};
+use crate::id::AgentId;
+use crate::store::{AgentState, FreezeState, Level, StoreError};
+
+/// Returns what starts an agent's turns. Workers check their channels by themselves. The other roles run only when they
+/// are called.
+#[must_use]
+pub const fn mode(role: Role) -> Mode {
+    match role {
+        Role::Worker => Mode::Active,
+        Role::Orchestrator | Role::Sysadmin => Mode::Reactive,
+    }
+}
+
+fn event(agent: &Agent, state: Option<&AgentState>, frozen: &FreezeState) -> SchedulerEvent {
+    SchedulerEvent::Agent {
+        agent: agent.id.clone(),
+        mode: mode(agent.role),
+        asleep: state.is_some_and(|state| state.asleep_at.is_some()),
+        frozen: frozen.holds(&agent.id),
+        // If another provider's model can answer instead, the agent is not held back when one provider is down.
+        provider: agent
+            .model
+            .as_ref()
+            .filter(|model| agent.fallbacks.iter().all(|other| other.provider() == model.provider()))
+            .map(|model| model.provider().to_owned()),
+        last_turn_at: state.and_then(|state| state.last_turn_at),
+    }
+}
+
+impl Swarm {
+    /// Returns the state of all agents, as events for the scheduler.
+    pub fn agent_events(&self) -> Result<Vec<SchedulerEvent>, StoreError> {
+        let states: HashMap<AgentId, AgentState> =
+            self.store.agent_states()?.into_iter().map(|state| (state.agent.clone(), state)).collect();
+        *self.asleep() = states
+            .values()
+            .filter(|state| state.asleep_at.is_some())
+            .map(|state| (state.agent.clone(), None))
+            .collect();
+        let frozen = self.store.frozen()?;
+        Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id), &frozen)).collect())
+    }
+
+    /// Tells the scheduler the current state of one agent, after it changed.
+    pub fn tell_standing(&self, agent: &AgentId) -> Result<(), StoreError> {
+        let config = self.config();
+        let Some(found) = config.agent(agent) else { return Ok(()) };
+        let state = self.store.agent_state(agent)?;
+        let is_asleep = state.as_ref().is_some_and(|state| state.asleep_at.is_some());
+        if is_asleep {
+            // An existing entry is kept, because it knows the turn in which the agent went to sleep.
+            self.asleep().entry(agent.clone()).or_insert(None);
+        } else {
+            self.asleep().remove(agent);
+        }
+        self.bell.tell(event(found, state.as_ref(), &self.store.frozen()?));
+        Ok(())
+    }
+
+    /// Puts an agent to sleep. Returns `true` if it was awake.
+    pub async fn sleep(&self, by: &By, agent: &AgentId, reason: &str) -> Result<bool, SwarmError> {
+        let reason: String = reason.chars().filter(|c| !c.is_control()).take(200).collect();
+        let entry = by.entry("agent.sleep", agent.as_str(), Level::Green, reason.clone());
+        let changed = self.store.set_asleep(agent.clone(), Some(reason), entry, unix_ms()).await?;
+        if changed {
+            self.bell.publish("agent.slept", &json!({"agent": agent}));
+            // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
+            self.asleep().insert(agent.clone(), by.turn);
+            self.tell_standing(agent)?;
+        }
+        Ok(changed)
+    }
+
+    /// Wakes an agent. Returns `true` if it slept.
+    pub async fn wake(&self, by: &By, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+        if !self.asleep().contains_key(agent) {
+            return Ok(false);
+        }
+        let entry = by.entry("agent.wake", agent.as_str(), Level::Green, why.to_owned());
+        let changed = self.store.set_asleep(agent.clone(), None, entry, unix_ms()).await?;
+        if changed {
+            self.bell.publish("agent.woke", &json!({"agent": agent}));
+        }
+        self.tell_standing(agent)?;
+        Ok(changed)
+    }
+}

@@ -1,0 +1,296 @@
+//! Carries out granted requests. The caller has marked the row as running in the same transaction that checked it.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::execution::{self, Execution};
+use super::host_command;
+use super::request::{Asked, PackageAction, Request, mounted_at};
+use crate::agent::identity;
+use crate::config::agents::{self, NewAgent};
+use crate::config::{self, Live, Role};
+use crate::error::chain;
+use crate::home::pending;
+use crate::home::scratch::ScratchDir;
+use crate::id::AgentId;
+use crate::nix;
+use crate::provider::BoxFuture;
+use crate::sandbox::Sandbox;
+
+/// The executor of requests.
+pub trait Executor: Send + Sync + 'static {
+    /// Carries out a request to its end. A command or the installation of a package ends early when cancelled. Returns
+    /// the text for the agent, or the reason of the failure.
+    fn carry_out<'a>(
+        &'a self,
+        asked: &'a Asked,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>>;
+}
+
+/// Carries out requests on this machine.
+pub struct Machine {
+    /// The live configuration, which includes the home.
+    pub live: Arc<Live>,
+    pub packages: Arc<nix::Store>,
+    pub sandbox: Arc<dyn Sandbox>,
+}
+
+impl Executor for Machine {
+    fn carry_out<'a>(
+        &'a self,
+        asked: &'a Asked,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let agent = &asked.agent;
+            match &asked.request {
+                Request::Package { action, package, .. } => {
+                    self.package(agent, *action, package, cancel).await
+                }
+                // Nothing to do: the proxy and the sandbox look up the grant in the database.
+                Request::Egress { .. } => Ok("you can reach it through the proxy now".to_owned()),
+                Request::Mount { path, target } => {
+                    let target = target.clone().unwrap_or_else(|| mounted_at(path));
+                    Ok(format!("from your next command on it is at {target}, read-only"))
+                }
+                Request::Command { execution: None, .. } => Err(execution::OUTDATED.to_owned()),
+                Request::Command { command, timeout, execution: Some(execution) } => {
+                    self.command(command, *timeout, execution, cancel).await
+                }
+                Request::AgentCreate { id, archetype, model } => {
+                    let new = NewAgent {
+                        archetype: archetype.as_ref().map(ToString::to_string),
+                        model: model.clone(),
+                        ..NewAgent::new(id.clone(), Role::Worker)
+                    };
+                    self.create(new).await
+                }
+                Request::AgentRemove { id } => self.remove(id).await,
+                Request::Other { .. } => {
+                    Ok("a person agreed; flock runs nothing for such a request".to_owned())
+                }
+            }
+        })
+    }
+}
+
+impl Machine {
+    async fn package(
+        &self,
+        agent: &AgentId,
+        action: PackageAction,
+        package: &str,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let quiet = |_: &str| {};
+        let failed = |error: nix::NixError| match error {
+            // Nix changes a profile atomically, so a cancelled installation leaves nothing half installed.
+            nix::NixError::Cancelled { .. } => {
+                "stopped: you were frozen, or the gateway stopped; your profile is unchanged".to_owned()
+            }
+            error => chain(&error),
+        };
+        match (action, package.parse::<nix::Attribute>()) {
+            // A plain name is an attribute of the pinned set. Anything else is a reference to another flake.
+            (PackageAction::Install, Ok(attribute)) => {
+                let new = self.packages.install(agent, &[attribute], cancel, &quiet).await.map_err(failed)?;
+                Ok(match new.is_empty() {
+                    true => format!("you have {package} already"),
+                    false => format!("{package} is installed and on your PATH"),
+                })
+            }
+            (PackageAction::Install, Err(_)) => {
+                self.packages.install_reference(agent, package, cancel, &quiet).await.map_err(failed)?;
+                Ok(format!("{package} is installed and on your PATH"))
+            }
+            (PackageAction::Remove, Ok(attribute)) => {
+                match self.packages.uninstall(agent, &[attribute]).await {
+                    Err(nix::NixError::NotInstalled { .. }) => {
+                        // The package is absent, which is what was asked for.
+                        return Ok(format!("{package} was not installed"));
+                    }
+                    other => other.map_err(failed)?,
+                }
+                Ok(format!("{package} is removed"))
+            }
+            (PackageAction::Remove, Err(error)) => Err(chain(&error)),
+        }
+    }
+
+    /// Runs a command in a new folder, if the files that it names are still what they were at the time of the request.
+    async fn command(
+        &self,
+        command: &str,
+        timeout: Option<u32>,
+        execution: &Execution,
+        cancel: &CancellationToken,
+    ) -> Result<String, String> {
+        let broke_off = |_| "not run: a defect stopped it".to_owned();
+        let name = execution.name(self.live.home())?.to_owned();
+        let above = self.live.home().commands();
+        let made =
+            tokio::task::spawn_blocking(move || ScratchDir::make(&above, &name)).await.map_err(broke_off)?;
+        let scratch = made.map_err(|error| format!("not run: {}", chain(&error)))?;
+        let changed = self.changed(execution).await.map_err(broke_off)?;
+        if !changed.is_empty() {
+            return Err(format!(
+                "not run: {} changed after this was asked for, and agents can write there; ask again, so that a person \
+                 can check the new content",
+                changed.join(", ")
+            ));
+        }
+        let told = host_command::run(command, execution, timeout, cancel).await;
+        // The command may have changed these files itself. A person who reads the result can tell.
+        let changed = self.changed(execution).await.unwrap_or_default();
+        tokio::task::spawn_blocking(move || drop(scratch)).await.map_err(broke_off)?;
+        if changed.is_empty() {
+            return told;
+        }
+        let note = format!("\nWhile it ran, {} changed.", changed.join(", "));
+        told.map(|text| text + &note).map_err(|text| text + &note)
+    }
+
+    async fn changed(&self, execution: &Execution) -> Result<Vec<String>, tokio::task::JoinError> {
+        let (home, config, execution) = (self.live.home().clone(), self.live.current(), execution.clone());
+        tokio::task::spawn_blocking(move || execution.changed(&home, &config)).await
+    }
+
+    async fn create(&self, new: NewAgent) -> Result<String, String> {
+        let home = self.live.home().clone();
+        let id = new.id.clone();
+        if let Ok(Some(unfinished)) = pending::read(&home, &id) {
+            return Err(format!(
+                "{} was interrupted and is being finished; ask again later",
+                unfinished.title()
+            ));
+        }
+        let most = self.live.current().max_agents;
+        let written = tokio::task::spawn_blocking(move || {
+            config::edit(&home, |document| {
+                // Checked inside the edit: two requests that are carried out at the same time must not exceed the limit
+                // together.
+                let agents = config::parse::config(document, &home).map_or(0, |config| config.agents.len());
+                if agents >= most {
+                    return Err(CreateError(format!("there are {most} agents already")));
+                }
+                agents::add(document, &home, &new)?;
+                let who = identity::AgentIdentity {
+                    id: &new.id,
+                    role: new.role,
+                    archetype: new.archetype.as_deref(),
+                    archetypes: &home.archetypes(),
+                };
+                // Written before anybody can learn of the agent, and only if it was not refused. Otherwise the next
+                // agent with this id would get the personality that was meant for this one.
+                identity::renew_soul(&home.identity(&new.id), &who)
+                    .and_then(|_kept| {
+                        identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
+                    })
+                    .map_err(|error| CreateError(chain(&error)))
+            })
+        });
+        let written = written.await.map_err(|_| "a defect stopped it".to_owned())?;
+        written.map_err(|CreateError(why)| why)?;
+        // A failure here does not undo the creation: the sandbox is made at the first command.
+        match self.sandbox.ensure(&id).await {
+            Ok(()) => Ok(format!("{id} is created and ready")),
+            Err(error) => Ok(format!(
+                "{id} is created; its sandbox could not be made yet and is made at its first command: {}",
+                chain(&error)
+            )),
+        }
+    }
+
+    async fn remove(&self, id: &AgentId) -> Result<String, String> {
+        let home = self.live.home().clone();
+        let gone = id.clone();
+        let edited = tokio::task::spawn_blocking(move || {
+            config::edit(&home, |document| agents::remove(document, &gone))
+        });
+        edited.await.map_err(|_| "a defect stopped it".to_owned())?.map_err(|error| chain(&error))?;
+        match self.sandbox.remove(id).await {
+            Ok(()) => Ok(format!("{id} is removed; its workspace and transcripts are kept")),
+            Err(error) => Ok(format!("{id} is removed; its container may still exist: {}", chain(&error))),
+        }
+    }
+}
+
+/// The reason why an agent was not created.
+struct CreateError(String);
+
+impl From<config::ConfigError> for CreateError {
+    fn from(error: config::ConfigError) -> Self {
+        Self(chain(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::home::{Home, atomic};
+    use crate::sandbox::engine::Engine;
+    use crate::swarm::testing::Team;
+    use crate::tool::fake::FakeSandbox;
+
+    #[tokio::test]
+    async fn an_agent_that_is_refused_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path().join("home"), None);
+        home.make_folders().unwrap();
+        let mut document =
+            config::starter::document(&home, Some(&"script/demo".parse().unwrap()), "token", 4000);
+        document["plugins"]["entries"]["flock"]["config"]["maxAgents"] = json!(1);
+        atomic::write(&home.config(), document.to_string().as_bytes(), 0o600).unwrap();
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let newest = live.clone();
+        let packages =
+            nix::Store::new(home.clone(), Arc::new(move || newest.current()), Arc::new(Engine::from_env()));
+        let hands = Machine { live, packages: Arc::new(packages), sandbox: Arc::new(FakeSandbox::default()) };
+        let make = async |id: &str| {
+            let request = json!({"kind": "agent-create", "id": id});
+            let asked = Asked {
+                agent: "orchestrator".parse().unwrap(),
+                request: serde_json::from_value(request).unwrap(),
+            };
+            hands.carry_out(&asked, &CancellationToken::new()).await
+        };
+        assert_eq!(make("coder").await.unwrap(), "coder is created and ready");
+        let before = fs_err::read(home.config()).unwrap();
+        let twice = make("coder").await.unwrap_err();
+        assert!(twice.contains("coder") || twice.contains("1 agents already"), "{twice}");
+        assert_eq!(make("tester").await.unwrap_err(), "there are 1 agents already");
+        let id = "tester".parse().unwrap();
+        assert!(!home.identity(&id).exists() && !home.workspace(&id).exists());
+        assert_eq!(fs_err::read(home.config()).unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn the_installing_of_a_package_ends_when_it_is_cancelled() {
+        let team = Team::new();
+        let home = team.swarm.home().clone();
+        let live = Arc::new(Live::open(home.clone()).unwrap());
+        let config = || {
+            let live = live.clone();
+            Arc::new(move || live.current())
+        };
+        let engine = Arc::new(Engine::from_env());
+        let hands = Machine {
+            live: live.clone(),
+            packages: Arc::new(nix::Store::new(home, config(), engine)),
+            sandbox: Arc::new(FakeSandbox::default()),
+        };
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        for package in ["hello", "github:a/b#c"] {
+            let request =
+                Request::Package { action: PackageAction::Install, package: package.to_owned(), runs: None };
+            let asked = Asked { agent: "coder".parse().unwrap(), request };
+            let told = hands.carry_out(&asked, &cancel).await.unwrap_err();
+            assert!(told.starts_with("stopped: you were frozen, or the gateway stopped"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Handles requests that are running or about to begin according to the database, but that no task of this process
+//! works on. They are left by an earlier process, or their end could not be written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{MANY, SWEEP, Triage, messages};
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::provider::BoxFuture;
+use crate::store::{Along, RequestRow, RequestState, RequestStep, StoreError};
+use crate::swarm::By;
+
+/// Result of a request that was interrupted. It is unknown how far it came, so it is not run again.
+const UNKNOWN: &str = "interrupted, outcome unknown";
+
+/// Number of attempts for a write before it is left to the next sweep.
+const TRIES: u32 = 5;
+
+impl Triage {
+    /// Ends requests that no task runs, and begins those that were granted but have not begun. A failure for one
+    /// request does not stop the others.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of the database.
+    pub(super) async fn settle(self: &Arc<Self>) -> Result<(), StoreError> {
+        // A new request is begun by its caller in a moment, and the caller waits for the result. So requests younger
+        // than one sweep are left alone.
+        let begun_by = unix_ms().saturating_sub(i64::try_from(SWEEP.as_millis()).unwrap_or(i64::MAX));
+        self.settle_older(begun_by).await
+    }
+
+    /// Does the same as [`Self::settle`], with a given limit: requests that need no decision are begun only if they
+    /// were made before this time.
+    pub(super) async fn settle_older(self: &Arc<Self>, asked_before: i64) -> Result<(), StoreError> {
+        let store = self.swarm.store();
+        let before: HashMap<String, RequestState> =
+            store.requests(true, MANY)?.into_iter().map(|row| (row.id, row.state)).collect();
+        // Taken between the two reads. A request with the same state in both, and not under way in between, was neither
+        // begun nor ended meanwhile.
+        let underway = self.underway().clone();
+        let mut failed = None;
+        for row in store.requests(true, MANY)? {
+            if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
+                continue;
+            }
+            match row.state {
+                RequestState::Running => {
+                    if let Err(error) = self.end_lost(&row).await {
+                        tracing::error!(
+                            request = row.id,
+                            error = chain(&error),
+                            "failed to end a request that was lost"
+                        );
+                        failed.get_or_insert(error);
+                    }
+                }
+                RequestState::Approved => self.begin(row.id, None),
+                RequestState::Triage
+                    if row.kind != "other" && !row.asks_sysadmin && row.created_at < asked_before =>
+                {
+                    self.begin(row.id, None);
+                }
+                _ => {}
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn end_lost(&self, row: &RequestRow) -> Result<(), StoreError> {
+        let now = unix_ms();
+        let news = messages::result(row, &format!("Your request {} was {UNKNOWN}.", row.id), now);
+        let entry = By::system().entry("request.failed", &row.id, row.level, UNKNOWN.to_owned());
+        let along = Along { entry, items: vec![news.clone()], post: None };
+        let result = Some(UNKNOWN.to_owned());
+        self.swarm.store().step_request(row.id.clone(), RequestStep::Fail, result, along, now).await?;
+        self.ring(&[news]);
+        Ok(())
+    }
+
+    /// Writes with retries after a storage failure, as soon as the storage is usable again. The write must be
+    /// idempotent.
+    pub(super) async fn insist<'w, T>(
+        &self,
+        write: impl Fn() -> BoxFuture<'w, Result<T, StoreError>> + Send + Sync,
+    ) -> Result<T, StoreError> {
+        for _ in 1..TRIES {
+            match write().await {
+                Err(error) if error.is_fault() => {
+                    let usable = self.swarm.store().until_usable();
+                    if self.stop.run_until_cancelled(usable).await.is_none() {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+        write().await
+    }
+}
