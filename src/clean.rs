@@ -14,13 +14,13 @@ pub use skeleton::Skeleton;
 /// Returns the text with every invisible character except newline and tab written as an escape, as in `\u{1b}`.
 #[must_use]
 pub fn block(text: &str) -> Cow<'_, str> {
-    neutralise(text, |c| c != '\n' && c != '\t' && is_unseen(c))
+    escape_matching(text, |c| c != '\n' && c != '\t' && is_unseen(c))
 }
 
 /// Returns the text as [`block`] does, but on one line: newline and tab are escaped too.
 #[must_use]
 pub fn inline(text: &str) -> Cow<'_, str> {
-    neutralise(text, is_unseen)
+    escape_matching(text, is_unseen)
 }
 
 /// Returns a name or topic in the form in which it is stored: one line without invisible characters, each run of white
@@ -69,7 +69,7 @@ pub fn summary(text: &str, most: usize) -> String {
     line
 }
 
-fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escape_matching(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
     // Most texts need no change. They are not copied.
     if !text.chars().any(&bad) {
         return Cow::Borrowed(text);
@@ -80,7 +80,7 @@ fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
             '\r' if bad(c) => clean.push_str("\\r"),
             '\n' if bad(c) => clean.push_str("\\n"),
             '\t' if bad(c) => clean.push_str("\\t"),
-            c if bad(c) => spell(&mut clean, c),
+            c if bad(c) => push_escape(&mut clean, c),
             c => clean.push(c),
         }
     }
@@ -88,7 +88,7 @@ fn neutralise(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
 }
 
 /// Appends a character as its number, as in `\u{1b}`.
-pub fn spell(text: &mut String, c: char) {
+pub fn push_escape(text: &mut String, c: char) {
     // Writing to a String does not fail.
     let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
 }
@@ -150,7 +150,7 @@ const fn is_selector(c: char) -> bool {
 /// Returns a line without its invisible characters, except tabs. A joiner stays only between two letters or emoji that
 /// can need it, a variation selector only after one.
 #[must_use]
-pub fn visible(line: &str) -> Cow<'_, str> {
+pub fn strip_invisible(line: &str) -> Cow<'_, str> {
     // Nearly all lines are plain ASCII.
     if line.bytes().all(|byte| byte == b'\t' || byte == b' ' || byte.is_ascii_graphic()) {
         return Cow::Borrowed(line);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_known() {
+    fn invisible_characters_are_recognised() {
         for c in "\0\n\u{1b}\u{7f}\u{9b}\u{ad}\u{200b}\u{202e}\u{2028}\u{2066}\u{feff}\u{e0041}".chars() {
             assert!(is_unseen(c), "{c:?}");
         }
@@ -208,7 +208,7 @@ mod tests {
     fn a_line_keeps_the_joiners_that_it_needs_and_no_others() {
         for needed in ["👩\u{200d}❤\u{fe0f}\u{200d}👩", "می\u{200c}خواهم", "क्\u{200d}ष", "a\tb"]
         {
-            assert_eq!(visible(needed), needed);
+            assert_eq!(strip_invisible(needed), needed);
         }
         for (line, seen) in [
             ("\u{200d}## a", "## a"),
@@ -217,12 +217,12 @@ mod tests {
             ("😀\u{fe0f}\u{fe01}\u{fe02}", "😀\u{fe0f}"),
             ("é\u{200d} b\u{200c}", "é b"),
         ] {
-            assert_eq!(visible(line), seen, "{line:?}");
+            assert_eq!(strip_invisible(line), seen, "{line:?}");
         }
     }
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn control_sequences_are_escaped() {
         let hostile = "\x1b[2J\x1b]0;title\x07\u{9b}31m\r\x7f\u{202e}txt";
         let clean = block(hostile);
         assert!(!clean.chars().any(is_unseen), "{clean:?}");

@@ -26,7 +26,7 @@ pub fn local(at: i64) -> String {
 /// Returns the processor time of this thread. A test can set a limit on it that does not depend on how busy the machine
 /// is.
 #[cfg(test)]
-pub(crate) fn thread_time() -> std::time::Duration {
+pub(crate) fn thread_cpu_time() -> std::time::Duration {
     use nix::sys::resource::{UsageWho, getrusage};
     let spent = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
     [spent.user_time(), spent.system_time()]

@@ -107,7 +107,7 @@ impl Var {
 }
 
 /// Variables that say how a program started by flock reaches the network: its proxy, and the certificates it trusts.
-pub const NETWORK: [&str; 11] = [
+pub const NETWORK_VARS: [&str; 11] = [
     // Both spellings are in use. curl, for example, reads only the lower-case `http_proxy`.
     "HTTP_PROXY",
     "HTTPS_PROXY",

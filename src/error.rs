@@ -104,7 +104,7 @@ pub trait Explain: std::error::Error {
 }
 
 /// Advice for an error of the disk.
-pub const KERNEL_LOG: &str = "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
+pub const KERNEL_LOG_HINT: &str = "look for errors of the disk in the kernel's log: dmesg, or journalctl -k";
 
 /// Returns `true` if the disk itself failed, or the network behind it. A full disk and missing permissions do not
 /// count.

@@ -115,7 +115,7 @@ impl FromStr for FolderName {
         let rest = |c: char| first(c) || matches!(c, '.' | '_' | '-');
         // The first character rules out `.` and `..`: the name becomes the name of a folder.
         if text.len() > 64 || !text.starts_with(first) || !text.chars().all(rest) {
-            return Err(IdError::Folder(shorten(text)));
+            return Err(IdError::Folder(truncate(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -128,7 +128,7 @@ impl FromStr for AgentId {
         let first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let rest = |c: char| first(c) || c == '-' || c == '_';
         if text.len() > 63 || !text.starts_with(first) || !text.chars().all(rest) {
-            return Err(IdError::Agent(shorten(text)));
+            return Err(IdError::Agent(truncate(text)));
         }
         // Reserved words are reported apart, because such a text looks like a valid id.
         if RESERVED_AGENT_IDS.contains(&text) {
@@ -144,7 +144,7 @@ impl FromStr for ChannelId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let first = |c: char| c.is_ascii_alphanumeric();
         if text.len() > 64 || !text.starts_with(first) || !text.chars().all(|c| first(c) || c == '-') {
-            return Err(IdError::Channel(shorten(text)));
+            return Err(IdError::Channel(truncate(text)));
         }
         Ok(Self(text.to_owned()))
     }
@@ -177,7 +177,7 @@ impl Party {
     #[must_use]
     pub fn client(name: &str) -> Option<Self> {
         let fits = (1..=MAX_CLIENT_NAME).contains(&name.len()) && name.chars().all(is_name_char);
-        fits.then(|| Self::Human(format!("{CLIENT}{name}")))
+        fits.then(|| Self::Human(format!("{CLIENT_PREFIX}{name}")))
     }
 
     #[must_use]
@@ -198,7 +198,7 @@ impl Party {
 const MAX_HUMAN_NAME: usize = 64;
 const MAX_CLIENT_NAME: usize = 40;
 /// Prefix of the name of a token's client.
-const CLIENT: &str = "token:";
+const CLIENT_PREFIX: &str = "token:";
 
 const fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-')
@@ -211,11 +211,11 @@ impl FromStr for Party {
         if text == "system" {
             return Ok(Self::System);
         }
-        let error = || IdError::Party(shorten(text));
+        let error = || IdError::Party(truncate(text));
         match text.strip_prefix("human:") {
             // This arm comes first: the colon of `token:` is allowed only here.
-            Some(name) if name.starts_with(CLIENT) => {
-                name.strip_prefix(CLIENT).and_then(Self::client).ok_or_else(error)
+            Some(name) if name.starts_with(CLIENT_PREFIX) => {
+                name.strip_prefix(CLIENT_PREFIX).and_then(Self::client).ok_or_else(error)
             }
             Some(name)
                 if !name.is_empty() && name.len() <= MAX_HUMAN_NAME && name.chars().all(is_name_char) =>
@@ -342,7 +342,7 @@ impl FromStr for SessionKey {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         // The length is checked before anything else, so that a huge text costs nothing.
-        let error = || IdError::Session(shorten(text));
+        let error = || IdError::Session(truncate(text));
         if text.len() > MAX_SESSION_KEY || !text.chars().all(is_peer_char) {
             return Err(error());
         }
@@ -412,7 +412,7 @@ impl FromStr for TurnId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        uuid::Uuid::parse_str(text).map(Self).map_err(|_| IdError::Turn(shorten(text)))
+        uuid::Uuid::parse_str(text).map(Self).map_err(|_| IdError::Turn(truncate(text)))
     }
 }
 
@@ -463,7 +463,7 @@ impl FromStr for ModelRef {
             {
                 Ok(Self { text: text.to_owned(), slash })
             }
-            _ => Err(IdError::Model(shorten(text))),
+            _ => Err(IdError::Model(truncate(text))),
         }
     }
 }
@@ -500,7 +500,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// Cuts a rejected text to 80 characters, so that the error message stays readable.
-fn shorten(text: &str) -> String {
+fn truncate(text: &str) -> String {
     const LIMIT: usize = 80;
     if text.chars().count() <= LIMIT {
         return text.to_owned();

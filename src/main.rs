@@ -26,5 +26,5 @@ static MALLOC_CONF: &[u8; CONF.len()] = CONF;
 const CONF: &[u8; 114] = b"narenas:1,tcache_max:1024,tcache_nslots_small_min:2,tcache_nslots_small_max:8,dirty_decay_ms:500,muzzy_decay_ms:0\0";
 
 fn main() -> ExitCode {
-    flock::ui::panic::guard(flock::cli::main)
+    flock::ui::panic::catch(flock::cli::main)
 }

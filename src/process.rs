@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_process() {
+    fn invalid_pids_are_rejected() {
         assert!(ProcessId::of(0).is_none());
         assert!(ProcessId::of(-1).is_none());
         assert!("".parse::<ProcessId>().is_err());

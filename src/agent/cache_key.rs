@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_the_sessions_and_the_homes_and_tells_neither() {
+    fn a_key_is_unique_to_session_and_home_and_reveals_neither() {
         let key = digest("instance-1", "agent:coder:main");
         assert_eq!(key, digest("instance-1", "agent:coder:main"));
         assert_eq!((key.len(), key.chars().all(|c| c.is_ascii_hexdigit())), (32, true));

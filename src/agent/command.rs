@@ -42,7 +42,7 @@ impl Command {
     ///
     /// Call this only for a person's post.
     #[must_use]
-    pub fn of_post(text: &str) -> Option<Self> {
+    pub fn parse_post(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().rev();
         let command = Self::parse(words.next()?)?;
         let mut called = words.peekable();
@@ -72,7 +72,7 @@ pub(super) async fn run(
     provenance: Option<Provenance>,
     halt: &Deadline,
 ) -> Result<String, TurnError> {
-    let answer = carry_out(engine, key, command, halt).await?;
+    let answer = execute(engine, key, command, halt).await?;
     let record = CommandRecord {
         id: uuid::Uuid::now_v7().to_string(),
         at: clock::unix_ms(),
@@ -87,7 +87,7 @@ pub(super) async fn run(
     Ok(answer)
 }
 
-async fn carry_out(
+async fn execute(
     engine: &Engine,
     key: &SessionKey,
     command: Command,
@@ -98,10 +98,10 @@ async fn carry_out(
         Command::Context => {
             return Ok(engine.report(key)?.map_or_else(|| nothing.to_owned(), |found| describe(&found, &engine.zone)));
         }
-        Command::Compact => engine.compact_under(key, Some(halt)).await.map(|done| match done {
+        Command::Compact => engine.compact_until(key, Some(halt)).await.map(|done| match done {
             // The answer goes to everybody in the channel, and the marker has the agent's own notes, which are of no
             // use to them.
-            Some(done) if key.channel().is_some() => told_briefly(&done),
+            Some(done) if key.channel().is_some() => format_compaction_summary(&done),
             Some(done) => told(&done),
             None => "There is nothing to compact: the conversation is short.".to_owned(),
         }),
@@ -148,10 +148,10 @@ pub fn describe(report: &ContextReport, zone: &TimeZone) -> String {
 /// Formats a finished compaction for people, with its marker.
 #[must_use]
 pub fn told(done: &CompactionReport) -> String {
-    format!("{}\n\n{}", told_briefly(done), done.marker)
+    format!("{}\n\n{}", format_compaction_summary(done), done.marker)
 }
 
-fn told_briefly(done: &CompactionReport) -> String {
+fn format_compaction_summary(done: &CompactionReport) -> String {
     format!(
         "The conversation was compacted from about {} to {} tokens. The transcript has all of it.",
         done.before, done.after
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_post_is_a_command_where_it_only_calls_somebody() {
+    fn a_post_of_mentions_and_a_command_is_a_command() {
         for text in ["@ada /new", " @ada\n/new ", "@ada, @bob: /new", "@all /new"] {
-            assert_eq!(Command::of_post(text), Some(Command::New), "{text:?}");
+            assert_eq!(Command::parse_post(text), Some(Command::New), "{text:?}");
         }
         for text in
             ["/new", "@ada", "@ /new", "@ada please /new", "@ada /new now", "/new @ada", "ada /new", ""]
         {
-            assert_eq!(Command::of_post(text), None, "{text:?}");
+            assert_eq!(Command::parse_post(text), None, "{text:?}");
         }
     }
 }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use super::compaction::findings::{self, Findings};
 use super::compaction::marker::{self, MarkerInput};
 use super::compaction::retention::{self, RetentionItem};
-use super::compaction::{FULL, KEPT, WORTH, shrink, summary};
+use super::compaction::{COMPACT_ABOVE_PERCENT, KEPT, MIN_GAIN_PERCENT, shrink, summary};
 use super::estimate::{ImageEstimate, MESSAGE_TOKENS, TIME_TOKENS, cost};
 use super::history::{replay, shown_as};
 use super::imported;
@@ -26,8 +26,8 @@ use crate::provider::{Block, Message, Role};
 const DELIVERY_TOKENS: u64 = MESSAGE_TOKENS + TIME_TOKENS;
 
 /// The most completed tasks that a compaction keeps, and the most characters of each.
-const MOST_COMPLETED: usize = 100;
-const COMPLETED_CHARS: usize = 200;
+const MAX_COMPLETED: usize = 100;
+const MAX_COMPLETED_CHARS: usize = 200;
 
 /// A conversation with a limit on its tokens.
 #[derive(Clone, Debug)]
@@ -129,7 +129,7 @@ impl ConversationContext {
             prefix: None,
         };
         if let Some(compaction) = compaction {
-            context.items = context.standing_in(&compaction, false);
+            context.items = context.replacement_items(&compaction, false);
             context.head = context.items.len();
             for record in &compaction.said {
                 context.add(record, ItemRole::Free, false);
@@ -141,7 +141,7 @@ impl ConversationContext {
             let nothing = Message { role: record.message.role, content: Vec::new() };
             let message = std::mem::replace(&mut record.message, nothing);
             let message = shown_as(message, &record, &context.zone);
-            context.add_shown(&record, message, ItemRole::Free, false);
+            context.add_message(&record, message, ItemRole::Free, false);
         }
         context
     }
@@ -229,10 +229,10 @@ impl ConversationContext {
     }
 
     fn add(&mut self, record: &MessageRecord, place: ItemRole, is_of_this_turn: bool) {
-        self.add_shown(record, replay(record, &self.zone), place, is_of_this_turn);
+        self.add_message(record, replay(record, &self.zone), place, is_of_this_turn);
     }
 
-    fn add_shown(
+    fn add_message(
         &mut self,
         record: &MessageRecord,
         mut message: Message,
@@ -244,7 +244,7 @@ impl ConversationContext {
         } else if self.is_elsewhere && message.role == Role::User {
             // The first user message after imported ones gets a note that separates the two.
             self.is_elsewhere = false;
-            message.content.insert(0, Block::text(imported::UP_TO_HERE));
+            message.content.insert(0, Block::text(imported::IMPORT_END_NOTE));
         }
         let item = self.item(Entry::stored(record, message), place, is_of_this_turn);
         self.items.push(item);
@@ -269,7 +269,7 @@ impl ConversationContext {
 
     /// Returns the estimated tokens of the messages behind the cached prefix.
     #[must_use]
-    pub fn cost_behind(&self) -> u64 {
+    pub fn uncached_cost(&self) -> u64 {
         sum(&self.items)
     }
 
@@ -310,12 +310,12 @@ impl ConversationContext {
     /// Returns `true` if room should be made before the model is asked.
     #[must_use]
     pub fn is_near_full(&self) -> bool {
-        self.has_more || self.cost() > share(self.room, FULL)
+        self.has_more || self.cost() > percent_of(self.room, COMPACT_ABOVE_PERCENT)
     }
 
     /// Switches the context to another model with this much room. Messages that were left out only for the previous
     /// model come back.
-    pub fn go_to(&mut self, room: u64, images: ImageEstimate) {
+    pub fn switch_model(&mut self, room: u64, images: ImageEstimate) {
         if let Some(whole) = self.whole.take() {
             *self = *whole;
         }
@@ -383,16 +383,16 @@ impl ConversationContext {
             tokens_before: self.cost(),
             tokens_after: 0,
         };
-        let standing = sum(&self.standing_in(&record, false));
+        let standing = sum(&self.replacement_items(&record, false));
         // Messages that stay cost their part of the target before anything else is kept.
         let stays = pieces.iter().filter(|piece| piece.stays).map(|piece| piece.cost).sum::<u64>();
-        let mut target = share(self.room, KEPT);
+        let mut target = percent_of(self.room, KEPT);
         // A person who asks for a compaction wants a shorter conversation, even if there is still room.
         if asked {
             target = target.min(self.cost() / 2);
         }
         let budget = target.saturating_sub(standing + stays);
-        let from = match retention::keep_from(&pieces, budget, self.last_step()) {
+        let from = match retention::keep_from(&pieces, budget, self.last_step_index()) {
             Some(from) => from,
             // Older messages that were never loaded are already left out. A compaction has to state that, even if it
             // takes out nothing more.
@@ -405,7 +405,8 @@ impl ConversationContext {
         record.tokens_after = sum(&self.applied(&record, from));
         let gain = record.tokens_before.saturating_sub(record.tokens_after);
         let is_needed = asked || self.has_more || record.tokens_before > self.room;
-        (is_needed || gain >= share(self.room, WORTH)).then_some(CompactionDraft { record, from })
+        (is_needed || gain >= percent_of(self.room, MIN_GAIN_PERCENT))
+            .then_some(CompactionDraft { record, from })
     }
 
     /// Records which messages stay besides those that replace the rest.
@@ -432,7 +433,7 @@ impl ConversationContext {
     pub fn apply(&mut self, draft: CompactionDraft) {
         let CompactionDraft { record, from } = draft;
         self.items = self.applied(&record, from);
-        self.head = self.items.iter().take_while(|item| is_standing_in(item)).count();
+        self.head = self.items.iter().take_while(|item| is_replacement(item)).count();
         self.has_more = false;
         self.last = Some(Box::new(record));
     }
@@ -448,7 +449,7 @@ impl ConversationContext {
     fn applied(&self, record: &CompactionRecord, from: usize) -> Vec<ContextItem> {
         let is_of_this_turn =
             record.initial.as_ref().is_some_and(|first| self.said.iter().any(|said| said.id == first.id));
-        let mut items = self.standing_in(record, is_of_this_turn);
+        let mut items = self.replacement_items(record, is_of_this_turn);
         let (out, kept) = self.items[self.head..].split_at(from);
         // Messages to the agent in this turn stay even if they are older than the cut.
         let said = |item: &&ContextItem| record.said.iter().any(|said| said.id == item.entry.about.id);
@@ -503,7 +504,7 @@ impl ConversationContext {
     }
 
     /// Returns the index behind the head at which the last step of this turn begins. That step is never taken out.
-    fn last_step(&self) -> usize {
+    fn last_step_index(&self) -> usize {
         let items = &self.items[self.head..];
         let is_step = |item: &ContextItem| {
             item.is_of_this_turn && item.place == ItemRole::Free && item.entry.role() != Role::Tool
@@ -514,13 +515,13 @@ impl ConversationContext {
     fn completed(&self, done: &[String]) -> Vec<String> {
         let mut completed = self.last.as_ref().map_or_else(Vec::new, |last| last.completed.clone());
         for task in done {
-            let task = clean::label(task, COMPLETED_CHARS);
+            let task = clean::label(task, MAX_COMPLETED_CHARS);
             if !completed.contains(&task) {
                 completed.push(task);
             }
         }
         // The oldest tasks go first when there are too many.
-        let over = completed.len().saturating_sub(MOST_COMPLETED);
+        let over = completed.len().saturating_sub(MAX_COMPLETED);
         completed.drain(..over);
         completed
     }
@@ -537,7 +538,7 @@ impl ConversationContext {
     }
 
     /// Returns the items that replace everything that a compaction took out.
-    fn standing_in(&self, record: &CompactionRecord, is_of_this_turn: bool) -> Vec<ContextItem> {
+    fn replacement_items(&self, record: &CompactionRecord, is_of_this_turn: bool) -> Vec<ContextItem> {
         let mut items = Vec::with_capacity(2);
         if let Some(initial) = &record.initial {
             let entry = Entry::stored(initial, replay(initial, &self.zone));
@@ -550,14 +551,14 @@ impl ConversationContext {
             ..EntryMetadata::default()
         };
         let mut content = vec![Block::text(record.marker.clone())];
-        content.extend(record.summary.as_deref().map(|summary| Block::text(summarised(summary))));
+        content.extend(record.summary.as_deref().map(|summary| Block::text(quote_summary(summary))));
         let message = Arc::new(Message { role: Role::User, content });
         items.push(self.item(Entry { message, about: Arc::new(about) }, ItemRole::Marker, false));
         items
     }
 }
 
-fn is_standing_in(item: &ContextItem) -> bool {
+fn is_replacement(item: &ContextItem) -> bool {
     matches!(item.place, ItemRole::Initial | ItemRole::Marker)
 }
 
@@ -566,12 +567,12 @@ fn sum(items: &[ContextItem]) -> u64 {
 }
 
 /// Returns so many hundredths of a room.
-const fn share(room: u64, hundredths: u64) -> u64 {
+const fn percent_of(room: u64, hundredths: u64) -> u64 {
     room.saturating_mul(hundredths) / 100
 }
 
 /// Formats a model's summary with a bar before each line, so that it can't imitate the marker above it.
-fn summarised(summary: &str) -> String {
+fn quote_summary(summary: &str) -> String {
     let lines: Vec<String> = summary.lines().map(|line| format!("| {line}")).collect();
     format!("\nA model's summary of the removed messages, which may be wrong:\n{}", lines.join("\n"))
 }

@@ -8,7 +8,7 @@ use super::estimate::ImageEstimate;
 use super::history_load;
 use super::model_call::{asks_to_think, target};
 use super::model_chain::ModelChain;
-use super::prefix_cache::{self, EncodingKey, FEWEST, FilePosition, LARGEST, Prefix};
+use super::prefix_cache::{self, EncodingKey, FilePosition, LARGEST, MIN_MESSAGES, Prefix};
 use super::prompt::ToolCallStyle;
 use super::transcript::{Entry, RecentConversation};
 use super::turn::TurnError;
@@ -72,7 +72,7 @@ impl TurnLoop<'_> {
 
     /// Caches the beginning of this turn's request for the next turn: everything that was said before this turn's
     /// input. A failure to cache is no failure of the turn.
-    pub(super) async fn keep_prefix(
+    pub(super) async fn cache_prefix(
         &self,
         line: &ModelChain,
         asked: &Request,
@@ -87,7 +87,7 @@ impl TurnLoop<'_> {
         let before = context.prefix().cloned();
         let end = match before {
             Some(_) => count.checked_sub(1).and_then(|last| ends.get(last)),
-            None => ends.last().filter(|_| count >= FEWEST && count == entries.len()),
+            None => ends.last().filter(|_| count >= MIN_MESSAGES && count == entries.len()),
         };
         let tokens = costs[..count].iter().sum::<u64>();
         // A token is about four bytes. A prefix that would become too long stays as it is cached, and the rest is read
@@ -105,7 +105,7 @@ impl TurnLoop<'_> {
         let prefix = move || {
             let request = Request { messages: prefix_cache::ready(entries, &target)?, ..request };
             let body = match before {
-                Some(before) => before.body.extended(&*provider, &request),
+                Some(before) => before.body.with_appended_messages(&*provider, &request),
                 None => BodyPrefix::new(&*provider, &request),
             };
             Some(Prefix { body: Arc::new(body?), tokens, way, at })

@@ -13,9 +13,9 @@ pub(super) fn unwrapped(text: &str) -> Option<&str> {
     loop {
         let before = inner.len();
         let trimmed = inner.trim();
-        if let Some(rest) = after(trimmed) {
+        if let Some(rest) = strip_leading_wrapper(trimmed) {
             inner = rest;
-        } else if let Some(rest) = before_last(trimmed) {
+        } else if let Some(rest) = strip_trailing_wrapper(trimmed) {
             inner = rest;
         }
         if inner.len() == before {
@@ -26,13 +26,13 @@ pub(super) fn unwrapped(text: &str) -> Option<&str> {
 }
 
 /// Returns the text after the wrapper that it begins with.
-fn after(text: &str) -> Option<&str> {
+fn strip_leading_wrapper(text: &str) -> Option<&str> {
     let end = text.strip_prefix(CONTEXT_OPEN)?.find(CONTEXT_CLOSE)?;
     Some(&text[CONTEXT_OPEN.len() + end + CONTEXT_CLOSE.len()..])
 }
 
 /// Returns the text before the wrapper that it ends with.
-fn before_last(text: &str) -> Option<&str> {
+fn strip_trailing_wrapper(text: &str) -> Option<&str> {
     let inner = text.strip_suffix(CONTEXT_CLOSE)?;
     let start = inner.rfind(CONTEXT_OPEN)?;
     // A close tag in between means that the last wrapper begins later and is not the one this text ends with.
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrappers_around_a_text_go_and_those_within_it_stay() {
+    fn outer_wrappers_are_removed_and_quoted_ones_stay() {
         let time = "<flock-context source=\"flock\">time: 12:00</flock-context>";
         let client = "<flock-context source=\"client\">\nbe kind\n</flock-context>";
         for (text, expected) in [

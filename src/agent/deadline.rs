@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_the_turns_doing_does_not_count() {
+    async fn waiting_for_others_does_not_count_against_the_deadline() {
         let halt = halt(Duration::from_secs(60), Arc::new(NoOversight));
         let before = halt.deadline();
         let from = Instant::now();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_frozen_agent_runs_out_of_no_time_and_can_be_cancelled() {
+    async fn a_frozen_agent_does_not_time_out_and_can_be_cancelled() {
         let ice = Arc::new(FrozenOversight::default());
         let halt = halt(Duration::ZERO, ice.clone());
         let (end, ()) = tokio::join!(halt.wait(), async {

@@ -51,7 +51,7 @@ impl Default for TurnLimits {
 impl TurnLimits {
     /// Returns the turn's time limit under this configuration.
     #[must_use]
-    pub fn wall_of(&self, config: &Config) -> Duration {
+    pub fn wall_time_for(&self, config: &Config) -> Duration {
         config.turn_time.unwrap_or(self.wall)
     }
 }
@@ -71,7 +71,7 @@ pub struct EngineParts {
 }
 
 /// Number of prompts that are cached. Each is a few kilobytes, and no two agents share one.
-const KEPT_PROMPTS: usize = 64;
+const MAX_CACHED_PROMPTS: usize = 64;
 
 /// Runs turns and manages all sessions of one home. A process has one engine.
 pub struct Engine {
@@ -164,7 +164,7 @@ impl Engine {
     pub async fn recover(&self) -> Result<Vec<InterruptedTurn>, TurnError> {
         let marked = recover::interrupted(self).await?;
         recover::sweep(self).await?;
-        recover::forget_purged(self).await?;
+        recover::delete_purged_sessions(self).await?;
         Ok(marked)
     }
 
@@ -301,7 +301,7 @@ impl Engine {
             return Ok(StoredPrompt { text: Arc::clone(text), inputs });
         }
         let text: Arc<str> = self.builder.build(&context)?.into();
-        if prompts.len() >= KEPT_PROMPTS {
+        if prompts.len() >= MAX_CACHED_PROMPTS {
             prompts.clear();
         }
         prompts.insert(inputs.clone(), Arc::clone(&text));

@@ -8,7 +8,7 @@ use crate::provider::{Block, Request, ResolvedModel, ToolSpec};
 const IMAGE_TOKENS: u64 = 1_600;
 
 /// Tokens of the text that replaces a picture for a model without picture input.
-const NAMED_TOKENS: u64 = 20;
+const REPLACED_IMAGE_TOKENS: u64 = 20;
 
 /// Tokens of a message besides its content.
 pub const MESSAGE_TOKENS: u64 = 8;
@@ -35,7 +35,7 @@ impl ImageEstimate {
     const fn tokens(self) -> u64 {
         match self {
             Self::Shown => IMAGE_TOKENS,
-            Self::Named => NAMED_TOKENS,
+            Self::Named => REPLACED_IMAGE_TOKENS,
         }
     }
 }
@@ -126,7 +126,7 @@ fn value_bytes(value: &Value) -> u64 {
 
 /// Estimates the tokens of what is shown beside a message: the time and a client's system text.
 #[must_use]
-pub fn context_cost(client: &[String]) -> u64 {
+pub fn context_tokens(client: &[String]) -> u64 {
     // Each block also has an opening and a closing tag.
     client.iter().map(|text| text_cost(text) + TIME_TOKENS).sum::<u64>() + TIME_TOKENS
 }

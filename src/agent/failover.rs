@@ -1,5 +1,5 @@
 //! Decides about fallback models: the meaning of a failure, the model that is asked next, and the time for which a
-//! failed model is avoided. Pure; [`super::line`] makes the calls.
+//! failed model is avoided. Pure; [`super::model_chain`] makes the calls.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +11,13 @@ use crate::id::ModelRef;
 use crate::provider::ProviderError;
 
 /// First time for which a failed model is avoided. It doubles with each further failure.
-const FIRST_REST: Duration = Duration::from_secs(30);
+const FIRST_COOLDOWN: Duration = Duration::from_secs(30);
 /// The same for a model that refused the key. It is longer, because a person has to fix that.
-const FIRST_REST_WITHOUT_KEY: Duration = Duration::from_secs(300);
+const FIRST_KEY_COOLDOWN: Duration = Duration::from_secs(300);
 /// Upper limit of that time.
-const LONGEST_REST: Duration = Duration::from_secs(3_600);
+const MAX_COOLDOWN: Duration = Duration::from_secs(3_600);
 /// Number of models that are remembered. A configuration names fewer.
-const MOST_REMEMBERED: usize = 256;
+const MAX_REMEMBERED: usize = 256;
 
 /// A kind of failure after which another model may still answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,11 +87,11 @@ pub(super) fn rest(trouble: ModelFailure, failures: u32) -> Option<Duration> {
         // A missing model is found again at once from the configuration, and a long conversation is no fault of the
         // model.
         ModelFailure::Missing | ModelFailure::TooLong => return None,
-        ModelFailure::Refused => FIRST_REST_WITHOUT_KEY,
-        ModelFailure::Limited(Some(asked)) => asked.max(FIRST_REST),
-        ModelFailure::Limited(None) | ModelFailure::Down => FIRST_REST,
+        ModelFailure::Refused => FIRST_KEY_COOLDOWN,
+        ModelFailure::Limited(Some(asked)) => asked.max(FIRST_COOLDOWN),
+        ModelFailure::Limited(None) | ModelFailure::Down => FIRST_COOLDOWN,
     };
-    Some(first.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(LONGEST_REST))
+    Some(first.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(MAX_COOLDOWN))
 }
 
 /// The models that failed recently, each with the time until which it is avoided.
@@ -112,11 +112,11 @@ impl Cooldowns {
         let failures = models.get(model).map_or(1, |cooling| cooling.failures.saturating_add(1));
         let Some(rest) = rest(trouble, failures) else { return };
         // Only expired entries are dropped. If all are active, the new failure is not remembered.
-        if models.len() >= MOST_REMEMBERED {
+        if models.len() >= MAX_REMEMBERED {
             models.retain(|_, cooling| cooling.until > now);
         }
         let until = now.saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
-        if models.len() < MOST_REMEMBERED || models.contains_key(model) {
+        if models.len() < MAX_REMEMBERED || models.contains_key(model) {
             models.insert(model.clone(), CooldownEntry { failures, until });
         }
     }

@@ -9,7 +9,7 @@ fn status(status: u16, message: &str) -> TurnError {
 }
 
 #[test]
-fn what_a_failure_means_for_other_models_is_in_this_table() {
+fn each_error_has_its_class_decision_and_cooldown() {
     let wait = Duration::from_secs(90);
     let limited = ProviderError::from_status("lab", 429, "slow", Some(wait)).into();
     let silent = ProviderError::TimedOut { provider: "lab".into(), after: wait }.into();
@@ -59,7 +59,7 @@ fn what_a_failure_means_for_other_models_is_in_this_table() {
 
 /// Otherwise the turn would end before another model is asked.
 #[test]
-fn silence_is_noticed_before_the_turn_is_over() {
+fn silence_times_out_before_the_turn_does() {
     let (limits, turn) =
         (crate::provider::http::HttpLimits::default(), crate::agent::TurnLimits::default().wall);
     assert!(limits.first_byte * 4 < turn && limits.near_first_byte + limits.first_byte < turn);
@@ -67,15 +67,15 @@ fn silence_is_noticed_before_the_turn_is_over() {
 }
 
 #[test]
-fn rests_double_up_to_an_hour() {
+fn cooldowns_double_up_to_an_hour() {
     let seconds = |failures| rest(ModelFailure::Down, failures).unwrap().as_secs();
     assert_eq!([1, 2, 3, 4].map(seconds), [30, 60, 120, 240]);
     assert_eq!(seconds(u32::MAX), 3_600);
-    assert_eq!(rest(ModelFailure::Limited(Some(Duration::MAX)), 1), Some(LONGEST_REST));
+    assert_eq!(rest(ModelFailure::Limited(Some(Duration::MAX)), 1), Some(MAX_COOLDOWN));
 }
 
 #[test]
-fn a_model_that_failed_is_asked_last_until_its_rest_is_over() {
+fn a_failed_model_is_asked_last_until_its_cooldown_ends() {
     let cooldowns = Cooldowns::default();
     let [a, b, c] = ["a", "b", "c"].map(model);
     let order = |now| -> Vec<ModelRef> { cooldowns.order([&a, &b, &c].into_iter(), now).into() };
@@ -95,12 +95,12 @@ fn a_model_that_failed_is_asked_last_until_its_rest_is_over() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn remembered_models_are_bounded() {
     let cooldowns = Cooldowns::default();
     for at in 0..1_000 {
         cooldowns.failed(&model(&at.to_string()), ModelFailure::Down, 0);
     }
-    assert_eq!(cooldowns.models().len(), MOST_REMEMBERED);
+    assert_eq!(cooldowns.models().len(), MAX_REMEMBERED);
     cooldowns.failed(&model("late"), ModelFailure::Down, 1_000_000);
     assert_eq!(cooldowns.models().len(), 1);
 }

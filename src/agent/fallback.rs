@@ -14,7 +14,7 @@ use crate::provider::{Request, Response};
 
 impl TurnLoop<'_> {
     /// Asks the turn's model, and if it fails the models behind it.
-    pub(super) async fn ask_some_model(
+    pub(super) async fn ask_with_fallback(
         &self,
         line: &mut ModelChain,
         asked: &mut Request,
@@ -23,7 +23,7 @@ impl TurnLoop<'_> {
         mut reserved: ModelCallReservation<'_>,
     ) -> Result<Response, TurnError> {
         loop {
-            let error = match self.ask_what_fits(line, asked, context, running, &reserved).await {
+            let error = match self.ask_adapting(line, asked, context, running, &reserved).await {
                 Ok(response) => {
                     // An answer ends the model's cooldown at once, however often it failed before.
                     self.engine.cooldowns.answered(&line.resolved.route.model);
@@ -42,7 +42,7 @@ impl TurnLoop<'_> {
             self.unfold(line, context, running)?;
             let may_ask_on =
                 failover::decide(Some(trouble), shown, line.others.len()) == FailoverDecision::Next;
-            if !may_ask_on || !self.step_on(line, asked, context, running, trouble).await? {
+            if !may_ask_on || !self.advance_to_fitting(line, asked, context, running, trouble).await? {
                 return Err(error);
             }
             // The failed call may have taken long: the agent may have been frozen or the deadline passed meanwhile.
@@ -56,7 +56,7 @@ impl TurnLoop<'_> {
 
     /// Switches to the next model that the conversation fits into after room was made in it. Returns `false` if none is
     /// left.
-    async fn step_on(
+    async fn advance_to_fitting(
         &self,
         line: &mut ModelChain,
         asked: &mut Request,

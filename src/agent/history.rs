@@ -17,10 +17,10 @@ use crate::tool::safe_text;
 use crate::tool::sessions::HistoryEntry;
 
 /// The most bytes that are read to list a history.
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The most bytes of a tool result that are listed.
-const RESULT: usize = 500;
+const MAX_RESULT_BYTES: usize = 500;
 
 /// Returns a stored message as the model reads it. The words are the same each time, so that the provider's prompt
 /// cache stays valid.
@@ -46,7 +46,7 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
 pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(Vec::new()) };
-    let records = message_reader::messages(&file, limit, MOST_BYTES).map_err(fail)?;
+    let records = message_reader::messages(&file, limit, MAX_BYTES).map_err(fail)?;
     Ok(records.iter().map(entry).collect())
 }
 
@@ -89,7 +89,7 @@ fn shown(block: &Block) -> Option<String> {
         Block::ToolResult { name, content, is_error, .. } => {
             let text = crate::provider::message::joined_text(content);
             let word = if *is_error { "failed" } else { "answered" };
-            Some(format!("[{name} {word}: {}]", safe_text::middle_cut(&text, RESULT)))
+            Some(format!("[{name} {word}: {}]", safe_text::middle_cut(&text, MAX_RESULT_BYTES)))
         }
         Block::Image { media_type, .. } => Some(format!("[a picture, {media_type}]")),
         Block::Other(_) => Some("[something that this flock does not know]".to_owned()),

@@ -27,7 +27,7 @@ pub(super) fn load(
 
 /// Returns the messages after a cached prefix, or `None` if the prefix no longer matches this transcript.
 pub(super) fn since(transcript: &Transcript, prefix: &Prefix) -> Result<Option<MessagesSince>, TurnError> {
-    prefix.since(transcript.file()).map_err(|source| fail(transcript.path(), source))
+    prefix.since(transcript.file()).map_err(|source| read_error(transcript.path(), source))
 }
 
 /// Reads the messages of a cached prefix.
@@ -37,7 +37,7 @@ pub(super) fn before(
     images: ImageEstimate,
 ) -> Result<RecentConversation, TurnError> {
     let read = transcript::recent_before(transcript.file(), prefix.at.offset, u64::MAX, record_cost(images));
-    read.map_err(|source| fail(transcript.path(), source))
+    read.map_err(|source| read_error(transcript.path(), source))
 }
 
 /// Reads the conversation without a repair, and returns it with the file's size in bytes. A turn may be writing
@@ -49,15 +49,15 @@ pub(super) fn look(
 ) -> Result<(RecentConversation, u64), TurnError> {
     let Some(file) = transcript::look(path)? else { return Ok((RecentConversation::default(), 0)) };
     // The size is read before the content, so that a report does not count bytes that it did not read.
-    let length = file.metadata().map_err(|source| fail(path, source))?.len();
+    let length = file.metadata().map_err(|source| read_error(path, source))?.len();
     Ok((read(&file, path, room, images)?, length))
 }
 
 fn read(file: &File, path: &Path, room: u64, images: ImageEstimate) -> Result<RecentConversation, TurnError> {
-    transcript::recent(file, most(room), record_cost(images)).map_err(|source| fail(path, source))
+    transcript::recent(file, read_limit(room), record_cost(images)).map_err(|source| read_error(path, source))
 }
 
-fn fail(path: &Path, source: std::io::Error) -> TurnError {
+fn read_error(path: &Path, source: std::io::Error) -> TurnError {
     TurnError::Transcript { what: "read", path: path.to_owned(), source }
 }
 
@@ -71,15 +71,16 @@ pub(super) fn kept(backup: &Path) -> String {
 
 /// The most tokens of a conversation that are read. A turn may leave a little more than fits; anything older was
 /// written for a model with more room.
-const fn most(room: u64) -> u64 {
+const fn read_limit(room: u64) -> u64 {
     room.saturating_add(room / 2)
 }
 
 /// Returns a function that estimates a stored message's cost in the form that the model reads.
 fn record_cost(images: ImageEstimate) -> impl Fn(&MessageRecord) -> u64 {
     move |record| {
-        let context = record.context.as_deref().map_or(0, estimate::context_cost);
-        let guidance = if record.guidance.is_empty() { 0 } else { estimate::context_cost(&record.guidance) };
+        let context = record.context.as_deref().map_or(0, estimate::context_tokens);
+        let guidance =
+            if record.guidance.is_empty() { 0 } else { estimate::context_tokens(&record.guidance) };
         estimate::cost(&record.message.content, images) + context + guidance
     }
 }

@@ -74,7 +74,7 @@ impl AgentIdentity<'_> {
 
     /// Returns flock's own text for one of the files.
     fn text(&self, name: &str) -> String {
-        let soul = (name == SOUL).then(|| self.soul()).flatten();
+        let soul = (name == SOUL_FILE).then(|| self.soul()).flatten();
         soul.unwrap_or_else(|| {
             template(name, self.role)
                 .replace("{id}", self.id.as_str())
@@ -85,7 +85,7 @@ impl AgentIdentity<'_> {
 }
 
 /// Name of the file that holds the archetype's text.
-const SOUL: &str = "SOUL.md";
+const SOUL_FILE: &str = "SOUL.md";
 
 /// Creates the workspace, and the identity files that are missing in `folder`.
 ///
@@ -110,7 +110,7 @@ pub fn write(folder: &Path, workspace: &Path, who: &AgentIdentity<'_>) -> Result
         if root.stat(path).is_ok_and(|entry| entry.kind == Kind::File && entry.size > 0) {
             continue;
         }
-        let taken = old.as_ref().and_then(|old| old.read(path, TAKEN).ok());
+        let taken = old.as_ref().and_then(|old| old.read(path, MAX_COPIED_BYTES).ok());
         // A new workspace has placeholders under these names. They are flock's and nobody's text.
         let taken = taken.filter(|text| !text.is_empty() && *text != placeholder(name).into_bytes());
         let text = taken.unwrap_or_else(|| who.text(name).into_bytes());
@@ -136,10 +136,10 @@ pub fn unread(folder: &Path, workspace: &Path) -> Vec<UnreadFile> {
     };
     let is_own = |name: &&str| {
         let path = Path::new(name);
-        let Ok(text) = workspace_root.read(path, TAKEN) else { return false };
+        let Ok(text) = workspace_root.read(path, MAX_COPIED_BYTES) else { return false };
         !text.trim_ascii().is_empty()
             && text != placeholder(name).as_bytes()
-            && folder_root.read(path, TAKEN).is_ok_and(|known| known != text)
+            && folder_root.read(path, MAX_COPIED_BYTES).is_ok_and(|known| known != text)
     };
     let names = FILES.into_iter().filter(is_own);
     names.map(|name| UnreadFile { found: workspace.join(name), read: folder.join(name) }).collect()
@@ -151,9 +151,9 @@ pub fn unread(folder: &Path, workspace: &Path) -> Vec<UnreadFile> {
 /// # Errors
 ///
 /// Returns an error if the file can't be written.
-pub fn renew_soul(folder: &Path, who: &AgentIdentity<'_>) -> Result<Option<PathBuf>, IdentityError> {
+pub fn rewrite_soul(folder: &Path, who: &AgentIdentity<'_>) -> Result<Option<PathBuf>, IdentityError> {
     let (Some(soul), Ok(root)) = (who.soul(), Root::open(folder)) else { return Ok(None) };
-    let Ok(text) = root.read(Path::new(SOUL), TAKEN) else { return Ok(None) };
+    let Ok(text) = root.read(Path::new(SOUL_FILE), MAX_COPIED_BYTES) else { return Ok(None) };
     let text = String::from_utf8_lossy(&text);
     if text.trim().is_empty() || text == soul {
         // Nothing to do if the owner emptied the file or it already has this text.
@@ -161,12 +161,12 @@ pub fn renew_soul(folder: &Path, who: &AgentIdentity<'_>) -> Result<Option<PathB
     }
     // The text of any archetype counts as flock's own, because an earlier agent may have had another one.
     let is_flocks = |name: &String| archetype::find(who.archetypes, name).is_ok_and(|known| known == text);
-    if text == template(SOUL, who.role) || archetype::names(who.archetypes).iter().any(is_flocks) {
+    if text == template(SOUL_FILE, who.role) || archetype::names(who.archetypes).iter().any(is_flocks) {
         let fail = |source| IdentityError::File { path: folder.to_owned(), source };
-        root.write(Path::new(SOUL), soul.as_bytes(), Some(0o644), None).map_err(fail)?;
+        root.write(Path::new(SOUL_FILE), soul.as_bytes(), Some(0o644), None).map_err(fail)?;
         return Ok(None);
     }
-    Ok(Some(folder.join(SOUL)))
+    Ok(Some(folder.join(SOUL_FILE)))
 }
 
 /// Rewrites the files of an agent whose role or archetype changed, where they still have flock's text for the old one.
@@ -185,7 +185,7 @@ pub fn follow(
     let mut kept = Vec::new();
     for name in FILES {
         let (old, new) = (before.text(name), now.text(name));
-        let Ok(found) = root.read(Path::new(name), TAKEN) else { continue };
+        let Ok(found) = root.read(Path::new(name), MAX_COPIED_BYTES) else { continue };
         if old == new || found == new.as_bytes() || found.trim_ascii().is_empty() {
             continue;
         }
@@ -200,7 +200,7 @@ pub fn follow(
 }
 
 /// The most bytes of a file that are copied from a workspace.
-const TAKEN: u64 = 1 << 20;
+const MAX_COPIED_BYTES: u64 = 1 << 20;
 
 fn template(name: &str, role: Role) -> &'static str {
     match (name, role) {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archetype_becomes_the_soul_and_one_that_is_gone_does_no_harm() {
+    fn an_archetype_becomes_the_soul_and_a_missing_one_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         for (archetype, soul) in [("qa", "# QA"), ("gone", "Calm"), ("../qa", "Calm")] {
             let folder = dir.path().join(archetype.replace('/', "-"));
@@ -265,22 +265,22 @@ mod tests {
     }
 
     #[test]
-    fn a_soul_of_flocks_own_follows_the_archetype_and_a_persons_stays() {
+    fn a_default_soul_follows_the_archetype_and_an_edited_one_stays() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
         let id = "coder".parse().unwrap();
         let who = |archetype| AgentIdentity { id: &id, role: Role::Worker, archetype, archetypes: &folder };
         let soul = || std::fs::read_to_string(folder.join("SOUL.md")).unwrap();
-        assert_eq!(renew_soul(&folder, &who(Some("qa"))).unwrap(), None, "nothing is there yet");
+        assert_eq!(rewrite_soul(&folder, &who(Some("qa"))).unwrap(), None, "nothing is there yet");
         made(&folder, &workspace, None);
         for (archetype, has) in [("qa", "# QA"), ("ideation", "# Ideation"), ("qa", "# QA")] {
-            assert_eq!(renew_soul(&folder, &who(Some(archetype))).unwrap(), None);
+            assert_eq!(rewrite_soul(&folder, &who(Some(archetype))).unwrap(), None);
             assert!(soul().contains(has), "{archetype}: {}", soul());
         }
-        assert_eq!(renew_soul(&folder, &who(None)).unwrap(), None);
+        assert_eq!(rewrite_soul(&folder, &who(None)).unwrap(), None);
         assert!(soul().contains("# QA"), "nobody asked for another");
         std::fs::write(folder.join("SOUL.md"), "kind").unwrap();
-        assert_eq!(renew_soul(&folder, &who(Some("qa"))).unwrap(), Some(folder.join("SOUL.md")));
+        assert_eq!(rewrite_soul(&folder, &who(Some("qa"))).unwrap(), Some(folder.join("SOUL.md")));
         assert_eq!(soul(), "kind");
     }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_read_is_found() {
+    fn an_ignored_workspace_file_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
         coder(&folder, &workspace);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_workspace_is_believed_once_and_never_through_a_link() {
+    fn identity_files_of_an_older_workspace_are_copied_once_and_not_through_links() {
         let dir = tempfile::tempdir().unwrap();
         let (folder, workspace) = (dir.path().join("identity"), dir.path().join("workspace"));
         let secret = dir.path().join("secret");

@@ -12,7 +12,7 @@ use crate::id::{SessionKey, TurnId};
 use crate::store::Session;
 
 /// Number of sessions that are compared, the most recently used first: only the newest writes can be lost.
-const COMPARED: u32 = 200;
+const MAX_SESSIONS: u32 = 200;
 
 /// A loss that was found in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum LostWrites {
 
 /// Number of turns, from the end of a transcript, that are searched for the last one that ended well. Later turns may
 /// have been broken off.
-const SEARCHED: usize = 20;
+const MAX_TURNS: usize = 20;
 
 /// The newest records of a transcript.
 #[derive(Debug, Default)]
@@ -47,8 +47,10 @@ struct TranscriptEnd {
 /// be read is logged and skipped.
 pub(super) fn compare(engine: &Engine) -> Result<Vec<LostWrites>, TurnError> {
     let mut found = Vec::new();
-    for session in engine.store().sessions(None, COMPARED)?.into_iter().filter(|session| session.turns > 0) {
-        match one(engine, &session) {
+    for session in
+        engine.store().sessions(None, MAX_SESSIONS)?.into_iter().filter(|session| session.turns > 0)
+    {
+        match compare_session(engine, &session) {
             Ok(lost) => found.extend(lost),
             Err(error) => {
                 tracing::warn!(session = %session.key, error = chain(&error), "a transcript could not be compared");
@@ -58,12 +60,12 @@ pub(super) fn compare(engine: &Engine) -> Result<Vec<LostWrites>, TurnError> {
     Ok(found)
 }
 
-fn one(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnError> {
+fn compare_session(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnError> {
     let store = engine.store();
     // A failed turn may have written nothing, so only finished ones are expected. Turns before the conversation was
     // reset are not looked for.
-    let last = store.last_done(&session.key)?.filter(|turn| turn.started_at >= session.began_at);
-    let end = end_of(&engine.transcript_path(session), last.as_ref().map(|turn| turn.id))?;
+    let last = store.last_completed_turn(&session.key)?.filter(|turn| turn.started_at >= session.began_at);
+    let end = read_end(&engine.transcript_path(session), last.as_ref().map(|turn| turn.id))?;
     // The first turn is the newest. If the database does not know it, the database lost it.
     if let Some(turn) = end.turns.first()
         && store.turn(*turn)?.is_none()
@@ -71,7 +73,7 @@ fn one(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnErr
         return Ok(Some(LostWrites::Database { session: session.key.clone() }));
     }
     let Some(missing) = last.filter(|turn| !end.turns.contains(&turn.id)) else { return Ok(None) };
-    if holds(&engine.transcript_path(session), missing.id)? {
+    if contains_turn(&engine.transcript_path(session), missing.id)? {
         // The turn is there, only further up than expected: the clock was set back in the meantime.
         return Ok(None);
     }
@@ -79,7 +81,7 @@ fn one(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnErr
 }
 
 /// Returns `true` if the transcript has a record of the turn anywhere.
-fn holds(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
+fn contains_turn(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(false) };
     let mut tail = ReverseLines::new(&file).map_err(fail)?;
@@ -105,13 +107,13 @@ fn is_of(line: &[u8], turn: TurnId) -> bool {
 }
 
 /// Reads a transcript from its end until it finds the wanted turn, or has seen enough others.
-fn end_of(path: &Path, wanted: Option<TurnId>) -> Result<TranscriptEnd, TurnError> {
+fn read_end(path: &Path, wanted: Option<TurnId>) -> Result<TranscriptEnd, TurnError> {
     let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
     let Some(file) = look(path)? else { return Ok(TranscriptEnd::default()) };
     let mut tail = ReverseLines::new(&file).map_err(fail)?;
     let mut end = TranscriptEnd::default();
     // Without a wanted turn only the newest one is needed, to look it up in the database.
-    let most = if wanted.is_some() { SEARCHED } else { 1 };
+    let most = if wanted.is_some() { MAX_TURNS } else { 1 };
     while end.turns.len() < most && !wanted.is_some_and(|turn| end.turns.contains(&turn)) {
         let Some(line) = tail.next_line().map_err(fail)? else { break };
         let turn = match Record::parse(line) {
@@ -151,9 +153,9 @@ mod tests {
             std::fs::write(&path, &text).unwrap();
         };
         says(other, &format!(r#"{{"turn":"{lost}"}} and turn {lost}"#));
-        assert!(holds(&path, other).unwrap());
-        assert!(!holds(&path, lost).unwrap(), "it is only quoted");
+        assert!(contains_turn(&path, other).unwrap());
+        assert!(!contains_turn(&path, lost).unwrap(), "it is only quoted");
         says(lost, "hello");
-        assert!(holds(&path, lost).unwrap());
+        assert!(contains_turn(&path, lost).unwrap());
     }
 }

@@ -13,10 +13,10 @@ use crate::provider::Role;
 use crate::runtime::NATIVE;
 
 /// The most bytes of a transcript that one listing reads.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The bytes of text after which a listing ends early.
-const MOST_TEXT: usize = 8 * 1024 * 1024;
+const MAX_TEXT_BYTES: usize = 8 * 1024 * 1024;
 
 /// A message as clients list it.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub struct ListedMessage {
     pub turn: TurnId,
     pub role: Role,
     pub content: String,
-    /// The runtime of the turn: `native`, or the name of a program.
+    /// The runtime of the turn: `executable`, or the name of a program.
     pub runtime: String,
     /// The turn's model as `provider/model`, if known.
     pub model: Option<String>,
@@ -54,12 +54,12 @@ impl Engine {
         let mut size = 0;
         let scope = if with_trace { Scope::Whole } else { Scope::All };
         // Turns arrive newest first, and so do the messages within each: the whole list is turned around at the end.
-        self.each_turn(key, scope, |exchange| {
-            for message in stored(exchange, key.agent()).into_iter().rev() {
+        self.for_each_turn(key, scope, |exchange| {
+            for message in listed_messages(exchange, key.agent()).into_iter().rev() {
                 size += message.content.len();
                 newest.push(message);
             }
-            newest.len() < limit && size < MOST_TEXT
+            newest.len() < limit && size < MAX_TEXT_BYTES
         })?;
         newest.truncate(limit);
         newest.reverse();
@@ -74,8 +74,9 @@ impl Engine {
     /// can't.
     pub fn answer_of(&self, key: &SessionKey, turn: TurnId) -> Result<Option<ListedMessage>, TurnError> {
         let mut found = None;
-        self.each_turn(key, Scope::All, |exchange| {
-            let answer = stored(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
+        self.for_each_turn(key, Scope::All, |exchange| {
+            let answer =
+                listed_messages(exchange, key.agent()).pop().filter(|last| last.role == Role::Assistant);
             found = answer.filter(|answer| answer.turn == turn);
             // The turn has only just ended. Another one of the session may have begun since, seldom more, so the search
             // is short.
@@ -84,7 +85,7 @@ impl Engine {
         Ok(found)
     }
 
-    fn each_turn(
+    fn for_each_turn(
         &self,
         key: &SessionKey,
         scope: Scope,
@@ -97,7 +98,7 @@ impl Engine {
 
 fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result<(), TurnError> {
     let Some(file) = look(path)? else { return Ok(()) };
-    exchanges(&file, scope, MOST_BYTES, take).map_err(|source| TurnError::Transcript {
+    exchanges(&file, scope, MAX_BYTES, take).map_err(|source| TurnError::Transcript {
         what: "read",
         path: path.to_owned(),
         source,
@@ -105,7 +106,7 @@ fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result
 }
 
 /// Returns the messages of a turn, oldest first.
-fn stored(exchange: Exchange, agent: &AgentId) -> Vec<ListedMessage> {
+fn listed_messages(exchange: Exchange, agent: &AgentId) -> Vec<ListedMessage> {
     let log = log(&exchange, agent);
     let Exchange { said, answer, began, .. } = exchange;
     let runtime = began.as_ref().and_then(|began| began.runtime.clone()).unwrap_or_else(|| NATIVE.to_owned());

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_was_told_counts_as_this_table_says() {
+    fn each_failure_counts_as_not_sent_sent_or_begun() {
         let status = |status| ProviderError::from_status("x", status, "m", None);
         let timed_out = ProviderError::TimedOut { provider: "x".into(), after: Duration::ZERO };
         let unsent = |unsent| ProviderError::Failed {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dearest_attempt_counts() {
+    fn the_greater_usage_of_two_attempts_counts() {
         let told = CallUsage::Told(Usage::default());
         let rising = [CallUsage::Nothing, CallUsage::Sent, CallUsage::Begun, told];
         for (at, less) in rising.iter().enumerate() {

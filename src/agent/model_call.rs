@@ -25,11 +25,11 @@ use crate::provider::{
 
 /// The share of a turn's time, as a divisor: a call that was silent for at least this share when the time ran out
 /// counts as a failure of its model.
-const SILENT_PART: u32 = 10;
+const SILENT_SHARE: u32 = 10;
 
 /// Conversations up to this many tokens are prepared on the current thread. That takes well under a millisecond; a
 /// thread of its own would cost more, and hundreds of parallel turns would need one each.
-const LIGHT: u64 = 32_000;
+const MAX_INLINE_TOKENS: u64 = 32_000;
 
 /// A reservation for a model call. Dropping it settles it.
 pub(super) struct ModelCallReservation<'o> {
@@ -118,7 +118,7 @@ impl Drop for ModelCallReservation<'_> {
             (toll.ended, toll.seen)
         };
         if let Some(reservation) = self.reservation.take() {
-            self.oversight.settle(reservation.with_seen(seen), taken);
+            self.oversight.settle(reservation.with_estimate(seen), taken);
         }
     }
 }
@@ -187,7 +187,9 @@ impl TurnLoop<'_> {
         };
         let entries = context.entries();
         // Only the messages behind a cached prefix need preparation, so only they count.
-        if context.cost_behind() <= LIGHT && !has_pictures(entries.iter().map(|entry| &*entry.message)) {
+        if context.uncached_cost() <= MAX_INLINE_TOKENS
+            && !has_pictures(entries.iter().map(|entry| &*entry.message))
+        {
             return Ok(sanitise(&entries, &target)?.messages);
         }
         let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
@@ -199,7 +201,7 @@ impl TurnLoop<'_> {
     ///
     /// Without this, a session that once grew too long for the provider could never go on, because flock only estimates
     /// the number of tokens.
-    pub(super) async fn ask_what_fits(
+    pub(super) async fn ask_adapting(
         &self,
         line: &mut ModelChain,
         asked: &mut Request,
@@ -226,7 +228,7 @@ impl TurnLoop<'_> {
             match answered {
                 // A person has read the beginning: a second answer would read as a part of it.
                 Err(TurnError::Provider(error)) if reserved.shown() => {
-                    if error.refuses_thinking() && has_state(asked) {
+                    if error.refuses_thinking() && has_provider_state(asked) {
                         // Remembered all the same, because the next turn's request would be rejected for the same
                         // reason.
                         refusals.note(session, route, unix_ms());
@@ -234,7 +236,7 @@ impl TurnLoop<'_> {
                     return Err(error.into());
                 }
                 Err(TurnError::Provider(error))
-                    if !asked_without && error.refuses_thinking() && has_state(asked) =>
+                    if !asked_without && error.refuses_thinking() && has_provider_state(asked) =>
                 {
                     tracing::warn!(%error, "asking again without the thinking of earlier answers");
                     // Asked at most once without thinking: a second rejection has another reason.
@@ -242,7 +244,9 @@ impl TurnLoop<'_> {
                     refusals.note(session, route, unix_ms());
                 }
                 Err(TurnError::Provider(error))
-                    if !line.refused_pictures && error.refuses_pictures() && has_pictures(said(asked)) =>
+                    if !line.refused_pictures
+                        && error.refuses_pictures()
+                        && has_pictures(messages_of(asked)) =>
                 {
                     tracing::warn!(%error, "asking again without pictures");
                     let notice = format!("{} is shown no pictures: {error}", line.told.label);
@@ -298,7 +302,7 @@ impl TurnLoop<'_> {
         };
         let policy = self.engine.parts.limits.retry;
         // With a fallback left, a model that stays silent is asked only once.
-        let policy = if line.others.is_empty() { policy } else { policy.beside_others() };
+        let policy = if line.others.is_empty() { policy } else { policy.with_fallbacks() };
         let from = Instant::now();
         reserved.asks();
         // Biased: a stop of the turn wins over a response that arrives at the same moment.
@@ -307,7 +311,7 @@ impl TurnLoop<'_> {
             error = self.halt.wait() => {
                 if let TurnError::TimedOut(wall) = error
                     && reserved.is_silent()
-                    && from.elapsed() >= wall / SILENT_PART
+                    && from.elapsed() >= wall / SILENT_SHARE
                 {
                     // No other model can be asked in this turn. The cooldown makes the next turn ask another one first.
                     let model = &resolved.route.model;
@@ -342,8 +346,8 @@ pub(super) fn asks_to_think(request: &Request) -> bool {
 }
 
 /// Returns `true` if the request has content that only its provider can read: thinking or signatures.
-fn has_state(request: &Request) -> bool {
-    said(request).flat_map(|message| &message.content).any(|block| {
+fn has_provider_state(request: &Request) -> bool {
+    messages_of(request).flat_map(|message| &message.content).any(|block| {
         matches!(
             block,
             Block::Thinking { .. }
@@ -364,6 +368,6 @@ fn has_pictures<'a>(mut messages: impl Iterator<Item = &'a Message>) -> bool {
     messages.any(|message| message.content.iter().any(is_one))
 }
 
-fn said(request: &Request) -> impl Iterator<Item = &Message> {
+fn messages_of(request: &Request) -> impl Iterator<Item = &Message> {
     request.messages.iter().map(|message| &**message)
 }

@@ -66,7 +66,7 @@ impl ModelChain {
 
     /// Returns `true` if a fallback with a smaller context window is asked. The conversation is then shortened only for
     /// its requests, and the agent's own model sees all of it again.
-    pub(super) fn stands_in(&self) -> bool {
+    pub(super) fn is_smaller_fallback(&self) -> bool {
         // Compared with the agent's own model, not with the last one that was asked.
         self.resolved.context_window < self.widest()
     }
@@ -74,7 +74,7 @@ impl ModelChain {
     /// Returns the tokens of the conversation to read: the agent's own model's window, if that is larger than this
     /// model's.
     pub(super) fn reach(&self, room: u64) -> u64 {
-        if self.stands_in() { self.widest() } else { room }
+        if self.is_smaller_fallback() { self.widest() } else { room }
     }
 
     /// Returns the context window of the agent's own model.
@@ -108,7 +108,7 @@ impl ModelChain {
             if trouble == ModelFailure::TooLong && !is_longer {
                 continue;
             }
-            context.go_to(next.room, ImageEstimate::of(&next.resolved));
+            context.switch_model(next.room, ImageEstimate::of(&next.resolved));
             *asked = Request { format: asked.format.take(), ..next.asked };
             self.resolved = next.resolved;
             self.refused_pictures = false;
@@ -162,7 +162,7 @@ pub(super) fn told<'a>(
     let mut tools = policy::offered(agent, specs);
     // Tool descriptions are translated here, where the agent's language is known.
     locale::describe(home, agent.language.as_deref(), &mut tools);
-    let is_native = known_models::calls_tools(config, &resolved.route.model);
+    let is_native = known_models::supports_tools(config, &resolved.route.model);
     let calls = if is_native { ToolCallStyle::Native } else { ToolCallStyle::Text };
     PromptSpec { label: resolved.label.clone(), tools, calls }
 }

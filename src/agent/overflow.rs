@@ -51,13 +51,13 @@ pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
     let next = |words: &&str| {
         let rest = &message[message.find(*words)? + words.len()..];
         // A number further away belongs to another part of the sentence.
-        let gap = rest.find(|c: char| c.is_ascii_digit()).filter(|gap| *gap <= MOST_BETWEEN)?;
-        let end = rest[gap..].find(|c: char| !is_of_number(c)).map_or(rest.len(), |end| gap + end);
+        let gap = rest.find(|c: char| c.is_ascii_digit()).filter(|gap| *gap <= MAX_GAP)?;
+        let end = rest[gap..].find(|c: char| !is_number_char(c)).map_or(rest.len(), |end| gap + end);
         tokens(&rest[gap..end])
     };
     let before = |words: &&str| {
         let rest = &message[..message.find(*words)?];
-        let digits = rest.chars().rev().take_while(|c| is_of_number(*c)).count();
+        let digits = rest.chars().rev().take_while(|c| is_number_char(*c)).count();
         tokens(&rest[rest.len() - digits..])
     };
     // The phrases before a number come first, because the others are shorter and match more texts.
@@ -65,27 +65,27 @@ pub(super) fn limit_in(error: &ProviderError) -> Option<u64> {
 }
 
 /// Some providers write 200,000 and some 200_000.
-const fn is_of_number(c: char) -> bool {
+const fn is_number_char(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, ',' | '_')
 }
 
 /// Parses a number, unless it is too small or too large for a context size, as an error code is.
 fn tokens(text: &str) -> Option<u64> {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    digits.parse().ok().filter(|tokens| (LEAST..=MOST).contains(tokens))
+    digits.parse().ok().filter(|tokens| (MIN_TOKENS..=MAX_TOKENS).contains(tokens))
 }
 
 /// The most characters between a phrase and its number, as in ` (`.
-const MOST_BETWEEN: usize = 12;
-const LEAST: u64 = 256;
-const MOST: u64 = 100_000_000;
+const MAX_GAP: usize = 12;
+const MIN_TOKENS: u64 = 256;
+const MAX_TOKENS: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_read_from_what_providers_say() {
+    fn the_context_limit_is_read_from_provider_errors() {
         for (message, limit) in [
             (
                 "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000",

@@ -26,7 +26,7 @@ pub trait Oversight: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`Paused`] if no budget is left. The turn ends with it.
+    /// Returns [`PauseReason`] if no budget is left. The turn ends with it.
     fn reserve<'a>(&'a self, call: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>>;
 
     /// Settles a reservation with the call's real usage. Called exactly once for each reservation, even if the turn is
@@ -93,7 +93,7 @@ impl Reservation {
 
     /// Returns the reservation with flock's own estimate of the call.
     #[must_use]
-    pub const fn with_seen(self, seen: TokenEstimate) -> Self {
+    pub const fn with_estimate(self, seen: TokenEstimate) -> Self {
         Self { seen, ..self }
     }
 
@@ -115,20 +115,20 @@ impl Reservation {
 pub struct PauseReason(pub String);
 
 /// The reason if the budgets can't be read.
-const UNKNOWN: &str = "the budgets could not be checked";
+const UNKNOWN_BUDGET: &str = "the budgets could not be checked";
 
 impl PauseReason {
     /// Returns the reason for a database that can't be read, in which case nobody knows the remaining budget.
     #[must_use]
     pub fn unknown() -> Self {
-        Self(UNKNOWN.to_owned())
+        Self(UNKNOWN_BUDGET.to_owned())
     }
 
-    /// Returns `true` if the reason is [`Paused::unknown`]. That is no pause: the same call may be made once the
+    /// Returns `true` if the reason is [`PauseReason::unknown`]. That is no pause: the same call may be made once the
     /// database can be read.
     #[must_use]
     pub fn is_unknown(why: &str) -> bool {
-        why == UNKNOWN
+        why == UNKNOWN_BUDGET
     }
 }
 

@@ -19,14 +19,14 @@ use crate::id::SessionKey;
 use crate::provider::{Block, BodyPrefix, Message, Role, Route, StopReason};
 
 /// The fewest messages for which a prefix is cached. Fewer are read faster than the cache would save.
-pub(super) const FEWEST: usize = 100;
+pub(super) const MIN_MESSAGES: usize = 100;
 /// The most bytes of one cached prefix, and of all together.
 pub(super) const LARGEST: usize = 1 << 20;
-const MOST: usize = 4 << 20;
+const MAX_TOTAL_BYTES: usize = 4 << 20;
 /// The most bytes of a transcript behind a prefix that are read for it.
-const MOST_SINCE: u64 = 1 << 20;
+const MAX_SINCE_BYTES: u64 = 1 << 20;
 /// Number of bytes before a prefix's end that are compared to recognise the file.
-const SEAM: u64 = 256;
+const COMPARED_BYTES: u64 = 256;
 
 /// The cached beginning of a conversation.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl FilePosition {
     pub(super) fn of(file: &File, offset: u64) -> io::Result<Option<Self>> {
         let metadata = file.metadata()?;
         let Ok(born) = metadata.created() else { return Ok(None) };
-        let length = offset.min(SEAM);
+        let length = offset.min(COMPARED_BYTES);
         let mut seam = vec![0; usize::try_from(length).unwrap_or_default()];
         file.read_exact_at(&mut seam, offset - length)?;
         let (device, inode) = (metadata.dev(), metadata.ino());
@@ -105,11 +105,11 @@ impl Prefix {
             return Ok(None);
         }
         let Some(length) =
-            file.metadata()?.len().checked_sub(self.at.offset).filter(|more| *more <= MOST_SINCE)
+            file.metadata()?.len().checked_sub(self.at.offset).filter(|more| *more <= MAX_SINCE_BYTES)
         else {
             return Ok(None);
         };
-        // Read in one piece, because it is at most `MOST_SINCE` bytes.
+        // Read in one piece, because it is at most `MAX_SINCE_BYTES` bytes.
         let mut lines = vec![0; usize::try_from(length).unwrap_or_default()];
         file.read_exact_at(&mut lines, self.at.offset)?;
         let mut since = Vec::new();
@@ -210,7 +210,7 @@ impl PrefixCache {
             return;
         }
         kept.sessions.insert(session.clone(), (prefix, clock));
-        while kept.sessions.values().map(|(prefix, _)| prefix.body.size()).sum::<usize>() > MOST {
+        while kept.sessions.values().map(|(prefix, _)| prefix.body.size()).sum::<usize>() > MAX_TOTAL_BYTES {
             let oldest = kept.sessions.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
             kept.sessions.remove(&oldest);

@@ -69,7 +69,7 @@ impl RequestPreviewer<'_> {
     ///
     /// - [`TurnError::WrongAgent`] if the session belongs to another agent.
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
-    /// - [`TurnError::Provider`] if the model's provider is not known. A missing API key is no error.
+    /// - [`TurnError::ProviderEntry`] if the model's provider is not known. A missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files, the conversation.
     pub fn of(
         &self,
@@ -86,7 +86,7 @@ impl RequestPreviewer<'_> {
             return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: session.key.clone() });
         }
         // Resolved without a key: nothing is sent, so a missing key must not prevent the preview.
-        let mut resolved = Catalog::new(self.home.clone()).resolve_keyless(model, self.config)?;
+        let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
         let began = session.map_or_else(clock::unix_ms, |session| session.began_at);
         let key = session.and_then(|session| cache_key::of(self.home, &session.key));
@@ -119,7 +119,7 @@ impl RequestPreviewer<'_> {
     /// # Errors
     ///
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
-    /// - [`TurnError::NoModel`] if the agent has no model, and [`TurnError::Provider`] if its provider is not known. A
+    /// - [`TurnError::NoModel`] if the agent has no model, and [`TurnError::ProviderEntry`] if its provider is not known. A
     ///   missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files.
     pub fn report(&self, agent: &Agent, session: &Session) -> Result<ContextReport, TurnError> {
@@ -127,7 +127,7 @@ impl RequestPreviewer<'_> {
             return Err(TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() });
         }
         let model = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-        let mut resolved = Catalog::new(self.home.clone()).resolve_keyless(model, self.config)?;
+        let mut resolved = Catalog::new(self.home.clone()).resolve_without_key(model, self.config)?;
         let told = told(self.home, self.config, agent, &resolved, self.tools);
         let prompt = self.prompt(agent, &told, session.began_at)?;
         let asked = asked(&mut resolved, agent, &told, prompt, None);
@@ -203,7 +203,7 @@ impl RequestPreviewer<'_> {
     ///
     /// Returns [`TurnError::WrongAgent`] if the session belongs to another agent, and [`TurnError::Prompt`] if the
     /// prompt can't be built.
-    pub fn of_openclaw(
+    pub fn openclaw_request(
         &self,
         agent: &Agent,
         model: &ModelRef,

@@ -72,23 +72,23 @@ pub struct SourceSession<'p> {
 
 impl Provenance {
     /// Name of the tool that sends a message to another session.
-    pub const SEND: &str = "sessions_send";
+    pub const SEND_TOOL: &str = "sessions_send";
 
     /// Name of the tool that starts another session with a task.
-    pub const SPAWN: &str = "sessions_spawn";
+    pub const SPAWN_TOOL: &str = "sessions_spawn";
 
     /// Returns the facts about the session that sent this, or `None` if no other session did.
     ///
     /// The facts are complete if flock wrote the provenance. They may all be missing if an older version or another
     /// program did.
     #[must_use]
-    pub fn other_session(&self) -> Option<SourceSession<'_>> {
+    pub fn source_session(&self) -> Option<SourceSession<'_>> {
         match self {
             Self::InterSession { session, tool, item } => Some(SourceSession {
                 session: Some(session.as_str().into()),
                 channel: session.channel().map(|channel| channel.to_string().into()),
                 // Only this tool puts messages of sessions into an inbox.
-                tool: tool.as_deref().or_else(|| item.as_ref().map(|_| Self::SEND)).map(Cow::from),
+                tool: tool.as_deref().or_else(|| item.as_ref().map(|_| Self::SEND_TOOL)).map(Cow::from),
             }),
             // The second name of each pair is the one that other programs use.
             Self::Other(value) => {
@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_kind_reads_back_under_its_name() {
+    fn each_kind_round_trips_under_its_name() {
         let turn = TurnId::new();
         for (provenance, stored) in [
             (
@@ -153,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn another_session_is_known_in_whatever_form_it_was_stored() {
+    fn a_source_session_is_read_from_every_stored_form() {
         let source = |stored: serde_json::Value| {
             let read: Provenance = serde_json::from_value(stored).unwrap();
-            read.other_session().map(|SourceSession { session, channel, tool }| {
+            read.source_session().map(|SourceSession { session, channel, tool }| {
                 [session, channel, tool].map(|part| part.map_or_else(String::new, Cow::into_owned))
             })
         };
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_writes_is_kept_as_it_is() {
+    fn an_unknown_kind_is_kept_unchanged() {
         for newer in [
             json!({"kind": "telepathy", "from": [1, 2]}),
             json!({"kind": "channel", "channel": "no id at all", "from": 1, "to": 2}),

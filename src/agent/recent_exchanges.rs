@@ -17,19 +17,19 @@ use crate::clean;
 use crate::id::{AgentId, TurnId};
 use crate::provider::Block;
 use crate::provider::message::CONTEXT_OPEN;
-use crate::runtime::prompt::{END, RECENT};
+use crate::runtime::prompt::{END, RECENT_HEADER};
 
 /// The most exchanges.
-const EXCHANGES: usize = 5;
+const MAX_EXCHANGES: usize = 5;
 
 /// The most characters in total, marks included.
 const CHARS: usize = 8_000;
 
 /// The most bytes of a transcript that are read.
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The most characters of a failed turn's error.
-const REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// The earlier exchanges of a session's conversation.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,13 +50,13 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
     let mut told = Vec::new();
     let mut size = 0;
     let mut missed = None;
-    exchanges(file, Scope::Conversation, MOST_BYTES, |exchange| {
+    exchanges(file, Scope::Conversation, MAX_BYTES, |exchange| {
         // The exchanges come newest first, so the count so far is the number of those after the known turn.
         if missed.is_none() && known.is_some() && exchange.turn() == known {
             missed = Some(told.len());
         }
         if has_room(&told, size) {
-            let text = tell(&exchange, agent);
+            let text = format_exchange(&exchange, agent);
             size += text.chars().count();
             told.push(text);
         }
@@ -69,7 +69,7 @@ pub(super) fn before(file: &File, agent: &AgentId, known: Option<TurnId>) -> io:
 
 /// Returns `true` if one more exchange fits beside these, which have `size` characters.
 const fn has_room(told: &[String], size: usize) -> bool {
-    told.len() < EXCHANGES && size < CHARS
+    told.len() < MAX_EXCHANGES && size < CHARS
 }
 
 /// Formats the exchanges, which are newest first, as one block with the oldest first. Only as many as fit are included.
@@ -77,11 +77,11 @@ const fn has_room(told: &[String], size: usize) -> bool {
 fn block(told: &[String]) -> String {
     let Some(newest) = told.first() else { return String::new() };
     // Each exchange ends with a line feed, and an empty line separates two.
-    let mut left = CHARS - RECENT.len() - END.len() - 2;
-    let newest = middle_cut(newest, left - 1);
+    let mut left = CHARS - RECENT_HEADER.len() - END.len() - 2;
+    let newest = cut_middle(newest, left - 1);
     left -= newest.chars().count() + 1;
     let mut fitting = vec![newest];
-    for text in told.iter().take(EXCHANGES).skip(1) {
+    for text in told.iter().take(MAX_EXCHANGES).skip(1) {
         // Exchanges are included whole or not at all, except for the newest.
         let size = text.chars().count() + 2;
         if size > left {
@@ -91,11 +91,11 @@ fn block(told: &[String]) -> String {
         fitting.push(Cow::Borrowed(text));
     }
     fitting.reverse();
-    format!("{RECENT}\n{}\n{END}\n", fitting.join("\n\n"))
+    format!("{RECENT_HEADER}\n{}\n{END}\n", fitting.join("\n\n"))
 }
 
 /// Shortens a text to at most `most` characters by cutting out its middle.
-fn middle_cut(text: &str, most: usize) -> Cow<'_, str> {
+fn cut_middle(text: &str, most: usize) -> Cow<'_, str> {
     let size = text.chars().count();
     if size <= most {
         return Cow::Borrowed(text);
@@ -111,32 +111,32 @@ fn middle_cut(text: &str, most: usize) -> Cow<'_, str> {
 }
 
 /// Formats an exchange for a program.
-fn tell(exchange: &Exchange, agent: &AgentId) -> String {
+fn format_exchange(exchange: &Exchange, agent: &AgentId) -> String {
     let messages = || exchange.said.iter().chain(&exchange.answer);
     // Either all of a turn is imported or nothing of it.
     let imported = messages().any(|message| message.imported);
     let mut lines: Vec<String> =
-        exchange.said.iter().map(|said| label("user", imported, &words(said))).collect();
+        exchange.said.iter().map(|said| format_message("user", imported, &words(said))).collect();
     let log =
         exchange.answer.iter().map(|answer| &answer.trace).chain(exchange.ended.iter().map(|end| &end.trace));
     let log: Vec<String> = log.flat_map(|lines| trace_buffer::checked(lines)).collect();
     if log.is_empty() {
         let text = exchange.answer.as_ref().map(words).unwrap_or_default();
         if !text.trim().is_empty() {
-            lines.push(label(agent.as_str(), imported, &format!("agent: {text}")));
+            lines.push(format_message(agent.as_str(), imported, &format!("agent: {text}")));
         }
     } else if imported {
-        lines.push(label(agent.as_str(), true, &log.join("\n")));
+        lines.push(format_message(agent.as_str(), true, &log.join("\n")));
     } else {
-        lines.extend(logged(&log, agent));
+        lines.extend(format_log(&log, agent));
     }
     let unhappy = exchange.ended.as_ref().and_then(unhappy);
-    lines.extend(unhappy.map(|text| label(agent.as_str(), imported, &text)));
+    lines.extend(unhappy.map(|text| format_message(agent.as_str(), imported, &text)));
     lines.join("\n")
 }
 
 /// Formats a stored log. A line that names no speaker is indented as a continuation of the line before it.
-fn logged(lines: &[String], agent: &AgentId) -> Vec<String> {
+fn format_log(lines: &[String], agent: &AgentId) -> Vec<String> {
     let name = format!("[{agent}] ");
     let told = lines.iter().map(|line| without_marks(line));
     told.map(
@@ -150,7 +150,7 @@ fn unhappy(end: &TurnRecord) -> Option<String> {
     match end.state {
         TurnPhase::Failed => {
             let why = end.error.as_deref().unwrap_or("unknown reason");
-            Some(format!("failed: {}", clean::summary(why, REASON)))
+            Some(format!("failed: {}", clean::summary(why, MAX_REASON_CHARS)))
         }
         TurnPhase::Cancelled => Some("stopped before the answer".to_owned()),
         TurnPhase::Interrupted => Some("interrupted before the answer".to_owned()),
@@ -160,7 +160,7 @@ fn unhappy(end: &TurnRecord) -> Option<String> {
 
 /// Formats a message behind its speaker's name. For an imported message the name is only the document's claim, and the
 /// label says that it is imported.
-fn label(name: &str, imported: bool, text: &str) -> String {
+fn format_message(name: &str, imported: bool, text: &str) -> String {
     let imported = if imported { ", imported" } else { "" };
     let mut told = format!("[{name}{imported}] ");
     let text = without_marks(text).replace("\r\n", "\n");

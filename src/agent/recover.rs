@@ -19,7 +19,7 @@ use crate::runtime::cli::state;
 use crate::store::{Session, Turn, TurnCompletion, TurnState};
 
 /// The most sessions that one database change deletes.
-const SWEEP: u32 = 500;
+const MAX_SWEPT_SESSIONS: u32 = 500;
 
 /// A turn that was running when the last process died.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>,
 pub(super) async fn lost(engine: &Engine, turns: &[TurnId]) -> Result<usize, TurnError> {
     let (mut marked, mut failed) = (0, None);
     for id in turns {
-        match lost_one(engine, *id).await {
+        match end_lost_turn(engine, *id).await {
             Ok(is_marked) => marked += usize::from(is_marked),
             Err(error) => {
                 tracing::error!(turn = %id, error = %chain(&error), "failed to end a turn that was lost");
@@ -69,7 +69,7 @@ pub(super) async fn lost(engine: &Engine, turns: &[TurnId]) -> Result<usize, Tur
     failed.map_or(Ok(marked), Err)
 }
 
-async fn lost_one(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
+async fn end_lost_turn(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
     let Some(turn) = engine.parts.store.turn(id)?.filter(|turn| turn.state == TurnState::Running) else {
         return Ok(false);
     };
@@ -83,7 +83,7 @@ async fn lost_one(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
 async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<InterruptedTurn, TurnError> {
     let store = &engine.parts.store;
     let left = match store.session(&turn.session)? {
-        Some(session) => mark(engine, &session, &turn, search).unwrap_or_else(|error| {
+        Some(session) => complete_transcript(engine, &session, &turn, search).unwrap_or_else(|error| {
             // One damaged transcript must not keep the gateway from starting.
             tracing::error!(turn = %turn.id, error = %chain(&error), "failed to mark an interrupted turn");
             TurnRecords::default()
@@ -91,7 +91,7 @@ async fn one(engine: &Engine, turn: Turn, search: Search) -> Result<InterruptedT
         None => TurnRecords::default(),
     };
     let had_input = left.is_there;
-    let ended = left.into_ended();
+    let ended = left.into_turn_end();
     let state = ended.state;
     store.end_turn(turn.id, ended).await?;
     Ok(InterruptedTurn { session: turn.session, turn: turn.id, state, had_input })
@@ -121,7 +121,7 @@ struct TurnRecords {
 }
 
 impl TurnRecords {
-    fn into_ended(self) -> TurnCompletion {
+    fn into_turn_end(self) -> TurnCompletion {
         let at = clock::unix_ms();
         match self.end {
             // The process died between its writes to the transcript and to the database. The transcript is written
@@ -165,7 +165,12 @@ impl TurnRecords {
     }
 }
 
-fn mark(engine: &Engine, session: &Session, turn: &Turn, search: Search) -> Result<TurnRecords, TurnError> {
+fn complete_transcript(
+    engine: &Engine,
+    session: &Session,
+    turn: &Turn,
+    search: Search,
+) -> Result<TurnRecords, TurnError> {
     let path = engine.transcript_path(session);
     if !path.exists() {
         return Ok(TurnRecords::default());
@@ -234,7 +239,7 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
 }
 
 /// Deletes the sessions of agents that were removed together with their data.
-pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
+pub(super) async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
     let config = engine.parts.config.current();
     let gone = engine.parts.store.session_agents()?.into_iter().filter(|agent| config.agent(agent).is_none());
     for agent in gone {
@@ -242,7 +247,7 @@ pub(super) async fn forget_purged(engine: &Engine) -> Result<(), TurnError> {
         if !engine.home().sessions(&agent).exists() {
             let sessions = engine.parts.store.sessions(Some(&agent), u32::MAX)?;
             let keys = sessions.into_iter().map(|session| session.key).collect();
-            engine.parts.store.forget_sessions(keys).await?;
+            engine.parts.store.delete_sessions(keys).await?;
         }
     }
     Ok(())
@@ -310,7 +315,7 @@ fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> StaleFiles {
 /// Deletes the sessions of single requests that were last used before `before` (Unix milliseconds).
 pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), TurnError> {
     loop {
-        let old = engine.parts.store.old_requests(before, SWEEP)?;
+        let old = engine.parts.store.old_request_sessions(before, MAX_SWEPT_SESSIONS)?;
         if old.is_empty() {
             return Ok(());
         }
@@ -326,6 +331,6 @@ pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), 
         // The backups of mended transcripts are deleted too.
         let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
         agents.iter().for_each(|agent| drop(swept(engine, agent, false)));
-        engine.parts.store.forget_sessions(old.into_iter().map(|session| session.key).collect()).await?;
+        engine.parts.store.delete_sessions(old.into_iter().map(|session| session.key).collect()).await?;
     }
 }

@@ -11,7 +11,7 @@ use crate::id::SessionKey;
 use crate::provider::Route;
 
 /// The most entries. More sessions are not in use at a time.
-const MOST: usize = 4_096;
+const MAX_ENTRIES: usize = 4_096;
 
 /// For each session and route, the time up to which its thinking was rejected (Unix milliseconds).
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl RejectedThinking {
     pub(super) fn note(&self, session: &SessionKey, route: &Route, now: i64) {
         let mut known = self.known();
         // When the table is full, the oldest rejection goes, because it is the least likely to be needed.
-        if known.len() >= MOST {
+        if known.len() >= MAX_ENTRIES {
             let oldest = known.iter().min_by_key(|(_, at)| **at).map(|(key, _)| key.clone());
             oldest.and_then(|key| known.remove(&key));
         }
@@ -45,7 +45,7 @@ mod tests {
     use crate::config::Api;
 
     #[test]
-    fn a_refusal_is_of_one_session_and_one_way_and_the_oldest_goes() {
+    fn a_rejection_is_per_session_and_route_and_the_oldest_is_evicted() {
         let session = |n: usize| format!("agent:coder:flock:main:p{n}").parse::<SessionKey>().unwrap();
         let route = |model: &str| Route { model: model.parse().unwrap(), api: Api::OpenAiResponses };
         let (one, two) = (route("openai/gpt-5"), route("openai/gpt-5.2"));
@@ -54,10 +54,10 @@ mod tests {
         assert_eq!(refusals.until(&session(0), &one), Some(5));
         assert_eq!(refusals.until(&session(0), &two), None);
         assert_eq!(refusals.until(&session(1), &one), None);
-        for n in 1..=MOST {
+        for n in 1..=MAX_ENTRIES {
             refusals.note(&session(n), &one, 10 + i64::try_from(n).unwrap());
         }
         assert_eq!(refusals.until(&session(0), &one), None);
-        assert_eq!(refusals.known().len(), MOST);
+        assert_eq!(refusals.known().len(), MAX_ENTRIES);
     }
 }

@@ -6,10 +6,10 @@ use sha2::{Digest as _, Sha256};
 use crate::provider::Block;
 
 /// From this number of identical calls in a row on, the model is warned.
-const TOLD: u32 = 5;
+const WARN_AFTER: u32 = 5;
 
 /// This number of identical calls in a row ends the turn.
-const ENDED: u32 = 10;
+const END_AFTER: u32 = 10;
 
 /// Counts how often the last call of a turn was repeated without another one between.
 #[derive(Default)]
@@ -59,9 +59,9 @@ impl Repetition {
         );
         // The model is warned with every repetition from the fifth on.
         match self.times {
-            ENDED.. => Verdict::Ended(format!("{said}; the turn was ended for that]"), self.times),
-            TOLD.. => Verdict::Told(format!(
-                "{said}; do something else, or say what blocks you. At {ENDED} times the turn is ended]"
+            END_AFTER.. => Verdict::Ended(format!("{said}; the turn was ended for that]"), self.times),
+            WARN_AFTER.. => Verdict::Told(format!(
+                "{said}; do something else, or say what blocks you. At {END_AFTER} times the turn is ended]"
             )),
             _ => Verdict::Fine,
         }
@@ -85,7 +85,7 @@ mod tests {
                     't'
                 }
                 Verdict::Ended(_, times) => {
-                    assert!(times >= ENDED);
+                    assert!(times >= END_AFTER);
                     'E'
                 }
             }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_in_a_row_counts() {
+    fn only_identical_calls_in_a_row_count() {
         let same = |n| vec![("exec", json!({"command": "ls", "timeout": 3}), "x"); n];
         let numbered = |n: i32| ("exec", json!({"command": n}), "x");
         let with = |other: (&'static str, Value, &'static str)| {

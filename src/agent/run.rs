@@ -49,9 +49,9 @@ pub(super) async fn run(
 ) -> Result<TurnOutcome, TurnError> {
     // One configuration for the whole plan, so that a change in the middle can't mix two.
     let config = engine.parts.config.current();
-    let wall = engine.parts.limits.wall_of(&config);
+    let wall = engine.parts.limits.wall_time_for(&config);
     let halt = Deadline::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
-    let agent = check(engine, &config, &request)?;
+    let agent = check_request(engine, &config, &request)?;
     // A command needs no claim here: each one claims the session itself for what it changes.
     if let Some(command) = request.command {
         let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
@@ -63,7 +63,7 @@ pub(super) async fn run(
     // Held until the turn ends: two turns of one session would write into each other's records.
     let _claim = engine.claim(&request.session)?;
     halt.now()?;
-    settle_in(engine.home(), agent);
+    create_workspace(engine.home(), agent);
     if agent.runtime != NATIVE {
         return delegate(engine, agent, request, &halt, on_event).await;
     }
@@ -72,7 +72,7 @@ pub(super) async fn run(
     let session = begin(engine, &request, &plan.model, plan.prompt.clone()).await?;
     let transcript = match open(engine, &session) {
         Ok(transcript) => transcript,
-        Err(error) => return Err(give_up(engine, request.turn, error).await),
+        Err(error) => return Err(end_without_transcript(engine, request.turn, error).await),
     };
     let mut running = TurnRecorder::new(
         Arc::clone(&engine.parts.store),
@@ -174,7 +174,7 @@ async fn delegate(
     halt: &Deadline,
     on_event: &mut (dyn FnMut(TurnEvent) + Send),
 ) -> Result<TurnOutcome, TurnError> {
-    let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime(agent))?;
+    let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime_error(agent))?;
     // The program calls the models itself, so flock resolves none and tries no fallbacks.
     let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     let known = engine.parts.store.session(&request.session)?;
@@ -184,7 +184,7 @@ async fn delegate(
     let session = begin(engine, &request, &model, prompt).await?;
     let transcript = match open(engine, &session) {
         Ok(transcript) => transcript,
-        Err(error) => return Err(give_up(engine, request.turn, error).await),
+        Err(error) => return Err(end_without_transcript(engine, request.turn, error).await),
     };
     // The API between flock and the program. No provider's thinking or signature comes over it.
     let route = Route { model, api: Api::OpenAiCompletions };
@@ -239,13 +239,17 @@ pub(super) fn open(engine: &Engine, session: &Session) -> Result<Transcript, Tur
     Transcript::open(&engine.transcript_path(session), &header, &engine.parts.store.syncer().handle())
 }
 
-fn check<'c>(engine: &Engine, config: &'c Config, request: &TurnRequest) -> Result<&'c Agent, TurnError> {
+fn check_request<'c>(
+    engine: &Engine,
+    config: &'c Config,
+    request: &TurnRequest,
+) -> Result<&'c Agent, TurnError> {
     let agent = config.agent(&request.agent).ok_or_else(|| TurnError::UnknownAgent(request.agent.clone()))?;
     if request.session.agent() != &agent.id {
         return Err(TurnError::WrongAgent { agent: agent.id.clone(), session: request.session.clone() });
     }
     if agent.runtime != NATIVE && engine.runtimes.get(&agent.runtime).is_none() {
-        return Err(wrong_runtime(agent));
+        return Err(wrong_runtime_error(agent));
     }
     if !request.has_input() {
         return Err(TurnError::NoInput);
@@ -253,12 +257,12 @@ fn check<'c>(engine: &Engine, config: &'c Config, request: &TurnRequest) -> Resu
     Ok(agent)
 }
 
-fn wrong_runtime(agent: &Agent) -> TurnError {
+fn wrong_runtime_error(agent: &Agent) -> TurnError {
     TurnError::WrongRuntime { agent: agent.id.clone(), runtime: agent.runtime.clone() }
 }
 
 /// Creates the workspace of an agent that a person added to the configuration by hand.
-fn settle_in(home: &Home, agent: &Agent) {
+fn create_workspace(home: &Home, agent: &Agent) {
     if agent.workspace.exists() {
         return;
     }
@@ -275,7 +279,7 @@ fn settle_in(home: &Home, agent: &Agent) {
 }
 
 /// Ends a turn that has no transcript to write to.
-async fn give_up(engine: &Engine, turn: TurnId, error: TurnError) -> TurnError {
+async fn end_without_transcript(engine: &Engine, turn: TurnId, error: TurnError) -> TurnError {
     let ended = TurnCompletion {
         state: TurnState::Failed,
         steps: 0,

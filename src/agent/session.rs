@@ -151,7 +151,7 @@ impl Engine {
     /// # Errors
     ///
     /// - [`TurnError::NoSession`] if the session does not exist.
-    /// - [`TurnError::Busy`] while a turn of the session runs.
+    /// - [`TurnError::BusyGuard`] while a turn of the session runs.
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
     /// - An error of the database, the transcript or the stopped model call.
     pub async fn compact(
@@ -160,14 +160,14 @@ impl Engine {
         may_ask: bool,
     ) -> Result<Option<CompactionReport>, TurnError> {
         let EngineParts { limits, oversight, config, .. } = &self.parts;
-        let wall = limits.wall_of(&config.current());
+        let wall = limits.wall_time_for(&config.current());
         let halt = Deadline::new(CancellationToken::new(), wall, Arc::clone(oversight), key.agent().clone());
-        self.compact_under(key, may_ask.then_some(&halt)).await
+        self.compact_until(key, may_ask.then_some(&halt)).await
     }
 
     /// Does the same as [`Engine::compact`]. `halt` stops the model call for the summary, and then nothing is
     /// compacted.
-    pub(super) async fn compact_under(
+    pub(super) async fn compact_until(
         &self,
         key: &SessionKey,
         halt: Option<&Deadline>,
@@ -216,7 +216,7 @@ impl Engine {
     /// # Errors
     ///
     /// - [`TurnError::NoSession`] if the session does not exist.
-    /// - [`TurnError::Busy`] while a turn of the session runs.
+    /// - [`TurnError::BusyGuard`] while a turn of the session runs.
     /// - An error of the database or the transcript.
     pub async fn reset(&self, key: &SessionKey, keeps_recent: bool) -> Result<(), TurnError> {
         let _claim = self.claim(key)?;
@@ -236,7 +236,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnError::Busy`] while a turn of the session runs, or an error of the database or the transcript.
+    /// Returns [`TurnError::BusyGuard`] while a turn of the session runs, or an error of the database or the transcript.
     pub(super) fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
         // The claim keeps the record from landing between those of a running turn.
         let _claim = self.claim(key)?;

@@ -10,23 +10,23 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::prompt::marks as flock_marks;
-use super::transcript::hygiene::inter_session_marks;
+use super::transcript::hygiene::session_mark_positions;
 use crate::clean::Skeleton;
 use crate::provider::{
-    Block, BoxFuture, Delta, MOST_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink,
+    Block, BoxFuture, Delta, MAX_BLOCKS, Message, Provider, ProviderError, Request, Response, Role, Sink,
     StopReason,
 };
 
 /// The tag that begins a call.
 pub const OPEN: &str = "<tool_call>";
 /// The tag that ends a call.
-pub const CLOSE: &str = "</tool_call>";
+pub const CLOSE_TAG: &str = "</tool_call>";
 
 /// Names of the tags that only flock and the model itself may write.
-const MARKS: [&str; 2] = ["tool_call", "tool_result"];
+const TAG_NAMES: [&str; 2] = ["tool_call", "tool_result"];
 
 /// The most bytes of whitespace before a call on its line.
-const MOST_INDENT: usize = 256;
+const MAX_INDENT: usize = 256;
 
 /// The name given to a call that can't be parsed. No such tool exists, so the model gets an error that lists its tools.
 const UNREADABLE: &str = "unreadable_tool_call";
@@ -52,7 +52,7 @@ pub fn parse(answer: &str) -> Answer<'_> {
     let (mut at, mut from) = (0, 0);
     for line in answer.split_inclusive('\n') {
         // `from` skips lines inside a run of calls that other text has followed: they were read already.
-        if at >= from && begins_call(line) && lines.fence.is_none() {
+        if at >= from && is_call_start(line) && lines.fence.is_none() {
             match calls(&answer[at..]) {
                 Ok(calls) => return Answer { text: answer[..at].trim_end(), calls },
                 Err(other) => from = at + other,
@@ -66,7 +66,7 @@ pub fn parse(answer: &str) -> Answer<'_> {
 
 /// Returns the calls of a text that consists only of calls.
 ///
-/// If other text is found, returns its position as the error. At most one call more than [`MOST_BLOCKS`] is returned,
+/// If other text is found, returns its position as the error. At most one call more than [`MAX_BLOCKS`] is returned,
 /// which is enough for the caller to refuse the answer.
 fn calls(text: &str) -> Result<Vec<(String, Value)>, usize> {
     let mut found = Vec::new();
@@ -78,16 +78,16 @@ fn calls(text: &str) -> Result<Vec<(String, Value)>, usize> {
         let (value, after) = match values.next() {
             // The parser's position ends the value, not a search for the tag: an argument may contain the tag as text.
             Some(Ok(value)) => (Some(value), inner[values.byte_offset()..].trim_start()),
-            _ => (None, &inner[inner.find(CLOSE).unwrap_or(inner.len())..]),
+            _ => (None, &inner[inner.find(CLOSE_TAG).unwrap_or(inner.len())..]),
         };
         // A model may be stopped right before it writes the last closing tag.
         rest = if after.is_empty() {
             ""
         } else {
-            after.strip_prefix(CLOSE).ok_or_else(|| place(after))?.trim_start()
+            after.strip_prefix(CLOSE_TAG).ok_or_else(|| place(after))?.trim_start()
         };
         // One call more than allowed is kept, and no others: a hostile answer must not fill the memory.
-        if found.len() <= MOST_BLOCKS {
+        if found.len() <= MAX_BLOCKS {
             found.push(value.and_then(call).unwrap_or_else(|| (UNREADABLE.to_owned(), json!({}))));
         }
     }
@@ -139,13 +139,13 @@ impl FenceTracker {
 }
 
 /// Returns `true` if a line begins with a call.
-fn begins_call(line: &str) -> bool {
+fn is_call_start(line: &str) -> bool {
     unindented(line).starts_with(OPEN)
 }
 
 /// Strips a line's leading whitespace, up to the indentation that a call may have.
 fn unindented(line: &str) -> &str {
-    let start = &line[..line.floor_char_boundary(MOST_INDENT)];
+    let start = &line[..line.floor_char_boundary(MAX_INDENT)];
     &line[start.len() - start.trim_start().len()..]
 }
 
@@ -176,7 +176,7 @@ impl CallFilter {
             self.looked = self.answer.len();
             let line = &line[..end.unwrap_or(line.len())];
             if self.lines.may_call(line) {
-                self.holds = begins_call(line);
+                self.holds = is_call_start(line);
                 break;
             }
             self.shown = self.line + line.len();
@@ -201,7 +201,7 @@ impl CallFilter {
 ///
 /// The tags are removed from everything that others have said.
 #[must_use]
-pub fn as_text(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
+pub fn messages_as_text(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let shown = |message: &Arc<Message>| {
         let role = if message.role == Role::Tool { Role::User } else { message.role };
         let content = message.content.iter().flat_map(|block| block_as_text(block, message.role)).collect();
@@ -214,7 +214,7 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
     match block {
         Block::ToolCall { name, arguments, .. } => {
             let call = json!({"name": name, "arguments": arguments});
-            vec![Block::text(format!("{OPEN}{call}{CLOSE}"))]
+            vec![Block::text(format!("{OPEN}{call}{CLOSE_TAG}"))]
         }
         Block::ToolResult { name, content, is_error, .. } => {
             let status = if *is_error { "error" } else { "ok" };
@@ -222,7 +222,7 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
             // or those of another session's message.
             let others = |text: &str| {
                 let seen = Skeleton::of(text);
-                let changes = flock_marks(&seen).chain(inter_session_marks(&seen)).chain(marks(&seen));
+                let changes = flock_marks(&seen).chain(session_mark_positions(&seen)).chain(marks(&seen));
                 seen.changed(text, changes.collect()).into_owned()
             };
             let text = others(&crate::provider::message::joined_text(content));
@@ -252,14 +252,19 @@ pub(super) fn marks(seen: &Skeleton) -> impl Iterator<Item = (usize, char)> {
         let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
         // Sixteen letters are more than the longest name has.
         let name: Vec<u8> = name.copied().take(16).collect();
-        MARKS.iter().any(|known| name.starts_with(known.as_bytes()))
+        TAG_NAMES.iter().any(|known| name.starts_with(known.as_bytes()))
     };
     memchr::memchr_iter(b'<', letters).filter(is_mark).map(|at| (at, '‹'))
 }
 
 /// Returns the request in the form that a model without tool calls is sent.
-fn spoken(request: &Request) -> Request {
-    Request { messages: as_text(&request.messages), tools: Vec::new(), format: None, ..request.clone() }
+fn as_text_request(request: &Request) -> Request {
+    Request {
+        messages: messages_as_text(&request.messages),
+        tools: Vec::new(),
+        format: None,
+        ..request.clone()
+    }
 }
 
 /// A provider whose model is offered tools as text.
@@ -271,7 +276,7 @@ pub struct TextCalling {
 
 impl Provider for TextCalling {
     fn body(&self, request: &Request) -> Result<Vec<u8>, ProviderError> {
-        self.provider.body(&spoken(request))
+        self.provider.body(&as_text_request(request))
     }
 
     fn call<'a>(
@@ -280,7 +285,7 @@ impl Provider for TextCalling {
         sink: Sink<'a>,
     ) -> BoxFuture<'a, Result<Response, ProviderError>> {
         Box::pin(async move {
-            let asked = spoken(request);
+            let asked = as_text_request(request);
             let mut shown = CallFilter::default();
             let mut filtered = |delta: Delta| match delta {
                 Delta::Text(piece) => {
@@ -296,26 +301,26 @@ impl Provider for TextCalling {
             if !rest.is_empty() {
                 sink(Delta::Text(rest.to_owned()));
             }
-            with_calls(response).map_err(|TooManyCalls| {
-                let message = format!("it makes more than {MOST_BLOCKS} calls");
+            split_calls(response).map_err(|TooManyCalls| {
+                let message = format!("it makes more than {MAX_BLOCKS} calls");
                 ProviderError::Garbled { provider: self.id.clone(), message }
             })
         })
     }
 }
 
-/// An answer with more than [`MOST_BLOCKS`] calls.
+/// An answer with more than [`MAX_BLOCKS`] calls.
 #[derive(Debug, PartialEq, Eq)]
 struct TooManyCalls;
 
 /// Splits the text of an answer into text and tool calls.
-fn with_calls(mut response: Response) -> Result<Response, TooManyCalls> {
+fn split_calls(mut response: Response) -> Result<Response, TooManyCalls> {
     let text = crate::provider::message::joined_text(&response.content);
     let answer = parse(&text);
     if answer.calls.is_empty() {
         return Ok(response);
     }
-    if answer.calls.len() > MOST_BLOCKS {
+    if answer.calls.len() > MAX_BLOCKS {
         return Err(TooManyCalls);
     }
     // Thinking stays in front. Only the text is replaced, by its parts.

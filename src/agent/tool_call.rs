@@ -19,14 +19,14 @@ use crate::tool::{CallContext, Registry, Tool, ToolError, ToolOutput, safe_text}
 const MAX_CALLS: usize = 64;
 
 /// The most bytes of text in one result.
-const MAX_TEXT: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// The most pictures in one result, and the most bytes of one in base64.
 const MAX_IMAGES: usize = 4;
-const MAX_IMAGE: usize = 8 * 1024 * 1024;
+const MAX_IMAGE_BYTES: usize = 8 * 1024 * 1024;
 
 const MAX_NAME: usize = 64;
-const PREVIEW: usize = 160;
+const PREVIEW_CHARS: usize = 160;
 
 /// The content of the result, and `true` if it is an error.
 pub(super) type CallResult = (Vec<Block>, bool);
@@ -67,7 +67,7 @@ pub(super) fn check<'r>(
         return CallDecision::Refuse(format!("not run: {reason}"));
     }
     // Arguments are checked before a person is asked: nobody should approve a call that can't be run anyway.
-    if let Some(reason) = unusable(call.arguments, stop) {
+    if let Some(reason) = argument_fault(call.arguments, stop) {
         return CallDecision::Refuse(reason);
     }
     match decision {
@@ -77,7 +77,7 @@ pub(super) fn check<'r>(
 }
 
 /// Returns the fault of arguments that are not an object.
-fn unusable(arguments: &Value, stop: StopReason) -> Option<String> {
+fn argument_fault(arguments: &Value, stop: StopReason) -> Option<String> {
     match arguments {
         Value::Object(_) => None,
         Value::String(_) if stop == StopReason::Length => Some(
@@ -85,13 +85,13 @@ fn unusable(arguments: &Value, stop: StopReason) -> Option<String> {
                 .to_owned(),
         ),
         Value::String(text) => {
-            Some(format!("not run: the arguments are not valid JSON ({})", json_error(text)))
+            Some(format!("not run: the arguments are not valid JSON ({})", json_error_reason(text)))
         }
         _ => Some("not run: the arguments must be a JSON object".to_owned()),
     }
 }
 
-fn json_error(text: &str) -> String {
+fn json_error_reason(text: &str) -> String {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Err(error) => error.to_string(),
         Ok(_) => "they are a JSON string".to_owned(),
@@ -120,12 +120,12 @@ pub(super) async fn run(
 
 /// Returns a text as a result's content, cut to its limit.
 pub(super) fn text(text: &str) -> Vec<Block> {
-    vec![Block::text(safe_text::middle_cut(text, MAX_TEXT))]
+    vec![Block::text(safe_text::middle_cut(text, MAX_TEXT_BYTES))]
 }
 
 fn bound(output: ToolOutput) -> Vec<Block> {
     // The limits are for the whole result, so that many small blocks can't exceed them.
-    let mut room = MAX_TEXT;
+    let mut room = MAX_TEXT_BYTES;
     let mut images = 0;
     let mut bound = Vec::with_capacity(output.content.len());
     for block in output.content {
@@ -135,7 +135,7 @@ fn bound(output: ToolOutput) -> Vec<Block> {
                 room = room.saturating_sub(text.len());
                 bound.push(Block::text(text));
             }
-            Block::Image { data, .. } if images == MAX_IMAGES || data.len() > MAX_IMAGE => {
+            Block::Image { data, .. } if images == MAX_IMAGES || data.len() > MAX_IMAGE_BYTES => {
                 let text = format!(
                     "[a picture of {} bytes was left out: it is too large, or there are too many]",
                     data.len()
@@ -178,7 +178,7 @@ pub(super) fn tidy(content: &mut [Block]) {
 /// Returns the beginning of the arguments, on one line.
 pub(super) fn preview(arguments: &Value) -> String {
     let text = arguments.to_string();
-    let start = safe_text::start(&text, PREVIEW);
+    let start = safe_text::start(&text, PREVIEW_CHARS);
     if start.len() < text.len() { format!("{start}…") } else { text }
 }
 
@@ -193,19 +193,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn results_are_bounded_and_say_so() {
+    fn bounded_results_state_the_cut() {
         let image = |size| Block::Image { media_type: "image/png".into(), data: "A".repeat(size) };
-        let mut content = vec![Block::text("x".repeat(1 << 20)), image(MAX_IMAGE + 1)];
+        let mut content = vec![Block::text("x".repeat(1 << 20)), image(MAX_IMAGE_BYTES + 1)];
         content.extend((0..6).map(|_| image(4)));
         let bound = bound(ToolOutput { content });
         let text = crate::provider::message::joined_text(&bound);
-        assert!(text.len() < MAX_TEXT + 1_000 && text.contains("left out"), "{}", text.len());
+        assert!(text.len() < MAX_TEXT_BYTES + 1_000 && text.contains("left out"), "{}", text.len());
         assert_eq!(bound.iter().filter(|block| matches!(block, Block::Image { .. })).count(), MAX_IMAGES);
         assert_eq!(super::bound(ToolOutput { content: Vec::new() }).len(), 1);
     }
 
     #[test]
-    fn calls_get_ids_and_names_that_providers_take() {
+    fn calls_get_ids_and_names_that_providers_accept() {
         let call = |id: &str, name: &str| Block::call(id, name, json!({}));
         let mut content =
             vec![call("", ""), call("a", "ok"), call("a", "../etc\n"), call("b", &"x".repeat(500))];

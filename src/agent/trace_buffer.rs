@@ -8,11 +8,11 @@ use crate::clean;
 use crate::tool::safe_text;
 
 /// The most bytes kept of each half, and of one line.
-const HALF: usize = 8 * 1024;
-const LINE: usize = 2 * 1024;
+const HALF_BYTES: usize = 8 * 1024;
+const MAX_LINE_BYTES: usize = 2 * 1024;
 
 /// The most bytes of one turn that go to the gateway's log, so that one program can't drive out everything else.
-const LOGGED: usize = 64 * 1024;
+const MAX_LOGGED_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct TraceBuffer {
@@ -34,9 +34,9 @@ impl TraceBuffer {
             // Lines are counted even when they are not logged, so that the note about the limit appears once.
             let before = self.logged;
             self.logged = before.saturating_add(line.len() + 1);
-            if self.logged <= LOGGED {
+            if self.logged <= MAX_LOGGED_BYTES {
                 logged.push(line.clone());
-            } else if before <= LOGGED {
+            } else if before <= MAX_LOGGED_BYTES {
                 logged
                     .push("… (more than is logged of one turn; its end is kept with its answer)".to_owned());
             }
@@ -48,7 +48,7 @@ impl TraceBuffer {
     fn keep(&mut self, line: String) {
         let bytes = line.len() + 1;
         // Once the first half is full it stays closed, even to a short line: otherwise lines would change their order.
-        self.is_full |= self.first_bytes + bytes > HALF;
+        self.is_full |= self.first_bytes + bytes > HALF_BYTES;
         if !self.is_full {
             self.first_bytes += bytes;
             self.first.push(line);
@@ -57,7 +57,7 @@ impl TraceBuffer {
         self.last_bytes += bytes;
         self.last.push_back(line);
         // The oldest lines of the second half are dropped one by one, so the end of the turn is always complete.
-        while self.last_bytes > HALF
+        while self.last_bytes > HALF_BYTES
             && let Some(oldest) = self.last.pop_front()
         {
             self.last_bytes -= oldest.len() + 1;
@@ -85,7 +85,7 @@ pub(super) fn checked(lines: &[String]) -> Vec<String> {
 
 fn line(text: &str) -> String {
     let text = clean::block(text.trim_end());
-    let start = safe_text::start(&text, LINE);
+    let start = safe_text::start(&text, MAX_LINE_BYTES);
     if start.len() == text.len() { text.into_owned() } else { format!("{start}…") }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_kept_as_they_came() {
+    fn lines_keep_their_order_with_controls_escaped() {
         let mut trace = TraceBuffer::default();
         assert_eq!(trace.push("[coder] cmd: ls → exit 0\n  a\tb\n"), ["[coder] cmd: ls → exit 0", "  a\tb"]);
         assert_eq!(trace.push("[coder] agent: \u{1b}[2Jdone\r"), ["[coder] agent: \\u{1b}[2Jdone"]);
@@ -103,23 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_a_long_one_is_left_out() {
+    fn the_middle_of_a_long_trace_is_dropped() {
         let mut trace = TraceBuffer::default();
         let mut logged = Vec::new();
         for at in 0..5_000 {
             logged.extend(trace.push(&format!("[coder] tool: read {at} → ok")));
         }
-        assert!(logged.iter().map(|line| line.len() + 1).sum::<usize>() <= LOGGED + 100);
+        assert!(logged.iter().map(|line| line.len() + 1).sum::<usize>() <= MAX_LOGGED_BYTES + 100);
         assert!(logged.last().unwrap().contains("more than is logged"), "{logged:?}");
         assert!(logged[logged.len() - 2].contains("tool: read"));
         trace.push(&"x".repeat(100_000));
         let lines = trace.take();
         assert_eq!(lines[0], "[coder] tool: read 0 → ok");
-        assert!(lines.last().unwrap().starts_with("xxx") && lines.last().unwrap().len() < LINE + 8);
+        assert!(lines.last().unwrap().starts_with("xxx") && lines.last().unwrap().len() < MAX_LINE_BYTES + 8);
         let note = lines.iter().position(|line| line.contains("left out here")).unwrap();
         let left_out: usize = lines[note].split(' ').find_map(|word| word.parse().ok()).unwrap();
         assert_eq!(left_out + lines.len() - 1, 5_001);
-        assert!(lines.iter().map(|line| line.len() + 1).sum::<usize>() <= 2 * HALF + 64);
+        assert!(lines.iter().map(|line| line.len() + 1).sum::<usize>() <= 2 * HALF_BYTES + 64);
         assert_eq!(checked(&lines).len(), lines.len());
     }
 }

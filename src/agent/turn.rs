@@ -9,7 +9,7 @@ use super::inbox::Inbox;
 use super::oversight::PauseReason;
 use super::provenance::Provenance;
 use super::transcript::hygiene::HygieneError;
-use crate::error::{Explain, KERNEL_LOG, Kind, is_of_disk};
+use crate::error::{Explain, KERNEL_LOG_HINT, Kind, is_of_disk};
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::{AnswerFormat, Block, Message, ProviderError, Role, Usage};
 use crate::runtime::RuntimeError;
@@ -273,7 +273,7 @@ impl TurnError {
     /// Returns `true` if the transcript could not be written because the disk, the quota or the file size limit is
     /// exhausted, or the file system is read-only.
     #[must_use]
-    pub fn lacks_room(&self) -> bool {
+    pub fn is_out_of_space(&self) -> bool {
         // These errors pass once a person makes room, raises a limit or remounts the file system for writing.
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
         let Self::Transcript { source, .. } = self else { return false };
@@ -307,7 +307,7 @@ impl Explain for TurnError {
             Self::Hygiene(error) => error.hint(),
             Self::Runtime(error) => error.hint(),
             // flock can't explain a failing disk, so it points to the kernel's log.
-            Self::Transcript { source, .. } if is_of_disk(source) => Some(KERNEL_LOG.to_owned()),
+            Self::Transcript { source, .. } if is_of_disk(source) => Some(KERNEL_LOG_HINT.to_owned()),
             _ => None,
         }
     }
@@ -315,7 +315,7 @@ impl Explain for TurnError {
     fn may_pass(&self) -> bool {
         match self {
             Self::Store(error) => error.may_pass(),
-            Self::Transcript { source, .. } => is_of_disk(source) || self.lacks_room(),
+            Self::Transcript { source, .. } => is_of_disk(source) || self.is_out_of_space(),
             _ => false,
         }
     }

@@ -53,7 +53,7 @@ impl TurnLoop<'_> {
         let Some(mut draft) = context.draft(&wanted, false) else { return Ok(()) };
         let (before, after) = (draft.record.tokens_before, draft.record.tokens_after);
         // A fallback with a smaller context: nothing is committed, because the agent's own model needs no compaction.
-        if line.stands_in() {
+        if line.is_smaller_fallback() {
             context.shorten(draft);
             self.events.tell(TurnEvent::Notice(format!(
                 "{} is shown a shorter conversation, of about {after} tokens in the place of {before}; nothing was \

@@ -22,7 +22,7 @@ use crate::provider::{Message, Request, Response, Role, StopReason};
 use crate::tool::CallContext;
 
 /// The most deliveries before one model call, so that a flood of messages can't hold the turn.
-const MOST_DELIVERIES: usize = 16;
+const MAX_DELIVERIES: usize = 16;
 
 /// The sink for a turn's events. A mutex guards it because both the answer's stream and the retry callback report here.
 pub(super) struct EventSink<'a>(Mutex<&'a mut (dyn FnMut(TurnEvent) + Send)>);
@@ -127,7 +127,7 @@ impl TurnLoop<'_> {
         let mut asked_again = false;
         loop {
             let mut response =
-                self.ask_some_model(&mut line, &mut asked, &mut context, running, reserved).await?;
+                self.ask_with_fallback(&mut line, &mut asked, &mut context, running, reserved).await?;
             running.steps += 1;
             running.usage += response.usage;
             tool_call::tidy(&mut response.content);
@@ -143,7 +143,7 @@ impl TurnLoop<'_> {
                     let nothing = is_empty.then_some("the model gave an empty answer");
                     // The prefix ends before this turn's input. The next turn reads input and answer from the
                     // transcript.
-                    self.keep_prefix(&line, &asked, &context, &ends, running).await;
+                    self.cache_prefix(&line, &asked, &context, &ends, running).await;
                     return Ok(FinalAnswer {
                         stop: self.events.ended(response.stop, nothing),
                         message,
@@ -191,7 +191,7 @@ impl TurnLoop<'_> {
         running: &mut TurnRecorder,
         context: &mut ConversationContext,
     ) -> Result<(), TurnError> {
-        for _ in 0..MOST_DELIVERIES {
+        for _ in 0..MAX_DELIVERIES {
             // Only messages that fit are taken, so that a delivery can't force the model's own work out of the context.
             let Some(delivery) = inbox.take(context.free()).await else { break };
             let record = running.delivered(delivery)?;

@@ -20,7 +20,7 @@ use crate::provider::{Block, Message, Response, Role, Route, StopReason, Usage};
 use crate::store::{Store, TokenCounts, TurnCompletion, TurnState};
 
 /// The most bytes of an error message that are stored.
-const MAX_ERROR: usize = 1_000;
+const MAX_ERROR_BYTES: usize = 1_000;
 
 /// A running turn.
 pub(super) struct TurnRecorder {
@@ -187,7 +187,7 @@ impl TurnRecorder {
         let reason = chain(&error);
         // An error message may be long, and only its beginning says what happened.
         let reason = (state == TurnState::Failed)
-            .then(|| crate::tool::safe_text::start(&reason, MAX_ERROR).to_owned());
+            .then(|| crate::tool::safe_text::start(&reason, MAX_ERROR_BYTES).to_owned());
         // The transcript is written before the database. After a crash in between, the next start reads the end there.
         self.close(phase, reason.clone());
         self.end_row(state, reason).await;
@@ -198,7 +198,7 @@ impl TurnRecorder {
     /// it from there.
     async fn end_row(&mut self, state: TurnState, error: Option<String>) {
         self.ended = true;
-        if let Err(error) = self.store.end_turn(self.turn, self.ended_as(state, error)).await {
+        if let Err(error) = self.store.end_turn(self.turn, self.turn_end(state, error)).await {
             tracing::error!(turn = %self.turn, error = %chain(&error), "failed to end a turn in the database");
         }
     }
@@ -239,7 +239,7 @@ impl TurnRecorder {
         TurnRecord::new(self.turn, state, clock::unix_ms())
     }
 
-    fn ended_as(&self, state: TurnState, error: Option<String>) -> TurnCompletion {
+    fn turn_end(&self, state: TurnState, error: Option<String>) -> TurnCompletion {
         TurnCompletion { state, steps: self.steps, tokens: tokens(self.usage), error, at: clock::unix_ms() }
     }
 }
@@ -249,7 +249,7 @@ impl Drop for TurnRecorder {
         if !self.ended {
             self.close(TurnPhase::Cancelled, None);
             // A destructor can't wait for the database, so the row is ended by its writer in the background.
-            self.store.end_turn_behind(self.turn, self.ended_as(TurnState::Cancelled, None));
+            self.store.queue_turn_end(self.turn, self.turn_end(TurnState::Cancelled, None));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use unicode_script::{Script, UnicodeScript as _};
 
 /// Length from which a run of blanks is counted instead of shown.
-const RUN: usize = 3;
+const MIN_COUNTED_BLANKS: usize = 3;
 
 /// Returns the text on one line. A character outside printable ASCII is written as its number and script, as in
 /// `\u{0456 Cyrillic}`. A line end, a tab and a backslash are written as `\n`, `\t` and `\\`. Three or more blanks, and
@@ -22,7 +22,7 @@ pub fn spelled(text: &str) -> String {
                     run += 1;
                 }
                 // A long run could push the rest of a command out of the window. Blanks at a line's end are invisible.
-                if run >= RUN || matches!(letters.peek(), None | Some('\n' | '\r')) {
+                if run >= MIN_COUNTED_BLANKS || matches!(letters.peek(), None | Some('\n' | '\r')) {
                     let noun = if run == 1 { "blank" } else { "blanks" };
                     // Writing to a String does not fail.
                     let _ = write!(out, "\\{{{run} {noun}}}");
@@ -35,7 +35,7 @@ pub fn spelled(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             c if c.is_ascii_graphic() => out.push(c),
-            c => number(&mut out, c),
+            c => push_code_point(&mut out, c),
         }
     }
     out
@@ -46,7 +46,7 @@ pub fn spelled_lines(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split('\n').map(spelled)
 }
 
-fn number(out: &mut String, c: char) {
+fn push_code_point(out: &mut String, c: char) {
     let code = u32::from(c);
     // Writing to a String does not fail.
     let _ = match c.script() {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_something_else_is_written_as_what_it_is() {
+    fn lookalike_characters_are_written_as_code_points() {
         for (text, shown) in [
             ("df -h /", "df -h /"),
             ("https://g\u{456}thub.com", "https://g\\u{0456 Cyrillic}thub.com"),

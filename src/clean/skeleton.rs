@@ -51,7 +51,7 @@ impl Skeleton {
         place + (letter - from)
     }
 
-    /// Returns the text with some letters replaced. Each change is an index into [`Seen::letters`] and the new
+    /// Returns the text with some letters replaced. Each change is an index into [`Skeleton::letters`] and the new
     /// character.
     #[must_use]
     pub fn changed<'t>(
@@ -96,14 +96,14 @@ fn letter(c: char) -> Option<u8> {
         c if is_line_end(c) => '\n',
         c if c.is_whitespace() => ' ',
         c if is_ignorable(c) => return None,
-        c => taken_for(c),
+        c => to_ascii_lookalike(c),
     };
     // A character that looks like no ASCII character cannot be part of a mark.
     Some(u8::try_from(letter).unwrap_or(u8::MAX).to_ascii_lowercase())
 }
 
 /// Returns the ASCII character that `c` looks like, or `c` itself if there is none.
-fn taken_for(c: char) -> char {
+fn to_ascii_lookalike(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         '\u{2010}'..='\u{2015}'
@@ -122,7 +122,7 @@ fn taken_for(c: char) -> char {
         '\u{fe4d}'..='\u{fe4f}' => '_',
         '\u{212a}' => 'k',
         '\u{17f}' => 's',
-        '\u{370}'..='\u{52f}' | '\u{54d}'..='\u{585}' => look_alike(c),
+        '\u{370}'..='\u{52f}' | '\u{54d}'..='\u{585}' => alphabet_lookalike(c),
         '\u{131}' | '\u{26a}' => 'i',
         '\u{251}' => 'a',
         '\u{261}' => 'g',
@@ -138,7 +138,7 @@ fn taken_for(c: char) -> char {
 /// Returns the ASCII letter that a Greek, Cyrillic or Armenian letter looks like, after Unicode's `confusables.txt`
 /// (UTS #39, Unicode Security Mechanisms). If only the capital looks alike, the small letter is included too. A
 /// vertical bar counts as an i if its alphabet reads it so, otherwise as an l.
-const fn look_alike(c: char) -> char {
+const fn alphabet_lookalike(c: char) -> char {
     match c {
         'Α' | 'α' | 'А' | 'а' => 'a',
         'Β' | 'В' | 'в' | 'Ь' | 'ь' => 'b',
@@ -176,13 +176,13 @@ mod tests {
 
     use super::*;
 
-    /// Prepares a text letter by letter, as the reference for [`Seen::of`].
-    fn one_by_one(text: &str) -> (Vec<u8>, Vec<usize>) {
+    /// Prepares a text letter by letter, as the reference for [`Skeleton::of`].
+    fn fold_each_letter(text: &str) -> (Vec<u8>, Vec<usize>) {
         text.char_indices().filter_map(|(place, c)| letter(c).map(|letter| (letter, place))).unzip()
     }
 
     #[test]
-    fn a_mark_is_seen_as_a_reader_sees_it() {
+    fn lookalikes_and_invisible_characters_do_not_hide_a_mark() {
         let text = "é‹<\u{200d}Ｆlo\u{34f}cK‑A\n\u{2800}b";
         let seen = Skeleton::of(text);
         assert_eq!(seen.letters(), b"\xe9\xff<flock-a\nb");
@@ -213,11 +213,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_in_blocks_is_what_is_read_letter_by_letter(
+        fn blocks_and_single_letters_give_the_same_skeleton(
             text in "([a-zA-Z<>\\[\\]_\\- \n]{0,70}|\\PC|\r|\t|\u{200d}|\u{2028}|é|Ｆ|к|𝐟|\u{1b}){0,12}"
         ) {
             let seen = Skeleton::of(&text);
-            let (letters, places) = one_by_one(&text);
+            let (letters, places) = fold_each_letter(&text);
             prop_assert_eq!(seen.letters(), &letters[..]);
             let found: Vec<usize> = (0..letters.len()).map(|letter| seen.place(letter)).collect();
             prop_assert_eq!(found, places);

@@ -100,7 +100,7 @@ pub struct Args {
 /// used, or if one of the parts can't be made.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let agent = check(args)?;
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     // An unfinished removal of an agent with this id is completed first. Otherwise the new agent would start with the
     // old one's files, and lose them when the removal is completed.
     context.block_on(pending_operations::finish(&home, &agent.id, context))?;
@@ -159,7 +159,7 @@ async fn add(
     };
     // The identity folder may still exist from an earlier agent with the same id. SOUL.md is replaced only if nobody
     // edited it.
-    let kept = identity::renew_soul(&home.identity(id), &who)?;
+    let kept = identity::rewrite_soul(&home.identity(id), &who)?;
     identity::write(&home.identity(id), &home.workspace(id), &who)?;
     if let (Some(kept), Some(archetype)) = (kept, &agent.archetype) {
         context.printer.warn(&format!(
@@ -181,13 +181,13 @@ async fn add(
     record(agent, home).await?;
     if agent.runtime == RUNTIME {
         // The future is large. Boxing it keeps the future of every caller small.
-        Box::pin(openclaw::put(home, context)).await.map_err(|failure| half_done(id, failure))?;
+        Box::pin(openclaw::put(home, context)).await.map_err(|failure| partial_failure(id, failure))?;
     }
     if let Some(engine) = engine {
-        let made = equip(args, id, home, &config, (gateway.as_ref(), engine), context).await;
-        made.map_err(|failure| half_done(id, failure))?;
+        let made = create_container(args, id, home, &config, (gateway.as_ref(), engine), context).await;
+        made.map_err(|failure| partial_failure(id, failure))?;
     }
-    report(home, &config, id, gateway.is_some(), context)
+    print_added(home, &config, id, gateway.is_some(), context)
 }
 
 /// Records in the audit log who added the agent.
@@ -207,7 +207,7 @@ async fn record(agent: &NewAgent, home: &Home) -> Result<(), Failure> {
 }
 
 /// Makes the container and installs the packages of an agent that is in the configuration.
-async fn equip(
+async fn create_container(
     args: &Args,
     id: &AgentId,
     home: &Home,
@@ -234,7 +234,7 @@ async fn equip(
     Ok(())
 }
 
-fn report(
+fn print_added(
     home: &Home,
     config: &Config,
     id: &AgentId,
@@ -247,7 +247,7 @@ fn report(
     } else {
         models::warn_of_unusable(home, &Config { agents: vec![agent.clone()], ..config.clone() }, context);
     }
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let mut agent: Value = list::describe(agent);
         agent["frozen"] = json!(team::frozen(home).of(id));
         context.printer.json(&json!({"agent": agent}));
@@ -341,7 +341,7 @@ pub(super) fn check_cores(cpus: f64) -> Result<(), String> {
 }
 
 // Rewords an error that came after the configuration was written: the agent exists, so adding it again would fail.
-fn half_done(id: &AgentId, mut failure: Failure) -> Failure {
+fn partial_failure(id: &AgentId, mut failure: Failure) -> Failure {
     failure.causes.insert(0, failure.message);
     failure.message = format!("agent {id} was added, but its setup could not be completed");
     failure.hint.get_or_insert_with(|| "flock doctor".to_owned());

@@ -73,10 +73,10 @@ enum Verb {
 }
 
 /// Number of requests that a list shows at most.
-const LISTED: u32 = 500;
+const MAX_LISTED: u32 = 500;
 
 /// Time that the gateway may take to answer.
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs the verb below `approvals`.
 ///
@@ -92,7 +92,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         Verb::Approve { id } => {
-            let home = context.home_to_change()?;
+            let home = context.writable_home()?;
             let row = find(&home, id)?;
             // A grant that was revoked can be given back by a second approval.
             let is_open = row.state == RequestState::Waiting || row.revoked_by.is_some();
@@ -107,20 +107,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             // refused.
             let decision = Decision::Approve { sha256: row.sha256 };
             let row = context.block_on(take(&home, id, decision, context))?;
-            report(&row, "approved", context);
+            print_decision(&row, "approved", context);
             Ok(if row.state == RequestState::Failed { Exit::Failed(Kind::Failed) } else { Exit::Done })
         }
         Verb::Deny { id, reason } => {
-            let home = context.home_to_change()?;
+            let home = context.writable_home()?;
             let row =
                 context.block_on(take(&home, id, Decision::Deny { reason: reason.clone() }, context))?;
-            report(&row, "denied", context);
+            print_decision(&row, "denied", context);
             Ok(Exit::Done)
         }
         Verb::Revoke { id } => {
-            let home = context.home_to_change()?;
+            let home = context.writable_home()?;
             let row = context.block_on(revoke(&home, id, context))?;
-            report(&row, "revoked", context);
+            print_decision(&row, "revoked", context);
             Ok(Exit::Done)
         }
     }
@@ -128,10 +128,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
     let rows = match Reader::open(&context.home()?)? {
-        Some(reader) => reader.requests(open, LISTED)?,
+        Some(reader) => reader.requests(open, MAX_LISTED)?,
         None => Vec::new(),
     };
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"requests": rows.iter().map(view::json).collect::<Vec<Value>>()}));
         return Ok(Exit::Done);
     }
@@ -142,13 +142,13 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
     let mut table = Table::new(&["ID", "AGENT", "LEVEL", "STATE", "WHAT", "UNTIL"]);
     for row in &rows {
         let tone = if row.state == RequestState::Waiting { TextStyle::Warn } else { TextStyle::Plain };
-        table.toned_row(vec![
+        table.styled_row(vec![
             (TextStyle::Accent, row.id.clone()),
             (TextStyle::Plain, row.agent.to_string()),
             (tone, row.level.as_str().to_owned()),
             (tone, row.state.as_str().to_owned()),
             (TextStyle::Plain, view::brief_row(row)),
-            (TextStyle::Plain, until(row)),
+            (TextStyle::Plain, expiry_text(row)),
         ]);
     }
     context.printer.table(&table);
@@ -157,7 +157,7 @@ fn list(open: bool, context: &Context) -> Result<Exit, Failure> {
 
 /// Prints a whole request, page by page on a terminal. Returns `true` if all of it was shown.
 fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"request": view::json(row)}));
         return Ok(true);
     }
@@ -172,7 +172,7 @@ fn show(row: &RequestRow, context: &Context) -> Result<bool, Failure> {
     fields.add("level", row.level.as_str());
     fields.all("because", row.why.iter().map(|why| view::words(why)));
     fields.add("state", row.state.as_str());
-    fields.add("until", &until(row));
+    fields.add("until", &expiry_text(row));
     fields.add("scope", if row.scope.as_str() == "once" { "once" } else { "as long as the agent exists" });
     if let Some(by) = &row.decided_by {
         fields.add("by", by);
@@ -204,8 +204,8 @@ impl Fields {
     }
 }
 
-fn report(row: &RequestRow, how: &str, context: &Context) {
-    if context.printer.json_wanted() {
+fn print_decision(row: &RequestRow, how: &str, context: &Context) {
+    if context.printer.is_json() {
         context.printer.json(&json!({"request": view::json(row)}));
         return;
     }
@@ -229,7 +229,7 @@ fn report(row: &RequestRow, how: &str, context: &Context) {
     }
 }
 
-fn until(row: &RequestRow) -> String {
+fn expiry_text(row: &RequestRow) -> String {
     if !row.state.is_open() {
         return String::new();
     }
@@ -254,22 +254,22 @@ async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, 
     let waiting = Waiting::default();
     let Some(gateway) = waiting.gateway(home, context).await? else {
         // Without a gateway this process changes the database and removes the package itself.
-        team::require_none(home)?;
+        team::require_no_gateway(home)?;
         let store = Store::open(home)?;
         let row = decide::revoke(&store, id, &owner(), unix_ms()).await?;
-        undo(home, &config::read(home)?, &row).await?;
+        uninstall_package(home, &config::read(home)?, &row).await?;
         return Ok(row);
     };
     let (path, body) = (path(id, "revoke")?, json!({"by": owner_name()}));
     // Revoking twice has the same result, so the request may be repeated after a broken connection.
-    let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, LONG).await.map(drop);
+    let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, TIMEOUT).await.map(drop);
     waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
     find(home, id)
 }
 
 /// Uninstalls the package that an approved request installed.
-async fn undo(home: &Home, config: &Config, row: &RequestRow) -> Result<(), Failure> {
-    let Some(Asked { agent, request: Request::Package { package, .. } }) = decide::undoing(row) else {
+async fn uninstall_package(home: &Home, config: &Config, row: &RequestRow) -> Result<(), Failure> {
+    let Some(Asked { agent, request: Request::Package { package, .. } }) = decide::undo_request(row) else {
         return Ok(());
     };
     let left = |why: String| DecideError::Left { id: row.id.clone(), why };
@@ -303,8 +303,8 @@ async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> R
     let waiting = Waiting::default();
     match waiting.gateway(home, context).await? {
         None => {
-            team::require_none(home)?;
-            here(home, &config, id, decision).await
+            team::require_no_gateway(home)?;
+            decide_locally(home, &config, id, decision).await
         }
         Some(gateway) => {
             let name = owner_name();
@@ -314,14 +314,19 @@ async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> R
             };
             let path = path(id, verb)?;
             // The request is repeated only if it was not sent: a repeated decision would be refused as already made.
-            let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, LONG).await.map(drop);
+            let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, TIMEOUT).await.map(drop);
             waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await?;
             find(home, id)
         }
     }
 }
 
-async fn here(home: &Home, config: &Config, id: &str, decision: Decision) -> Result<RequestRow, Failure> {
+async fn decide_locally(
+    home: &Home,
+    config: &Config,
+    id: &str,
+    decision: Decision,
+) -> Result<RequestRow, Failure> {
     let store = Store::open(home)?;
     Ok(decide::decide(&store, config, id, decision, &Decider::Owner(owner()), unix_ms()).await?)
 }

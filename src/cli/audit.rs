@@ -56,7 +56,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // A limit of zero would show nothing at all.
     let limit = args.limit.clamp(1, MAX_AUDIT_ROWS);
     let rows = reader.map(|reader| reader.audit_rows(&filter, limit)).transpose()?.unwrap_or_default();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"rows": rows}));
     } else if rows.is_empty() {
         context.printer.say("the audit has no matching rows");
@@ -75,7 +75,7 @@ fn table(rows: &[AuditRow]) -> Table {
             Ok(Level::Yellow) => TextStyle::Warn,
             _ => TextStyle::Plain,
         };
-        table.toned_row(vec![
+        table.styled_row(vec![
             (TextStyle::Dim, row.id.to_string()),
             (TextStyle::Plain, time::local(row.at)),
             (TextStyle::Accent, row.actor.clone()),
@@ -95,7 +95,7 @@ fn verify(home: &Home, reader: Option<&Reader>, context: &Context) -> Result<Exi
         None => AuditVerification { rows: 0, last: 0, broken: None },
     };
     let is_whole = found.broken.is_none();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({
             "valid": is_whole, "rows": found.rows, "last": found.last, "broken": found.broken,
         }));

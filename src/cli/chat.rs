@@ -62,7 +62,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Some(text) => Some(text.clone()),
         None if std::io::stdin().is_terminal() => None,
         None => Some(person::stdin(
-            MOST,
+            MAX_TEXT,
             "put the text into a file in the agent's workspace and tell the agent to read that file",
         )?),
     };
@@ -72,7 +72,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     context.block_on(async {
         let Some(gateway) = Waiting::default().gateway(&home, context).await? else {
-            team::require_none(&home)?;
+            team::require_no_gateway(&home)?;
             return Err(Failure::new(Kind::NotRunning, "the gateway is not running").hint("flock start"));
         };
         // Without this warning `--wait` would look like a command that hangs.
@@ -90,10 +90,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         match text {
             Some(text) => talk.once(text).await,
             // Programs want plain lines: with `--json` and on simple terminals there is no line editor.
-            None if editor::is_possible() && !context.printer.json_wanted() => {
+            None if editor::is_supported() && !context.printer.is_json() => {
                 interactive::converse(talk, &config, &home).await
             }
-            None => talk.by_lines().await,
+            None => talk.ask_by_line().await,
         }
     })
 }
@@ -110,15 +110,15 @@ impl ChatSession<'_> {
         let answer = tokio::select! {
             answer = ask(&self.question, text, &self.context.printer) => answer?,
             // Dropping the request closes the connection, which cancels the turn in the gateway.
-            _ = tokio::signal::ctrl_c() => return Ok(Exit::Code(INTERRUPTED)),
+            _ = tokio::signal::ctrl_c() => return Ok(Exit::Code(EXIT_INTERRUPTED)),
         };
-        if self.context.printer.json_wanted() {
+        if self.context.printer.is_json() {
             self.context.printer.json(&self.describe(&answer));
         }
         Ok(Exit::Done)
     }
 
-    async fn by_lines(&self) -> Result<Exit, Failure> {
+    async fn ask_by_line(&self) -> Result<Exit, Failure> {
         let printer = &self.context.printer;
         printer.say(format!("{} · end with Ctrl-D", self.title()));
         let mut lines = stdin_lines::read();
@@ -138,7 +138,7 @@ impl ChatSession<'_> {
             }
             tokio::select! {
                 answer = ask(&self.question, line, printer) => match answer {
-                    Ok(answer) if printer.json_wanted() => printer.json_line(&self.describe(&answer)),
+                    Ok(answer) if printer.is_json() => printer.json_line(&self.describe(&answer)),
                     Ok(_) => {}
                     // A failed turn does not end the conversation.
                     Err(failure) => printer.fail(&failure),
@@ -174,7 +174,7 @@ impl ChatSession<'_> {
 }
 
 /// The exit code that a shell reports for a program that Ctrl-C ended: 128 plus SIGINT.
-const INTERRUPTED: u8 = 130;
+const EXIT_INTERRUPTED: u8 = 130;
 
 fn session(args: &Args) -> Result<SessionKey, Failure> {
     match &args.session {
@@ -193,4 +193,4 @@ fn own_session(agent: &AgentId) -> SessionKey {
 }
 
 /// Largest text that is read from stdin, in bytes: the limit of a request to the gateway, with room for its JSON.
-const MOST: u64 = 4 << 20;
+const MAX_TEXT: u64 = 4 << 20;

@@ -92,7 +92,7 @@ fn get(path: Option<&ConfigPath>, context: &Context) -> Result<Exit, Failure> {
         );
     };
     match found {
-        Value::String(text) if !context.printer.json_wanted() => context.printer.line(text.as_str()),
+        Value::String(text) if !context.printer.is_json() => context.printer.line(text.as_str()),
         // A single secret value is printed if its own path was asked for; inside an object it stays hidden.
         Value::Object(_) | Value::Array(_) => {
             let mut shown = found.clone();
@@ -105,7 +105,7 @@ fn get(path: Option<&ConfigPath>, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn set(path: &ConfigPath, text: &str, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let mut value = value::read(path, text)?;
     // The secret is stored before the configuration names it. A name without a secret would be of no use.
     let stored = value::store_keys(&home, path, &mut value)?;
@@ -116,7 +116,7 @@ fn set(path: &ConfigPath, text: &str, context: &Context) -> Result<Exit, Failure
         let before = document.clone();
         path.set(document, value)?;
         settings::check_change(&before, document, &home)?;
-        Ok::<_, Failure>(if keeps_host { Vec::new() } else { agents::keep_off_host(&before, document) })
+        Ok::<_, Failure>(if keeps_host { Vec::new() } else { agents::revoke_host_access(&before, document) })
     })?;
     for id in taken {
         context.printer.warn(&format!(
@@ -130,17 +130,17 @@ fn set(path: &ConfigPath, text: &str, context: &Context) -> Result<Exit, Failure
             .accent(home.secrets().join(&name).display().to_string());
         context.printer.say(line.plain(format!("; the configuration says \"secret:{name}\"")));
     }
-    done(&format!("{path} is set"), context);
+    print_done(&format!("{path} is set"), context);
     if path.to_string().ends_with("config.nix.flake") {
         pin(&home, context)?;
     }
-    settings::warn_of_refused(&home, &config::read(&home)?, context);
+    settings::warn_of_invalid_sandboxes(&home, &config::read(&home)?, context);
     // A running gateway keeps its port until the next start, which a person has to know.
     if path.to_string().ends_with("config.gateway.port") {
         let configured = config::read(&home)?.port;
         let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
         if let Some(served) = served.filter(|served| *served != configured) {
-            context.printer.warn(&team::port_note(served, configured));
+            context.printer.warn(&team::port_message(served, configured));
         }
     }
     Ok(Exit::Done)
@@ -171,14 +171,14 @@ fn pin(home: &Home, context: &Context) -> Result<(), Failure> {
 }
 
 fn unset(path: &ConfigPath, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let there = config::edit(&home, |document| Ok::<_, Failure>(path.remove(document)))?;
     if !there {
         return Err(
             Failure::new(Kind::Failed, format!("the configuration has no {path}")).hint("flock config get")
         );
     }
-    done(&format!("{path} is removed"), context);
+    print_done(&format!("{path} is removed"), context);
     Ok(Exit::Done)
 }
 
@@ -192,7 +192,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
         context.printer.warn(&ineffective::warning(&path));
     }
     for model in price::unbound(&config) {
-        context.printer.warn(&price::unbound_warning(&model));
+        context.printer.warn(&price::unpriced_warning(&model));
     }
     for warning in effort::warnings(&config) {
         context.printer.warn(&warning);
@@ -202,7 +202,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
     }
     check_tool_patterns(&config)?;
     settings::check(&home, &config)?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"valid": true, "path": home.config(), "agents": config.agents.len()}));
     } else {
         let line = StyledLine::new().with(TextStyle::Good, "valid").plain(": ");
@@ -218,7 +218,7 @@ fn validate(context: &Context) -> Result<Exit, Failure> {
 fn check_tool_patterns(config: &Config) -> Result<(), Failure> {
     let mut wrong = BTreeMap::<String, Vec<&str>>::new();
     for agent in &config.agents {
-        for error in policy::check_patterns(agent) {
+        for error in policy::pattern_errors(agent) {
             let agents = wrong.entry(error.to_string()).or_default();
             if !agents.contains(&agent.id.as_str()) {
                 agents.push(agent.id.as_str());
@@ -233,8 +233,8 @@ fn check_tool_patterns(config: &Config) -> Result<(), Failure> {
     Err(Failure::new(Kind::Failed, lines.join("\n")).hint("flock config get tools"))
 }
 
-fn done(text: &str, context: &Context) {
-    if context.printer.json_wanted() {
+fn print_done(text: &str, context: &Context) {
+    if context.printer.is_json() {
         context.printer.json(&json!({"changed": true}));
     } else {
         context.printer.say(text);

@@ -64,7 +64,7 @@ impl Context {
     /// Returns an error if `flock init` has not created it.
     pub fn home(&self) -> Result<Home, Failure> {
         let home = self.place()?;
-        home.require()?;
+        home.require_initialised()?;
         Ok(home)
     }
 
@@ -73,7 +73,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns an error if `flock init` has not created it, or if a newer version of flock has written it.
-    pub fn home_to_change(&self) -> Result<Home, Failure> {
+    pub fn writable_home(&self) -> Result<Home, Failure> {
         let home = self.home()?;
         // The version is checked first: an older flock must not change files whose format it does not know.
         version::check_writable(&home)?;
@@ -87,7 +87,7 @@ impl Context {
     pub fn may_ask(&self) -> bool {
         use std::io::IsTerminal as _;
         !self.yes
-            && !self.printer.json_wanted()
+            && !self.printer.is_json()
             && std::io::stdin().is_terminal()
             && std::io::stderr().is_terminal()
     }
@@ -108,7 +108,7 @@ impl Context {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::caused("failed to start the runtime", &error))?;
+            .map_err(|error| Failure::with_cause("failed to start the runtime", &error))?;
         runtime.block_on(future)
     }
 }
@@ -118,7 +118,7 @@ impl Context {
 /// Otherwise a removal in the copy would delete the workspace of the original. A configuration that is not valid stays
 /// as it is; the command that reads it next reports why.
 fn relocate(home: &Home) -> Result<(), Failure> {
-    let Ok(Some(from)) = instance::came_from(home) else { return Ok(()) };
+    let Ok(Some(from)) = instance::previous_path(home) else { return Ok(()) };
     let Ok((_, mut document)) = config::file::read_document(home) else { return Ok(()) };
     // Only paths that lead into the home it was copied from change, and the volume of the package store.
     if config::relocate::relocate(&mut document, &from, home) && config::read(home).is_ok() {

@@ -65,20 +65,20 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     // The clock is confirmed before the checks run, so that they no longer report it.
     if args.confirm_clock {
-        clock_check::confirm(&context.home_to_change()?, unix_ms())?;
+        clock_check::confirm(&context.writable_home()?, unix_ms())?;
     }
     let mut checks = look(args, &home, context)?;
     if args.fix {
-        checks.iter_mut().for_each(|check| check.mend_now(&home, context));
+        checks.iter_mut().for_each(|check| check.apply_fix(&home, context));
     }
     if let Some(file) = &args.bundle {
         return bundle::write(file, args.force, &checks, &home, context);
     }
     let broken = checks.iter().any(|check| check.state == CheckState::Bad);
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"ok": !broken, "checks": checks}));
     } else {
-        checks.iter().for_each(|check| show(check, context));
+        checks.iter().for_each(|check| print_check(check, context));
     }
     Ok(if broken { Exit::Failed(Kind::Failed) } else { Exit::Done })
 }
@@ -109,7 +109,7 @@ fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failu
         checks.extend(setup::refused(home, config));
         checks.extend(setup::identity(config));
         checks.extend(setup::unbound(config));
-        checks.extend(setup::idle_effort(config));
+        checks.extend(setup::unsupported_effort(config));
         checks.extend(setup::models(home, config));
         checks.extend(egress::all(home, config));
         checks.extend(mounts::all(home, config, Engine::from_env().socket()));
@@ -133,7 +133,7 @@ fn look(args: &Args, home: &Home, context: &Context) -> Result<Vec<Check>, Failu
     Ok(checks)
 }
 
-fn show(check: &Check, context: &Context) {
+fn print_check(check: &Check, context: &Context) {
     let (tone, word) = match check.state {
         CheckState::Ok => (TextStyle::Good, "ok  "),
         CheckState::Warn => (TextStyle::Warn, "warn"),

@@ -108,7 +108,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
     values::refuse_unchangeable(args, &id)?;
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let config = config::read(&home)?;
     let agent = config.agent(&id).ok_or_else(|| ConfigError::Unknown(id.clone()))?;
     if let Some(pending) = pending::read(&home, &id)? {
@@ -127,7 +127,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let plan = Plan::new(&home, &before, agent, wanted, context)?;
     if plan.changes.is_empty() {
-        return unchanged(&plan, context);
+        return report_unchanged(&plan, context);
     }
     plan.show(context);
     if args.dry_run {
@@ -237,7 +237,7 @@ impl Plan {
 
     /// Prints the changes for a person.
     fn show(&self, context: &Context) {
-        if context.printer.json_wanted() {
+        if context.printer.is_json() {
             return;
         }
         let width = self.changes.iter().map(|change| change.setting.name().len()).max().unwrap_or_default();
@@ -251,7 +251,7 @@ impl Plan {
     /// Prints what was done, or with `--dry-run` what would be done.
     fn report(&self, now: &Agent, effects: &Value, context: &Context) {
         let id = &now.id;
-        if !context.printer.json_wanted() {
+        if !context.printer.is_json() {
             let text = if effects.is_null() {
                 format!("{id} was not changed: --dry-run")
             } else {
@@ -290,15 +290,15 @@ impl Plan {
         if self.has(&[Setting::Model, Setting::BudgetUsd, Setting::BudgetTokens]) {
             for model in price::unbound(config).iter().filter(|model| self.now.model.as_ref() == Some(model))
             {
-                context.printer.warn(&price::unbound_warning(model));
+                context.printer.warn(&price::unpriced_warning(model));
             }
         }
-        settings::warn_of_refused(home, config, context);
+        settings::warn_of_invalid_sandboxes(home, config, context);
     }
 }
 
-fn unchanged(plan: &Plan, context: &Context) -> Result<Exit, Failure> {
-    if context.printer.json_wanted() {
+fn report_unchanged(plan: &Plan, context: &Context) -> Result<Exit, Failure> {
+    if context.printer.is_json() {
         plan.report(&plan.now, &Value::Null, context);
     } else {
         context

@@ -45,7 +45,7 @@ struct AgentSelection {
 }
 
 /// Time that the gateway may take. An engine that does not answer must not look like a command that hangs.
-const LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The result for one agent.
 #[derive(Debug, Deserialize, serde::Serialize)]
@@ -80,7 +80,7 @@ pub fn thaw(args: &ThawArgs, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let config = config::read(&home)?;
     if let Some(agent) = &whom.agent
         && config.agent(agent).is_none()
@@ -89,7 +89,7 @@ fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, F
     }
     let changed = context.block_on(change(&home, &config, whom.agent.as_ref(), frozen, context))?;
     let problems = changed.iter().filter(|one| one.problem.is_some()).count();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"agents": changed}));
     } else {
         for one in &changed {
@@ -129,12 +129,12 @@ async fn change(
             Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
             None => format!("/api/{verb}?by={login}"),
         };
-        let ask = async |to: &Client| to.ask(Call::post(&path), LIMIT).await?.json::<Answer>(LIMIT).await;
+        let ask = async |to: &Client| to.ask(Call::post(&path), TIMEOUT).await?.json::<Answer>(TIMEOUT).await;
         // Freezing twice has the same result, so the request may be repeated.
         let answer = waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
         return Ok(answer.agents);
     }
-    team::require_none(home)?;
+    team::require_no_gateway(home)?;
     // Without a gateway no turn runs and nothing needs to be stopped: the next gateway reads the database.
     let by = By::human(&login);
     let store = Store::open(home)?;
@@ -151,7 +151,7 @@ async fn change(
             .map(|agent| (agent.id.clone(), freeze::entry(&by, &agent.id, frozen)))
             .collect();
         let changed =
-            store.set_home_frozen(who, freeze::home_entry(&by, frozen), agents.clone(), now).await?;
+            store.set_home_frozen(who, freeze::home_audit_entry(&by, frozen), agents.clone(), now).await?;
         agents.into_iter().map(|(agent, _)| agent).zip(changed).collect()
     };
     // A freeze must survive a power failure, so it is synced before it is reported.

@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// Opens the configuration and migrates the database to this version. An update runs it on a copy of the home.
 fn check(context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     config::read(&home)?;
     // Opening the store runs the migrations. Dropping it closes the database before it is checked.
     drop(Store::open(&home)?);
@@ -67,11 +67,11 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.clamp(1, MAX_WORKERS))
         .max_blocking_threads(MAX_BLOCKING)
-        .thread_keep_alive(IDLE)
+        .thread_keep_alive(THREAD_KEEP_ALIVE)
         .thread_name("gateway")
         .enable_all()
         .build()
-        .map_err(|error| Failure::caused("failed to start the runtime", &error))?;
+        .map_err(|error| Failure::with_cause("failed to start the runtime", &error))?;
     // An idle gateway frees no memory, and jemalloc returns pages only during its calls. This thread does it in
     // between.
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
@@ -88,4 +88,4 @@ fn run_gateway(context: &Context) -> Result<Exit, Failure> {
 const MAX_WORKERS: usize = 4;
 const MAX_BLOCKING: usize = 8;
 /// Time that an idle thread for blocking work is kept. Each one has a stack and a part of the allocator's memory.
-const IDLE: std::time::Duration = std::time::Duration::from_secs(2);
+const THREAD_KEEP_ALIVE: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `flock hold`: the process between flock and a program on the host; see `runtime::cli::keeper`.
+//! `flock hold`: the process between flock and a program on the host; see `runtime::cli::subreaper`.
 
 use std::ffi::OsString;
 
@@ -24,7 +24,7 @@ pub struct Args {
 pub fn run(args: &Args, _: &Context) -> Result<Exit, Failure> {
     let held = subreaper::hold(&args.turn, &args.command);
     let failed = |error| {
-        Failure::caused("failed to run and watch a program", &error)
+        Failure::with_cause("failed to run and watch a program", &error)
             .hint("this command is only for flock itself")
     };
     Ok(Exit::Code(held.map_err(failed)?))

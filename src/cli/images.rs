@@ -31,7 +31,7 @@ pub async fn make(engine: &Engine, home: &Home, config: &Config, context: &Conte
             }
             _ => {
                 if let Some((_, progress)) = shown.as_ref() {
-                    progress.step(doing(step));
+                    progress.step(step_text(step));
                     progress.detail(&detail);
                 }
             }
@@ -48,7 +48,7 @@ const fn name(recipe: Recipe) -> &'static str {
     }
 }
 
-const fn doing(step: ImageStage) -> &'static str {
+const fn step_text(step: ImageStage) -> &'static str {
     match step {
         ImageStage::Waiting => "waiting for another flock process that makes it",
         ImageStage::Pulling => "pulling",

@@ -91,7 +91,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let served = context.block_on(async { Ok(team::served_port(&home).await) })?;
     let moved = served.filter(|served| *served != config.port);
     if let Some(served) = moved {
-        context.printer.warn(&team::port_note(served, config.port));
+        context.printer.warn(&team::port_message(served, config.port));
     }
     let mut said = json!({
         "home": home.root(),
@@ -117,7 +117,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let openclaw = openclaw::install(args, choice.openclaw, &home, context)?;
     said["openclaw"] = json!(openclaw.as_ref().map(install_progress::described));
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&said);
     } else {
         // The address works at once, after a restart, or after a start, and the text says which.

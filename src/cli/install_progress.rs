@@ -58,7 +58,7 @@ impl<'a> InstallProgress<'a> {
                 if let Some((progress, done)) = shown.take() {
                     progress.done(&done);
                 }
-                let (what, done) = words(self.what, phase);
+                let (what, done) = phase_texts(self.what, phase);
                 *shown = Some((self.context.printer.progress(&what), done));
             }
             InstallEvent::Objects { received, total, bytes } => {
@@ -90,7 +90,7 @@ impl<'a> InstallProgress<'a> {
 }
 
 /// Returns the text of a phase while it runs, and the text for its end.
-fn words(program: &str, phase: &InstallPhase<'_>) -> (String, String) {
+fn phase_texts(program: &str, phase: &InstallPhase<'_>) -> (String, String) {
     match phase {
         InstallPhase::Asking => {
             (format!("asking {program}'s repository"), "the repository answered".to_owned())

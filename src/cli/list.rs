@@ -22,7 +22,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let asleep = team::asleep(&home);
     // Only the gateway knows which agents are paused. Without one the map is empty.
     let paused = context.block_on(async { Ok(team::paused(&home, &config).await) })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let with_state = |agent: &Agent| {
             let mut value = describe(agent);
             value["frozen"] = json!(frozen.of(&agent.id));
@@ -37,7 +37,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
     let mut table = Table::new(&["AGENT", "ROLE", "RUNTIME", "MODEL", "SANDBOX"]);
     for agent in &config.agents {
         let (paused, asleep) = (paused.get(agent.id.as_str()), asleep.get(&agent.id));
-        let held = team::held_text(frozen.of(&agent.id), paused, asleep);
+        let held = team::inactive_text(frozen.of(&agent.id), paused, asleep);
         let sandbox = match (held, agent.sandbox) {
             // The reason for which an agent does not work is more important than its sandbox, and shares the column.
             (Some(held), _) => held,
@@ -45,7 +45,7 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
             (None, SandboxMode::All) => (TextStyle::Plain, "docker".to_owned()),
             (None, SandboxMode::Off) => (TextStyle::Warn, "off".to_owned()),
         };
-        table.toned_row(vec![
+        table.styled_row(vec![
             (TextStyle::Accent, agent.id.to_string()),
             (TextStyle::Plain, role(agent)),
             (TextStyle::Plain, agent.runtime.clone()),

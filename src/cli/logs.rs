@@ -50,16 +50,16 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let name = args.whose.name();
     let path = home.log(name);
     let unreadable =
-        |error: &std::io::Error| Failure::caused(format!("failed to read {}", path.display()), error);
+        |error: &std::io::Error| Failure::with_cause(format!("failed to read {}", path.display()), error);
     // The position at the end is taken together with the lines, so that no line is shown twice or lost in between.
     let (mut follower, lines) = LogFollower::at_end(&path, args.lines).map_err(|error| unreadable(&error))?;
     if lines.is_empty() && !args.follow {
         context.printer.say(format!("the {name} has written nothing yet"));
     }
-    show(&lines, name, context);
+    print_lines(&lines, name, context);
     while args.follow && !context.printer.closed() {
         let lines = follower.more().map_err(|error| unreadable(&error))?;
-        show(&lines, name, context);
+        print_lines(&lines, name, context);
         if lines.is_empty() {
             // A blocking read does not wait for a file to grow. A look costs a few microseconds, so no watcher is used.
             std::thread::sleep(Duration::from_millis(100));
@@ -68,10 +68,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn show(lines: &[String], name: &str, context: &Context) {
+fn print_lines(lines: &[String], name: &str, context: &Context) {
     for line in lines {
-        if context.printer.json_wanted() {
-            context.printer.json_line(&record(line, name));
+        if context.printer.is_json() {
+            context.printer.json_line(&line_json(line, name));
         } else {
             context.printer.line(line.as_str());
         }
@@ -79,7 +79,7 @@ fn show(lines: &[String], name: &str, context: &Context) {
 }
 
 /// Returns a log line for programs: `{"log","at","level","text"}`. Time and level are null if the line has none.
-fn record(line: &str, name: &str) -> Value {
+fn line_json(line: &str, name: &str) -> Value {
     // The gateway's lines begin with a time. Lines of OpenClaw and of panics may have another form.
     let (at, rest) = match line.split_once(' ') {
         Some((first, rest)) if first.parse::<jiff::Timestamp>().is_ok() => (Some(first), rest.trim_start()),
@@ -99,14 +99,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_taken_apart_where_they_can_be() {
-        let full = record("2026-11-21T22:27:03.809944Z  INFO flock::gateway: it listens port=1", "gateway");
+    fn time_and_level_of_a_line_are_parsed() {
+        let full =
+            line_json("2026-11-21T22:27:03.809944Z  INFO flock::gateway: it listens port=1", "gateway");
         assert_eq!(
             full,
             json!({"log": "gateway", "at": "2026-11-21T22:27:03.809944Z", "level": "info",
                    "text": "flock::gateway: it listens port=1"})
         );
-        let bare = record("thread 'x' panicked", "gateway");
+        let bare = line_json("thread 'x' panicked", "gateway");
         assert_eq!(bare["text"], "thread 'x' panicked");
         assert_eq!(bare["at"], Value::Null);
     }

@@ -20,16 +20,16 @@ use crate::runtime::cli::environment;
 use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 
 /// Time limit for one message, slightly longer than the gateway's limit for a call.
-const LIMIT: Duration = environment::CARRY;
+const TIMEOUT: Duration = environment::FORWARD_TIMEOUT;
 
 /// Largest answer in bytes.
-const MOST_BACK: usize = 32 << 20;
+const MAX_RESPONSE: usize = 32 << 20;
 
 /// Number of messages that are in progress at once. Further ones are not read. The gateway limits how many calls run.
-const AT_ONCE: usize = 64;
+const MAX_CONCURRENT: usize = 64;
 
 /// JSON-RPC error code for errors that are not an answer of the gateway's tools.
-const FAILED: i32 = -32_000;
+const ERROR_CODE: i32 = -32_000;
 
 /// Pass MCP messages between a program and the gateway
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
         let mut calls = RunningCalls::default();
         loop {
             tokio::select! {
-                line = lines.recv(), if under_way.len() < AT_ONCE => {
+                line = lines.recv(), if under_way.len() < MAX_CONCURRENT => {
                     let Some(line) = line else { break };
                     match McpMessage::of(&line) {
                         // The cancellation is handled here. By way of the gateway it could arrive before the call that
@@ -58,15 +58,15 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
                         McpMessage::Cancel(id) => calls.cancel(&id),
                         McpMessage::Call(id) => {
                             let ends = calls.begin(&id);
-                            let carried = carry(gateway.clone(), path.clone(), line);
-                            under_way.spawn(called(id, carried, ends, calls.over.clone()));
+                            let carried = forward(gateway.clone(), path.clone(), line);
+                            under_way.spawn(await_call(id, carried, ends, calls.over.clone()));
                         }
                         McpMessage::Other => {
-                            under_way.spawn(carry(gateway.clone(), path.clone(), line));
+                            under_way.spawn(forward(gateway.clone(), path.clone(), line));
                         }
                     }
                 }
-                Some(done) = under_way.join_next() => tell(done, context),
+                Some(done) = under_way.join_next() => print_answer(done, context),
             }
             if context.printer.closed() {
                 return Ok(Exit::Done);
@@ -75,7 +75,7 @@ pub fn run(_: &Args, context: &Context) -> Result<Exit, Failure> {
         // The answers of the ended calls are still written: the caller may only have closed its side for writing.
         calls.over.cancel();
         while let Some(done) = under_way.join_next().await {
-            tell(done, context);
+            print_answer(done, context);
         }
         Ok(Exit::Done)
     })
@@ -127,7 +127,7 @@ impl RunningCalls {
 
 /// Waits for the answer of a call or for its end. Ending it closes its connection, and the gateway then cancels the
 /// call.
-async fn called(
+async fn await_call(
     id: Value,
     carried: impl Future<Output = Option<Value>>,
     ends: CancellationToken,
@@ -136,11 +136,12 @@ async fn called(
     let answer = ends.run_until_cancelled(carried).await;
     ends.cancel();
     // A caller that cancelled its call does not expect an answer. Only the end of stdin gives one.
-    let cut_off = || over.is_cancelled().then(|| failed(&id, "the call was ended: standard input has ended"));
+    let cut_off =
+        || over.is_cancelled().then(|| error_response(&id, "the call was ended: standard input has ended"));
     answer.unwrap_or_else(cut_off)
 }
 
-fn tell(done: Result<Option<Value>, tokio::task::JoinError>, context: &Context) {
+fn print_answer(done: Result<Option<Value>, tokio::task::JoinError>, context: &Context) {
     if let Ok(Some(answer)) = done {
         context.printer.json_line(&answer);
     }
@@ -193,11 +194,11 @@ fn read() -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// Sends a message and returns its answer. A notification has none.
-async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
+async fn forward(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
     let answer = async {
         let call = Call::post(&path).header("content-type", "application/json").bytes(line.trim_ascii());
-        let answer = gateway.send(call, LIMIT).await?;
-        let bytes = answer.bytes(MOST_BACK, LIMIT).await?;
+        let answer = gateway.send(call, TIMEOUT).await?;
+        let bytes = answer.bytes(MAX_RESPONSE, TIMEOUT).await?;
         Ok::<_, GatewayClientError>(serde_json::from_slice::<Value>(&bytes).ok())
     };
     let text = match answer.await {
@@ -212,9 +213,9 @@ async fn carry(gateway: Client, path: String, line: Vec<u8>) -> Option<Value> {
     let message: Value = serde_json::from_slice(&line).unwrap_or_default();
     // A notification has no id and expects no answer. Invalid JSON is answered with a null id, as JSON-RPC requires.
     let id = message.get("id").cloned().or_else(|| message.is_null().then_some(Value::Null))?;
-    Some(failed(&id, &text))
+    Some(error_response(&id, &text))
 }
 
-fn failed(id: &Value, text: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": FAILED, "message": text}})
+fn error_response(id: &Value, text: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": ERROR_CODE, "message": text}})
 }

@@ -84,7 +84,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     // To list packages, the container of the store is started or made anew, so that is a change as well.
     let home = match &args.verb {
         Verb::Pin { rev: None, update: false } => context.home()?,
-        _ => context.home_to_change()?,
+        _ => context.writable_home()?,
     };
     let config = config::read(&home)?;
     // Showing the pin needs no engine, so it comes before the connection to one.
@@ -95,10 +95,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let store = team::store(&home, &config, team::engine().await?);
         match &args.verb {
             Verb::Install { agent, packages } => {
-                known(&config, agent)?;
+                require_agent(&config, agent)?;
                 let new = install(&store, agent, packages, context).await?;
                 let names: Vec<&str> = new.iter().map(Attribute::as_str).collect();
-                said(
+                print_result(
                     context,
                     &json!({"agent": agent, "installed": names}),
                     &match names.len() {
@@ -108,13 +108,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 );
             }
             Verb::Remove { agent, packages } => {
-                known(&config, agent)?;
+                require_agent(&config, agent)?;
                 store.uninstall(agent, packages).await?;
                 // The package is removed first. If that fails, the agent keeps the right to it as well.
                 take_back(&home, agent, packages).await?;
                 let names: Vec<&str> = packages.iter().map(Attribute::as_str).collect();
                 let text = format!("removed from {agent}: {}", names.join(", "));
-                said(context, &json!({"agent": agent, "removed": names}), &text);
+                print_result(context, &json!({"agent": agent, "removed": names}), &text);
             }
             Verb::List { agent } => list(&store, &home, &config, agent.as_ref(), context).await?,
             Verb::Gc { keep_days } => {
@@ -122,14 +122,18 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
                 let freed =
                     store.gc(*keep_days, &CancellationToken::new(), &|line| progress.detail(line)).await?;
                 progress.done("collected");
-                said(context, &json!({"freed": freed}), &freed);
+                print_result(context, &json!({"freed": freed}), &freed);
             }
             // This case has already returned above.
             Verb::Pin { .. } => {}
             Verb::Rollback { agent } => {
-                known(&config, agent)?;
+                require_agent(&config, agent)?;
                 store.rollback(agent).await?;
-                said(context, &json!({"agent": agent}), &format!("{agent} has its previous packages again"));
+                print_result(
+                    context,
+                    &json!({"agent": agent}),
+                    &format!("{agent} has its previous packages again"),
+                );
             }
         }
         Ok(Exit::Done)
@@ -189,7 +193,11 @@ fn pin(
     // The pin may have moved even if the reference is the same, so the document says so.
     let value = json!({"flake": pin.flake, "locked": pin.locked, "narHash": pin.nar_hash, "changed": is_changed,
         "moved": before.as_ref() != Some(&pin)});
-    said(context, &value, &format!("packages come from {} (content hash {})", pin.locked, pin.nar_hash));
+    print_result(
+        context,
+        &value,
+        &format!("packages come from {} (content hash {})", pin.locked, pin.nar_hash),
+    );
     if is_changed {
         context.printer.warn(&format!(
             "the content of {} has changed, so nothing is installed from it; to pin the new content: flock nix pin \
@@ -227,14 +235,14 @@ async fn list(
     context: &Context,
 ) -> Result<(), Failure> {
     let agents: Vec<&AgentId> = match agent {
-        Some(agent) => vec![known(config, agent)?],
+        Some(agent) => vec![require_agent(config, agent)?],
         None => config.agents.iter().map(|agent| &agent.id).collect(),
     };
     let mut all: Vec<(&AgentId, Vec<InstalledPackage>)> = Vec::new();
     for agent in agents {
         all.push((agent, store.installed(agent).await?));
     }
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let agents: Vec<Value> =
             all.iter().map(|(id, installed)| json!({"id": id, "packages": packages(installed)})).collect();
         context.printer.json(&json!({"agents": agents}));
@@ -261,15 +269,15 @@ fn packages(installed: &[InstalledPackage]) -> Vec<Value> {
         .collect()
 }
 
-fn known<'a>(config: &Config, agent: &'a AgentId) -> Result<&'a AgentId, Failure> {
+fn require_agent<'a>(config: &Config, agent: &'a AgentId) -> Result<&'a AgentId, Failure> {
     match config.agent(agent) {
         Some(_) => Ok(agent),
         None => Err(ConfigError::Unknown(agent.clone()).into()),
     }
 }
 
-fn said(context: &Context, value: &Value, text: &str) {
-    if context.printer.json_wanted() {
+fn print_result(context: &Context, value: &Value, text: &str) {
+    if context.printer.is_json() {
         context.printer.json(value);
     } else {
         context.printer.line(StyledLine::new().with(TextStyle::Plain, text));

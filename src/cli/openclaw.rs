@@ -60,19 +60,19 @@ pub async fn put(home: &Home, context: &Context) -> Result<PreparedConfig, Failu
     let ready = prepare(home).await?;
     progress.done("OpenClaw accepts its configuration");
     // A running supervisor restarts OpenClaw with the new configuration. That it fails to start is only a warning here.
-    if let Some(trouble) = started(home, context).await {
-        context.printer.warn(&trouble.with_mend());
+    if let Some(trouble) = wait_until_started(home, context).await {
+        context.printer.warn(&trouble.to_line_with_hint());
     }
     Ok(ready)
 }
 
 /// Waits until OpenClaw runs if a supervisor runs, and returns the reason if it does not.
-async fn started(home: &Home, context: &Context) -> Option<Failure> {
+async fn wait_until_started(home: &Home, context: &Context) -> Option<Failure> {
     let mut connection = ControlConnection::open(home).await.ok()?;
-    connection.ask(ControlRequest::Look, LOOK).await.ok()?;
+    connection.ask(ControlRequest::Look, LOOK_TIMEOUT).await.ok()?;
     let _progress = context.printer.progress("starting OpenClaw");
     let reply = connection.ask(ControlRequest::WaitReady, process::READY + process::START).await.ok()?;
-    start::without_openclaw(&reply.status?)
+    start::openclaw_failure(&reply.status?)
 }
 
 /// Returns `true` if the supervisor runs OpenClaw: a version is installed and an agent uses it.
@@ -92,7 +92,7 @@ pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
         let home = own.clone();
         Box::pin(async move {
             let ready = made(&home).await;
-            ready.map_err(|PrepareFailure { failure, passes }| unready(&failure, passes))
+            ready.map_err(|PrepareFailure { failure, passes }| to_unready(&failure, passes))
         })
     });
     // The grants are not in the configuration, so they are hashed here. If they can't be read, the preparation reports
@@ -108,8 +108,8 @@ pub fn unit(home: &Home) -> Result<OpenClawUnit, ConfigError> {
     OpenClawUnit::new(home.clone(), prepare, basis)
 }
 
-fn unready(failure: &Failure, passes: bool) -> StartError {
-    StartError { reason: failure.with_mend(), lasting: (!passes).then_some(failure.kind) }
+fn to_unready(failure: &Failure, passes: bool) -> StartError {
+    StartError { reason: failure.to_line_with_hint(), lasting: (!passes).then_some(failure.kind) }
 }
 
 /// Prepares everything that the installed OpenClaw starts with: flock's plugin, the identity and workspaces of its
@@ -147,7 +147,7 @@ async fn made(home: &Home) -> Result<PreparedConfig, PrepareFailure> {
     }
     let engine = Engine::from_env();
     // A gateway that starts at the same time may still be creating the database tables.
-    let end = Instant::now() + TABLES;
+    let end = Instant::now() + TABLES_TIMEOUT;
     let approved = loop {
         // SQLite may block while another process writes, so it runs on a thread for blocking work.
         let own = home.clone();
@@ -177,9 +177,9 @@ async fn made(home: &Home) -> Result<PreparedConfig, PrepareFailure> {
 }
 
 /// Time that a starting gateway may take to create its tables.
-const TABLES: Duration = Duration::from_secs(5);
+const TABLES_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that the supervisor may take to confirm that it looks for changes.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the configuration that an installed version would start with, or `None` if no agent runs on OpenClaw.
 /// Nothing is written.
@@ -187,7 +187,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// # Errors
 ///
 /// Returns an error if the configuration can't be derived.
-pub async fn derived_for(home: &Home, version: &InstalledVersion) -> Result<Option<DerivedConfig>, Failure> {
+pub async fn derive_for(home: &Home, version: &InstalledVersion) -> Result<Option<DerivedConfig>, Failure> {
     let (_, document) = config::file::read_document(home)?;
     let config = config::read(home)?;
     if agents(&config).next().is_none() {
@@ -217,7 +217,7 @@ pub fn approved(home: &Home) -> Result<ApprovedMounts, StoreError> {
     let mut found: BTreeMap<AgentId, Vec<ApprovedMount>> = BTreeMap::new();
     if let Some(reader) = Reader::open(home)? {
         for (agent, _, body) in reader.granted("mount")? {
-            if let Some(mount) = triage::granted_mount(&body) {
+            if let Some(mount) = triage::mount_of_body(&body) {
                 found.entry(agent).or_default().push(mount);
             }
         }
@@ -257,7 +257,7 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
     if agents(config).next().is_none() {
         return found;
     }
-    match looked_at(home, config).await {
+    match find_problems(home, config).await {
         Ok(more) => found.extend(more),
         Err(failure) => {
             let text = failure.text();
@@ -279,7 +279,7 @@ pub async fn troubles(home: &Home, config: &Config) -> Vec<OpenClawProblem> {
 /// The file whose presence makes OpenClaw believe that it runs in a container.
 const IN_CONTAINER: &str = "/.dockerenv";
 
-async fn looked_at(home: &Home, config: &Config) -> Result<Vec<OpenClawProblem>, Failure> {
+async fn find_problems(home: &Home, config: &Config) -> Result<Vec<OpenClawProblem>, Failure> {
     let program = installed(home)?;
     let (_, document) = config::file::read_document(home)?;
     let engine = Engine::from_env();

@@ -21,7 +21,7 @@ use crate::swarm::operation::{self, ExternalServices};
 use crate::swarm::{Notifier, Swarm, SwarmParts};
 
 /// Time that OpenClaw may take to drop an agent. It first checks its new configuration, and may have to be restarted.
-const PATIENCE: Duration = Duration::from_secs(240);
+const OPENCLAW_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Carries out operations on the agents of a home, with the help of its gateway if one runs.
 pub struct OperationRunner {
@@ -41,7 +41,7 @@ impl OperationRunner {
         let gateway = team::gateway(home, &config).await?;
         // A gateway that lives but does not answer would not follow the operation.
         if gateway.is_none() {
-            team::require_none(home)?;
+            team::require_no_gateway(home)?;
         }
         Ok(Self { home: home.clone(), config, gateway })
     }
@@ -120,7 +120,7 @@ impl ExternalServices for CliServices<'_> {
             let OperationRunner { home, config, gateway } = self.operator;
             let removed = match gateway {
                 Some(gateway) => team::release(gateway, agent).await,
-                None => team::unmake(home, config, agent).await,
+                None => team::remove_sandbox(home, config, agent).await,
             };
             let name = names::sandbox(home, agent);
             // A container that remains is only a warning for the operation, which continues.
@@ -151,7 +151,8 @@ impl ExternalServices for CliServices<'_> {
     fn openclaw_drops<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let progress = self.context.printer.progress("waiting until OpenClaw no longer has the agent");
-            let dropped = openclaw_wait::has_dropped(&self.operator.home, agent, PATIENCE).await;
+            let dropped =
+                openclaw_wait::wait_until_removed(&self.operator.home, agent, OPENCLAW_TIMEOUT).await;
             if dropped {
                 progress.done("OpenClaw no longer has the agent");
             }

@@ -16,7 +16,7 @@ pub fn stdin(most: u64, hint: &str) -> Result<String, Failure> {
     let mut text = String::new();
     // One byte more than allowed tells a text of exactly the limit from a longer one.
     let read = std::io::stdin().take(most + 1).read_to_string(&mut text);
-    read.map_err(|error| Failure::caused("failed to read stdin as text", &error))?;
+    read.map_err(|error| Failure::with_cause("failed to read stdin as text", &error))?;
     if text.len() as u64 > most {
         return Err(Failure::new(Kind::Usage, format!("stdin holds more than {} MiB", most >> 20)).hint(hint));
     }

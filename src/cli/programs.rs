@@ -59,7 +59,7 @@ pub fn check(
         return Err(Failure::new(Kind::Usage, text).hint("leave --on-host out, or run flock as another user"));
     }
     let installed = context.block_on(async { Ok(InstalledProgram::ask(program, &found).await) })?;
-    if let Some(why) = installed.unfit() {
+    if let Some(why) = installed.unfit_reason() {
         return Err(Failure::new(Kind::Failed, why).hint(renewal_hint(program)));
     }
     if installed.is_old() {
@@ -71,7 +71,7 @@ pub fn check(
         ));
     }
     if let Some(model) = &agent.model {
-        asks(program, agent, model, config, verb, context)?;
+        check_model_access(program, agent, model, config, verb, context)?;
     }
     let least = program.habits().least_memory;
     // Only a limit on a container can be too low. On the host the program has the machine's memory.
@@ -86,7 +86,7 @@ pub fn check(
 }
 
 /// Checks that a program can ask a model of this home. A problem that can be repaired later is only a warning.
-fn asks(
+fn check_model_access(
     program: &dyn Program,
     agent: &Agent,
     model: &ModelRef,
@@ -155,7 +155,7 @@ pub async fn troubles(config: &Config) -> Vec<(bool, String, String)> {
                 found.push((true, text, install_hint(program)));
             }
             Some(InstalledProgram { missing, .. }) if !missing.is_empty() => {
-                let text = there.and_then(InstalledProgram::unfit).unwrap_or_default();
+                let text = there.and_then(InstalledProgram::unfit_reason).unwrap_or_default();
                 found.push((true, text, renewal_hint(program)));
             }
             Some(installed) if installed.is_old() => {

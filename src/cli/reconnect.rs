@@ -23,9 +23,9 @@ pub enum Repeat {
 }
 
 /// Time that one answer of the supervisor may take.
-const QUICK: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause between two looks at the supervisor.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of looks at a gateway that its supervisor calls healthy and that does not answer as this home's, until the
 /// person is told. Two or three in a row are normal while a gateway ends or begins.
 const TOLD: u32 = 20;
@@ -33,7 +33,7 @@ const TOLD: u32 = 20;
 /// for example because the home's instance file was lost, would be waited for without end.
 const LOOKS: u32 = 100;
 /// Number of times a request is sent at most. A gateway that breaks off each time is not restarting.
-const TRIES: u32 = 5;
+const MAX_TRIES: u32 = 5;
 
 /// Waits for the gateway of a home, and tells the person only once.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Waiting {
             let found = team::gateway(home, &config::read(home)?).await;
             // A gateway that listens but does not answer yet is also `Ok(None)` here, so it is waited for in the same
             // way.
-            if !matches!(found, Ok(None)) || looks == LOOKS || !self.comes_back(home, context).await {
+            if !matches!(found, Ok(None)) || looks == LOOKS || !self.wait_for_restart(home, context).await {
                 return found;
             }
             looks += 1;
@@ -81,11 +81,11 @@ impl Waiting {
         let mut tries = 1;
         loop {
             let error = match call(&gateway).await {
-                Err(error) if is_lost(&error, repeat) && tries < TRIES => error,
+                Err(error) if is_lost(&error, repeat) && tries < MAX_TRIES => error,
                 answer => return Ok(answer?),
             };
             tries += 1;
-            if !self.comes_back(home, context).await {
+            if !self.wait_for_restart(home, context).await {
                 return Err(error.into());
             }
             match self.gateway(home, context).await? {
@@ -97,12 +97,12 @@ impl Waiting {
     }
 
     /// Waits for as long as the supervisor says that the gateway is starting. Returns `true` if it runs afterwards.
-    async fn comes_back(&self, home: &Home, context: &Context) -> bool {
+    async fn wait_for_restart(&self, home: &Home, context: &Context) -> bool {
         loop {
             match standing(home).await {
                 Some(UnitState::Healthy) => {
                     // The supervisor may not have noticed yet that the gateway is gone, so it is asked a second time.
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     return standing(home).await.is_some_and(is_coming);
                 }
                 Some(standing) if is_coming(standing) => {}
@@ -111,7 +111,7 @@ impl Waiting {
             if !self.told.replace(true) {
                 context.printer.say("the gateway is being restarted: waiting for it");
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -121,7 +121,7 @@ impl Waiting {
 /// The result is `None` if no supervisor answers, or if the gateway has failed and nobody knows when it can run again.
 async fn standing(home: &Home) -> Option<UnitState> {
     let mut supervisor = ControlConnection::open(home).await.ok()?;
-    let status = supervisor.ask(ControlRequest::Status, QUICK).await.ok()?.status?;
+    let status = supervisor.ask(ControlRequest::Status, STATUS_TIMEOUT).await.ok()?.status?;
     status.unit(GATEWAY).filter(|unit| unit.failure.is_none()).map(|unit| unit.state)
 }
 
@@ -154,11 +154,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_did_not_reach_the_gateway_is_always_sent_again() {
+    fn only_a_request_that_did_not_arrive_is_always_sent_again() {
         let address = "127.0.0.1:1".parse().unwrap();
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         let unreachable = GatewayClientError::Unreachable { address, source: refused };
-        let timeout = GatewayClientError::Timeout { address, limit: QUICK };
+        let timeout = GatewayClientError::Timeout { address, limit: STATUS_TIMEOUT };
         for repeat in [Repeat::Safe, Repeat::Unsent] {
             assert!(is_lost(&unreachable, repeat));
             assert!(!is_lost(&timeout, repeat), "it may still be at it");

@@ -38,8 +38,8 @@ pub struct Args {
 /// command continues after a failed step.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let id: AgentId = args.id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"))?;
-    let home = context.home_to_change()?;
-    let pending = planned(args, &id, &home)?;
+    let home = context.writable_home()?;
+    let pending = plan_removal(args, &id, &home)?;
     // An interrupted removal that deletes was already agreed to.
     if args.purge && !context.yes() && !pending::read(&home, &id)?.is_some_and(|begun| begun.purges()) {
         agree(&home, &pending, context)?;
@@ -50,13 +50,13 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         let operator = pending_operations::OperationRunner::open(&home).await?;
         let _lock = pending::lock(&home)?;
         // The configuration may have changed while another process held the lock.
-        let pending = planned(args, &id, &home)?;
+        let pending = plan_removal(args, &id, &home)?;
         // From here on the removal is written down, so that it is completed even after a crash.
         pending::write(&home, &pending)?;
         operator.finish(pending, context).await
     })?;
-    let kept = left(&home, &id, workspace);
-    if context.printer.json_wanted() {
+    let kept = remaining_paths(&home, &id, workspace);
+    if context.printer.is_json() {
         context.printer.json(&json!({"removed": id, "purged": purges, "kept": kept}));
         return Ok(Exit::Done);
     }
@@ -68,7 +68,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// Returns the removal to carry out: the interrupted one, or a new one.
-fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperation, Failure> {
+fn plan_removal(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperation, Failure> {
     let config = config::read(home)?;
     let agent = config.agent(id);
     let begun = pending::read(home, id)?;
@@ -83,7 +83,7 @@ fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperation, F
         return Err(Failure::new(Kind::Conflict, text).hint(rename.command()));
     }
     // With `--purge` the leftovers of an agent that was removed earlier can be deleted too.
-    if agent.is_none() && begun.is_none() && !(args.purge && has_left_something(home, id)?) {
+    if agent.is_none() && begun.is_none() && !(args.purge && has_leftovers(home, id)?) {
         return Err(ConfigError::Unknown(id.clone()).into());
     }
     let workspace = removed_from.or_else(|| agent.map(|agent| agent.workspace.clone()));
@@ -108,7 +108,7 @@ fn planned(args: &Args, id: &AgentId, home: &Home) -> Result<PendingOperation, F
 }
 
 /// Returns `true` if an agent that was removed earlier left files or sessions.
-fn has_left_something(home: &Home, id: &AgentId) -> Result<bool, Failure> {
+fn has_leftovers(home: &Home, id: &AgentId) -> Result<bool, Failure> {
     if home.agent(id).exists() || home.workspace(id).exists() {
         return Ok(true);
     }
@@ -140,7 +140,7 @@ fn agree(home: &Home, pending: &PendingOperation, context: &Context) -> Result<(
     }
 }
 
-fn left(home: &Home, id: &AgentId, workspace: PathBuf) -> Vec<PathBuf> {
+fn remaining_paths(home: &Home, id: &AgentId, workspace: PathBuf) -> Vec<PathBuf> {
     let own = [workspace, home.agent(id)].into_iter().filter(|folder| folder.exists());
     own.chain(state::of_agent(home, id)).collect()
 }

@@ -36,10 +36,10 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let parse = |id: &str| id.parse().map_err(|error: IdError| Failure::from(error).hint("flock list"));
     let (old, new): (AgentId, AgentId) = (parse(&args.old)?, parse(&args.new)?);
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let config = config::read(&home)?;
     let restart = context.block_on(rename(&home, &config, &old, &new, context))?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"renamed": old, "to": new, "restarted": restart}));
     } else {
         let line = StyledLine::new().accent(old.as_str()).plain(" is ").accent(new.as_str());
@@ -69,7 +69,7 @@ async fn rename(
         return Err(Failure::new(Kind::Conflict, "a gateway of this home runs and could not be stopped")
             .hint("flock stop"));
     }
-    team::require_none(home)?;
+    team::require_no_gateway(home)?;
     let planned = {
         let _lock = pending::lock(home)?;
         let planned = planned(home, old, new, runs);
@@ -89,8 +89,8 @@ async fn rename(
             .is_ok_and(|pending| matches!(pending.operation, AgentOperation::Rename { restart: true, .. }));
     if restart {
         let config = config::read(home)?;
-        let status = start::up(home, &config, ControlRequest::Start).await?;
-        start::without_openclaw(&status).map_or(Ok(()), Err)?;
+        let status = start::ensure_running(home, &config, ControlRequest::Start).await?;
+        start::openclaw_failure(&status).map_or(Ok(()), Err)?;
     }
     planned.map(|_| restart)
 }
@@ -132,13 +132,13 @@ fn check(home: &Home, config: &Config, old: &AgentId, new: &AgentId) -> Result<(
         return Err(Failure::new(Kind::Conflict, text).hint(unfinished.command()));
     }
     let store = Store::open(home)?;
-    if home.agent(new).exists() || home.workspace(new).exists() || store.knows_agent(new)? {
+    if home.agent(new).exists() || home.workspace(new).exists() || store.has_agent_data(new)? {
         let text = format!("files or sessions of a removed agent {new} still exist");
         return Err(Failure::new(Kind::Conflict, text).hint(format!("flock remove {new} --purge")));
     }
     // The id is part of the keys of the agent's sessions, so a longer id makes them longer.
     let longer = new.as_str().len().saturating_sub(old.as_str().len());
-    if longer > 0 && store.longest_key(old)? + longer > LONGEST_KEY {
+    if longer > 0 && store.longest_session_key(old)? + longer > MAX_KEY_BYTES {
         let text = format!("{new} is too long for the key of one of {old}'s sessions");
         return Err(Failure::new(Kind::Usage, text).hint("flock session list"));
     }
@@ -167,7 +167,7 @@ async fn is_supervised(home: &Home) -> Result<bool, Failure> {
 }
 
 /// Length in bytes of the longest key that a session can have.
-const LONGEST_KEY: usize = 200;
+const MAX_KEY_BYTES: usize = 200;
 
 #[cfg(test)]
 mod tests {

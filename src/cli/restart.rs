@@ -8,7 +8,7 @@ use super::{Context, Exit, Failure, service, settings, start, stop};
 use crate::config;
 use crate::home::Home;
 use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus};
-use crate::supervise::halt::halt_telling;
+use crate::supervise::halt::halt_with_notices;
 use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::unit::GATEWAY;
 use crate::ui::{StyledLine, TextStyle};
@@ -27,27 +27,27 @@ pub struct Args {}
 ///
 /// Returns an error if the gateway does not become healthy.
 pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     // The configuration is checked before anything is stopped: an invalid one must not end a gateway that runs.
     let config = config::read(&home)?;
     home.make_folders()?;
     start::settle(&home, context)?;
-    settings::warn_of_unread(&home, context);
-    let progress = start::wait_for_openclaw(&home, &config, context);
-    let is_held =
-        context.block_on(async { Ok(supervisor(&home).await.is_some_and(|found| found.foreground)) })?;
+    settings::warn_of_ignored(&home, context);
+    let progress = start::openclaw_progress(&home, &config, context);
+    let is_held = context
+        .block_on(async { Ok(supervisor_status(&home).await.is_some_and(|found| found.foreground)) })?;
     let status = context.block_on(async {
         // A supervisor in the foreground belongs to a service manager, and only that may stop it.
         if !is_held {
             let tell = |notice| context.printer.warn(&stop::notice_text(notice));
-            halt_telling(&home, &SupervisionLimits::default(), &tell).await?;
+            halt_with_notices(&home, &SupervisionLimits::default(), &tell).await?;
         }
-        start::up(&home, &config, ControlRequest::Restart).await
+        start::ensure_running(&home, &config, ControlRequest::Restart).await
     })?;
     drop(progress);
     let unit = status.unit(GATEWAY);
     let url = start::url(unit.and_then(|unit| unit.port));
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let pid = unit.and_then(|unit| unit.pid);
         context.printer.json(&json!({"running": true, "url": url, "pid": pid, "supervisorPid": status.pid}));
     } else {
@@ -61,10 +61,10 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
              them: {mend}"
         ));
     }
-    start::without_openclaw(&status).map_or(Ok(Exit::Done), Err)
+    start::openclaw_failure(&status).map_or(Ok(Exit::Done), Err)
 }
 
-async fn supervisor(home: &Home) -> Option<SupervisorStatus> {
+async fn supervisor_status(home: &Home) -> Option<SupervisorStatus> {
     let mut connection = ControlConnection::open(home).await.ok()?;
     connection.ask(ControlRequest::Status, Duration::from_secs(5)).await.ok()?.status
 }

@@ -37,15 +37,15 @@ pub struct Args {
 /// Returns an error if something of the home runs, if the person did not agree, or if a step fails. The database is
 /// then unchanged.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     if args.list {
         return Ok(list(&home, context));
     }
     if !context.yes() {
         agree(context)?;
     }
-    let done = bring_back(&home, args.from.as_deref(), context)?;
-    if context.printer.json_wanted() {
+    let done = restore_database(&home, args.from.as_deref(), context)?;
+    if context.printer.is_json() {
         context.printer.json(&done);
         return Ok(Exit::Done);
     }
@@ -76,7 +76,7 @@ fn list(home: &Home, context: &Context) -> Exit {
         BackupKind::Daily => "daily",
         BackupKind::Migration => "migration",
     };
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let of = |backup: &crate::store::Backup| json!({"path": backup.path, "at": backup.at, "kind": kind(backup.kind)});
         context.printer.json(&json!({"backups": found.iter().map(of).collect::<Vec<_>>()}));
     } else {
@@ -148,7 +148,7 @@ impl Done {
 ///
 /// Returns an error if a supervisor or a gateway runs, if the disk fails to read a transcript, or if the backup can't
 /// be restored.
-pub fn bring_back(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
+pub fn restore_database(home: &Home, from: Option<&Path>, context: &Context) -> Result<Done, Failure> {
     let running = || Failure::new(Kind::Conflict, "the database is in use: flock runs").hint("flock stop");
     // The lock is held until the end, so that no supervisor can start during the restore.
     let _lock = match Lock::try_acquire(&home.supervisor_lock()) {

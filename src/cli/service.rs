@@ -58,13 +58,13 @@ struct ServiceOptions {
 /// Returns an error if the file can't be written or removed, or if the service manager refuses.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match &args.action {
-        Action::Install(options) => install(&context.home_to_change()?, options, context),
+        Action::Install(options) => install(&context.writable_home()?, options, context),
         Action::Remove(options) => remove(&context.place()?, options, context),
     }
 }
 
 fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<Exit, Failure> {
-    let service = describe(home, options)?;
+    let service = build_service(home, options)?;
     let owner = owner(home)?;
     // A gateway of another user could not read the home, or would leave files that the owner can't change.
     if service.scope == Scope::User && owner != Uid::effective() {
@@ -79,13 +79,13 @@ fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<E
     let text = service.text();
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)
-            .map_err(|error| Failure::caused("failed to make the service's folder", &error))?;
+            .map_err(|error| Failure::with_cause("failed to make the service's folder", &error))?;
     }
     // Everybody may read the unit, so no secret goes into it.
     atomic::write(&path, text.as_bytes(), 0o644)?;
-    let commands = service.enable();
+    let commands = service.enable_commands();
     let active = options.root.is_none() && systemd_runs();
-    if !context.printer.json_wanted() {
+    if !context.printer.is_json() {
         context.printer.say(StyledLine::new().plain("wrote ").accent(path.display().to_string()));
         for line in text.lines() {
             context.printer.say(StyledLine::new().with(TextStyle::Dim, format!("  {line}")));
@@ -105,7 +105,7 @@ fn install(home: &Home, options: &ServiceOptions, context: &Context) -> Result<E
     // The service does not inherit the environment of this terminal, so what it will lack is reported now.
     let lacking = lacking(home)?;
     let names: Vec<&str> = lacking.iter().map(|lack| lack.variable.as_str()).collect();
-    tell(&path, &commands, active, &names, context);
+    print_installed(&path, &commands, active, &names, context);
     for MissingVariable { variable, mend } in &lacking {
         let mend = match mend {
             Some(command) => format!("run `{command}`"),
@@ -151,17 +151,17 @@ fn lacking(home: &Home) -> Result<Vec<MissingVariable>, Failure> {
 }
 
 fn remove(home: &Home, options: &ServiceOptions, context: &Context) -> Result<Exit, Failure> {
-    let service = describe(home, options)?;
+    let service = build_service(home, options)?;
     let path = place(&service, options)?;
     if !path.exists() {
-        if context.printer.json_wanted() {
+        if context.printer.is_json() {
             context.printer.json(&json!({"path": path, "removed": false}));
         }
         context.printer.say(format!("there is no service at {}", path.display()));
         return Ok(Exit::Done);
     }
-    take_away(&service, &path, options.root.is_none())?;
-    if context.printer.json_wanted() {
+    uninstall_service(&service, &path, options.root.is_none())?;
+    if context.printer.is_json() {
         context.printer.json(&json!({"path": path, "removed": true}));
     }
     context.printer.say(format!("removed {}", path.display()));
@@ -169,13 +169,13 @@ fn remove(home: &Home, options: &ServiceOptions, context: &Context) -> Result<Ex
 }
 
 /// Stops a service, if its manager runs and `active` is set, and removes its file.
-fn take_away(service: &Service, path: &Path, active: bool) -> Result<(), Failure> {
-    let (before, after) = service.disable();
+fn uninstall_service(service: &Service, path: &Path, active: bool) -> Result<(), Failure> {
+    let (before, after) = service.disable_commands();
     let active = active && systemd_runs();
     if active {
         before.iter().try_for_each(|command| call(command))?;
     }
-    fs_err::remove_file(path).map_err(|error| Failure::caused("failed to remove the service", &error))?;
+    fs_err::remove_file(path).map_err(|error| Failure::with_cause("failed to remove the service", &error))?;
     // systemd has to read its units again after the file is gone.
     if active {
         after.iter().try_for_each(|command| call(command))?;
@@ -204,7 +204,7 @@ impl InstalledService {
                 format!("sudo flock --home {} service remove --system", self.service.home.display())
             }
         };
-        take_away(&self.service, &self.path, true).map_err(|failure| failure.hint(mend))
+        uninstall_service(&self.service, &self.path, true).map_err(|failure| failure.hint(mend))
     }
 }
 
@@ -217,12 +217,12 @@ pub fn installed(home: &Home) -> Result<Vec<InstalledService>, Failure> {
     let mut found = Vec::new();
     for system in [false, true] {
         let options = ServiceOptions { system, user: !system, root: None };
-        let service = describe(home, &options)?;
+        let service = build_service(home, &options)?;
         // A user without a home folder has no place for a user service.
         let Ok(path) = place(&service, &options) else { continue };
-        let text = atomic::read(&path, MOST_UNIT).ok().flatten().unwrap_or_default();
+        let text = atomic::read(&path, MAX_UNIT_BYTES).ok().flatten().unwrap_or_default();
         // Homes of two users can have services of the same name. The text of the unit names its home.
-        if service.is_told_by(&String::from_utf8_lossy(&text)) {
+        if service.is_described_by(&String::from_utf8_lossy(&text)) {
             found.push(InstalledService { service, path });
         }
     }
@@ -236,11 +236,11 @@ pub fn restart_command(home: &Home) -> Option<String> {
     Some(found.service.restart())
 }
 
-const MOST_UNIT: u64 = 1 << 20;
+const MAX_UNIT_BYTES: u64 = 1 << 20;
 
-fn tell(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], context: &Context) {
+fn print_installed(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], context: &Context) {
     let commands: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(
             &json!({"path": path, "active": active, "commands": commands, "missingVariables": lacking}),
         );
@@ -257,9 +257,9 @@ fn tell(path: &Path, commands: &[Vec<String>], active: bool, lacking: &[&str], c
     }
 }
 
-fn describe(home: &Home, options: &ServiceOptions) -> Result<Service, Failure> {
+fn build_service(home: &Home, options: &ServiceOptions) -> Result<Service, Failure> {
     let program = launch::program()
-        .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
+        .map_err(|error| Failure::with_cause("failed to find the program's own file", &error))?;
     let root = Uid::effective().is_root();
     let scope = if options.system || (root && !options.user) { Scope::System } else { Scope::User };
     // A service manager gives a service its own short PATH, and not the variables that name Docker's socket or
@@ -268,7 +268,7 @@ fn describe(home: &Home, options: &ServiceOptions) -> Result<Service, Failure> {
         .iter()
         .filter_map(|variable| Some((variable.name.to_owned(), variable.get()?)))
         .collect();
-    let user = login(owner(home)?);
+    let user = login_name(owner(home)?);
     let (home, suffix) = (home.root().to_owned(), home.suffix().to_owned());
     Ok(Service { scope, program, home, suffix, env, user })
 }
@@ -278,12 +278,12 @@ fn owner(home: &Home) -> Result<Uid, Failure> {
     match fs_err::metadata(home.root()) {
         Ok(found) => Ok(Uid::from_raw(found.uid())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Uid::effective()),
-        Err(error) => Err(Failure::caused("failed to find the owner of the home", &error)),
+        Err(error) => Err(Failure::with_cause("failed to find the owner of the home", &error)),
     }
 }
 
 /// Returns a user's login name if service managers accept it, otherwise the number.
-fn login(uid: Uid) -> String {
+fn login_name(uid: Uid) -> String {
     let is_plain = |name: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         !name.starts_with('-') && !name.is_empty() && name.chars().all(allowed)
@@ -314,7 +314,7 @@ fn call(command: &[String]) -> Result<(), Failure> {
         .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Failure::caused(format!("failed to run {text}"), &error))?;
+        .map_err(|error| Failure::with_cause(format!("failed to run {text}"), &error))?;
     if output.status.success() {
         return Ok(());
     }

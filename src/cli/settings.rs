@@ -20,7 +20,7 @@ pub fn unread(home: &Home) -> Vec<IgnoredSetting> {
 }
 
 /// Warns of each setting that flock does not read.
-pub fn warn_of_unread(home: &Home, context: &Context) {
+pub fn warn_of_ignored(home: &Home, context: &Context) {
     for unread in unread(home) {
         context.printer.warn(&format!("{}; flock ignores it", unread.text()));
     }
@@ -61,12 +61,12 @@ pub fn check_change(before: &Value, after: &Value, home: &Home) -> Result<(), Fa
     // Settings that were there before do not count. An old mistake must not stop an unrelated change.
     match ignored::added(before, after, home) {
         unread if unread.is_empty() => Ok(()),
-        unread => Err(not_read(&unread).hint("flock config get plugins.entries.flock.config")),
+        unread => Err(ignored_failure(&unread).hint("flock config get plugins.entries.flock.config")),
     }
 }
 
 /// Warns of sandboxes that can't be made as configured.
-pub fn warn_of_refused(home: &Home, config: &Config, context: &Context) {
+pub fn warn_of_invalid_sandboxes(home: &Home, config: &Config, context: &Context) {
     for error in refused(home, config) {
         context.printer.warn(&format!("{error}: the agent can run no command"));
     }
@@ -80,7 +80,7 @@ pub fn warn_of_refused(home: &Home, config: &Config, context: &Context) {
 pub fn check(home: &Home, config: &Config) -> Result<(), Failure> {
     let unread = unread(home);
     if let Some(first) = unread.first() {
-        return Err(not_read(&unread).hint(format!("flock config unset {}", first.at)));
+        return Err(ignored_failure(&unread).hint(format!("flock config unset {}", first.at)));
     }
     let refused = refused(home, config);
     if refused.is_empty() {
@@ -91,7 +91,7 @@ pub fn check(home: &Home, config: &Config) -> Result<(), Failure> {
     Err(Failure::new(Kind::Failed, texts.join("\n")).hint("flock config get agents"))
 }
 
-fn not_read(unread: &[IgnoredSetting]) -> Failure {
+fn ignored_failure(unread: &[IgnoredSetting]) -> Failure {
     let texts: Vec<String> = unread.iter().map(IgnoredSetting::text).collect();
     Failure::new(Kind::Usage, texts.join("\n"))
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Context, Exit, Failure, openclaw, settings, supervise};
 use crate::config::{self, Config};
-use crate::error::{KERNEL_LOG, Kind};
+use crate::error::{KERNEL_LOG_HINT, Kind};
 use crate::home::{Home, instance};
 use crate::openclaw::process::{READY, START};
 use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus, UnitStatus};
@@ -33,15 +33,19 @@ pub struct Args {
 ///
 /// Returns an error if the gateway does not become healthy. Everything that was started for it is stopped again.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     // An invalid configuration is reported here, where the person sees it, and not in the gateway's log.
     let config = config::read(&home)?;
     // Folders that a person has deleted are made again before the supervisor needs them.
     home.make_folders()?;
     settle(&home, context)?;
-    settings::warn_of_unread(&home, context);
+    settings::warn_of_ignored(&home, context);
     context.block_on(async {
-        if args.foreground { in_front(&home, context).await } else { behind(&home, &config, context).await }
+        if args.foreground {
+            run_foreground(&home, context).await
+        } else {
+            run_background(&home, &config, context).await
+        }
     })
 }
 
@@ -65,7 +69,7 @@ pub fn settle(home: &Home, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn in_front(home: &Home, context: &Context) -> Result<Exit, Failure> {
+async fn run_foreground(home: &Home, context: &Context) -> Result<Exit, Failure> {
     match launch::claim(home).await? {
         Some(lock) => supervise::foreground(home, lock, context).await?,
         None => context.printer.say("flock is running already"),
@@ -73,34 +77,34 @@ async fn in_front(home: &Home, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn behind(home: &Home, config: &Config, context: &Context) -> Result<Exit, Failure> {
+async fn run_background(home: &Home, config: &Config, context: &Context) -> Result<Exit, Failure> {
     let began = Instant::now();
     // A supervisor whose processes are all healthy needs nothing. Any other one is asked to start below.
-    if let Some(status) = running(home).await {
-        show(&status, "is running already", context);
+    if let Some(status) = healthy_status(home).await {
+        print_status(&status, "is running already", context);
         return Ok(Exit::Done);
     }
-    let progress = wait_for_openclaw(home, config, context);
-    let status = up(home, config, ControlRequest::Start).await?;
+    let progress = openclaw_progress(home, config, context);
+    let status = ensure_running(home, config, ControlRequest::Start).await?;
     drop(progress);
-    show(&status, &format!("is up after {}", span(began.elapsed())), context);
-    without_openclaw(&status).map_or(Ok(Exit::Done), Err)
+    print_status(&status, &format!("is up after {}", span(began.elapsed())), context);
+    openclaw_failure(&status).map_or(Ok(Exit::Done), Err)
 }
 
 /// Shows that the start waits for OpenClaw, if it does: that takes a while.
-pub fn wait_for_openclaw(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
+pub fn openclaw_progress(home: &Home, config: &Config, context: &Context) -> Option<Progress> {
     openclaw::is_wanted(home, config).then(|| context.printer.progress("starting the gateway and OpenClaw"))
 }
 
 /// Returns the reason for which OpenClaw does not run although it should. Agents that do not need it work all the same.
 #[must_use]
-pub fn without_openclaw(status: &SupervisorStatus) -> Option<Failure> {
+pub fn openclaw_failure(status: &SupervisorStatus) -> Option<Failure> {
     let unit = status.unit(OPENCLAW).filter(|unit| unit.state != UnitState::Healthy)?;
-    Some(failure(status, unit))
+    Some(unit_failure(status, unit))
 }
 
 /// Returns the status of a supervisor whose processes are all healthy.
-async fn running(home: &Home) -> Option<SupervisorStatus> {
+async fn healthy_status(home: &Home) -> Option<SupervisorStatus> {
     let mut connection = ControlConnection::open(home).await.ok()?;
     let reply = connection.ask(ControlRequest::Status, QUICK).await.ok()?;
     reply.status.filter(SupervisorStatus::is_healthy)
@@ -113,8 +117,12 @@ async fn running(home: &Home) -> Option<SupervisorStatus> {
 ///
 /// Returns an error with the reason if the gateway does not become healthy. A supervisor that was started for it is
 /// stopped again.
-pub async fn up(home: &Home, config: &Config, want: ControlRequest) -> Result<SupervisorStatus, Failure> {
-    let limit = if openclaw::is_wanted(home, config) { LONG_LIMIT } else { LIMIT };
+pub async fn ensure_running(
+    home: &Home,
+    config: &Config,
+    want: ControlRequest,
+) -> Result<SupervisorStatus, Failure> {
+    let limit = if openclaw::is_wanted(home, config) { OPENCLAW_START_TIMEOUT } else { START_TIMEOUT };
     let identity = HomeIdentity { instance: instance::read(home)?, token: config.token.clone() };
     let port_is_ours = ControlConnection::open(home).await.is_ok();
     // Without a supervisor another program may hold the port. That is worth an error before anything is started.
@@ -130,7 +138,7 @@ pub async fn up(home: &Home, config: &Config, want: ControlRequest) -> Result<Su
         && let Ok(mut connection) = ControlConnection::open(home).await
     {
         // Only a supervisor that this command started is stopped. The error to report does not depend on how that ends.
-        let _ = connection.ask(ControlRequest::Stop, LIMIT).await;
+        let _ = connection.ask(ControlRequest::Stop, START_TIMEOUT).await;
     }
     // A port that another program took meanwhile is a clearer error than the gateway's exit code.
     port::check(home, config.port, &identity).await?;
@@ -141,12 +149,12 @@ pub async fn up(home: &Home, config: &Config, want: ControlRequest) -> Result<Su
 #[must_use]
 pub fn failed(status: &SupervisorStatus) -> Failure {
     match status.units.iter().find(|unit| unit.state != UnitState::Healthy) {
-        Some(unit) => failure(status, unit),
+        Some(unit) => unit_failure(status, unit),
         None => Failure::new(Kind::Failed, "the supervisor runs no process"),
     }
 }
 
-fn failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
+fn unit_failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
     let name = unit_name(unit);
     let none = match unit.state {
         UnitState::Stopped | UnitState::Stopping => "it was stopped",
@@ -163,7 +171,7 @@ fn failure(status: &SupervisorStatus, unit: &UnitStatus) -> Failure {
     // The best hint depends on the kind of failure: a damaged database is not explained by a log.
     let hint = match kind {
         Kind::Damaged => "flock restore".to_owned(),
-        Kind::Unreadable => KERNEL_LOG.to_owned(),
+        Kind::Unreadable => KERNEL_LOG_HINT.to_owned(),
         _ => format!("flock logs {}", unit.name),
     };
     Failure::new(kind, message).hint(hint)
@@ -177,11 +185,11 @@ fn unit_name(unit: &UnitStatus) -> String {
     }
 }
 
-fn show(status: &SupervisorStatus, what: &str, context: &Context) {
+fn print_status(status: &SupervisorStatus, what: &str, context: &Context) {
     let Some(unit) = status.unit(GATEWAY) else { return };
     let url = url(unit.port);
     let openclaw = status.unit(OPENCLAW);
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({
             "running": true,
             "already": what.ends_with("already"),
@@ -208,8 +216,9 @@ pub fn url(port: Option<u16>) -> String {
 }
 
 /// Time that a start may take, including crashes and retries.
-const LIMIT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// The same with OpenClaw: twice the time that the supervisor gives it for one start, since it may need a second one.
-const LONG_LIMIT: Duration = READY.saturating_add(START).saturating_mul(2).saturating_add(LIMIT);
+const OPENCLAW_START_TIMEOUT: Duration =
+    READY.saturating_add(START).saturating_mul(2).saturating_add(START_TIMEOUT);
 /// Time that a running supervisor may take to report its status.
 pub const QUICK: Duration = Duration::from_secs(5);

@@ -34,7 +34,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let report = context.block_on(async { Ok(collect::collect(&home, args.probe).await) })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&report);
     } else {
         show::show(&report, context);

@@ -40,11 +40,11 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
         // If nothing runs, the command is over at once and shows no progress.
         Lock::is_held(&home.supervisor_lock())?.then(|| context.printer.progress("stopping flock"));
     let exit = context.block_on(async {
-        let halted = end_telling(&home, &|notice| context.printer.warn(&notice_text(notice))).await?;
+        let halted = stop_with_notices(&home, &|notice| context.printer.warn(&notice_text(notice))).await?;
         let mut left = still_there(&home, &halted);
         let containers = containers(&home, &mut left, context).await;
         left.extend(port_holder(&home, &halted));
-        report(&halted, &containers, &left, began, context)
+        print_result(&halted, &containers, &left, began, context)
     });
     drop(progress);
     exit
@@ -56,12 +56,12 @@ pub fn run(_args: &Args, context: &Context) -> Result<Exit, Failure> {
 ///
 /// Returns an error if the supervisor's lock can't be examined. Processes that could not be ended are in the result.
 pub async fn end(home: &Home) -> Result<HaltResult, HomeError> {
-    end_telling(home, &|_| ()).await
+    stop_with_notices(home, &|_| ()).await
 }
 
-async fn end_telling(home: &Home, tell: &dyn Fn(HaltNotice)) -> Result<HaltResult, HomeError> {
-    let mut halted = halt::halt_telling(home, &SupervisionLimits::default(), tell).await?;
-    unsupervised(home, &mut halted).await;
+async fn stop_with_notices(home: &Home, tell: &dyn Fn(HaltNotice)) -> Result<HaltResult, HomeError> {
+    let mut halted = halt::halt_with_notices(home, &SupervisionLimits::default(), tell).await?;
+    stop_unsupervised(home, &mut halted).await;
     Ok(halted)
 }
 
@@ -95,11 +95,11 @@ pub fn still_there(home: &Home, halted: &HaltResult) -> Vec<String> {
 }
 
 /// Ends a gateway that was started by hand. It has proved that it is this home's.
-async fn unsupervised(home: &Home, halted: &mut HaltResult) {
+async fn stop_unsupervised(home: &Home, halted: &mut HaltResult) {
     let Ok(config) = config::read(home) else { return };
     let Ok(instance) = instance::read(home) else { return };
     let identity = HomeIdentity { instance, token: config.token.clone() };
-    let Ok(health) = health::ask(config.port, &identity, QUICK).await else { return };
+    let Ok(health) = health::ask(config.port, &identity, IDENTITY_TIMEOUT).await else { return };
     // The process is identified by its start time too, so that a new process with the same PID is not killed.
     let Some(gateway) = ProcessId::of(health.pid) else { return };
     halted.was_running = true;
@@ -108,14 +108,14 @@ async fn unsupervised(home: &Home, halted: &mut HaltResult) {
             // The process may end between the check and the signal. Then there is nothing more to do.
             let _ = kill(Pid::from_raw(gateway.pid), signal);
         }
-        if orphans::gone(&[gateway], GRACE).await.is_empty() {
+        if orphans::gone(&[gateway], GRACE_PERIOD).await.is_empty() {
             return;
         }
     }
     halted.survivors.push(gateway);
 }
 
-fn report(
+fn print_result(
     halted: &HaltResult,
     containers: &[String],
     left: &[String],
@@ -128,7 +128,7 @@ fn report(
         return Err(Failure::new(Kind::Failed, format!("still running: {names}")).hint("flock status"));
     }
     let stopped = halted.was_running || !containers.is_empty();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({
             "stopped": stopped,
             "orderly": halted.orderly,
@@ -205,6 +205,6 @@ pub fn describe(process: ProcessId) -> String {
 }
 
 /// Time that a process on the port may take to identify itself.
-const QUICK: Duration = Duration::from_secs(2);
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that a gateway may take to stop after a signal.
-const GRACE: Duration = Duration::from_secs(45);
+const GRACE_PERIOD: Duration = Duration::from_secs(45);

@@ -27,8 +27,9 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     if args.detach {
-        launch::detach(&home)
-            .map_err(|error| Failure::caused("failed to start the supervisor in the background", &error))?;
+        launch::detach(&home).map_err(|error| {
+            Failure::with_cause("failed to start the supervisor in the background", &error)
+        })?;
         return Ok(Exit::Done);
     }
     context.block_on(async {
@@ -36,14 +37,14 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         match launch::claim(&home).await {
             Ok(Some(lock)) => match plan(&home, None, false) {
                 Ok(plan) => Ok(task::run(plan, lock, || launch::report(&LaunchReport::Listening)).await?),
-                Err(failure) => Err(refused(failure)),
+                Err(failure) => Err(report_refusal(failure)),
             },
             Ok(None) => {
                 // Another supervisor holds the lock. `flock start` then uses that one.
                 launch::report(&LaunchReport::Held);
                 Ok(())
             }
-            Err(error) => Err(refused(error.into())),
+            Err(error) => Err(report_refusal(error.into())),
         }
     })?;
     Ok(Exit::Done)
@@ -61,7 +62,7 @@ pub async fn foreground(home: &Home, lock: Lock, context: &Context) -> Result<()
 
 fn plan<'a>(home: &Home, echo: Option<Echo<'a>>, foreground: bool) -> Result<SupervisorConfig<'a>, Failure> {
     let program = launch::program()
-        .map_err(|error| Failure::caused("failed to find the program's own file", &error))?;
+        .map_err(|error| Failure::with_cause("failed to find the program's own file", &error))?;
     let gateway = GatewayUnit::new(home.clone(), program)?;
     Ok(SupervisorConfig {
         home: home.clone(),
@@ -72,7 +73,7 @@ fn plan<'a>(home: &Home, echo: Option<Echo<'a>>, foreground: bool) -> Result<Sup
     })
 }
 
-fn refused(failure: Failure) -> Failure {
+fn report_refusal(failure: Failure) -> Failure {
     launch::report(&LaunchReport::Failed {
         code: failure.kind.code().to_owned(),
         message: failure.text(),

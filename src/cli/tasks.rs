@@ -37,7 +37,7 @@ fn states() -> impl clap::builder::TypedValueParser<Value = TaskState> {
 }
 
 /// Time that stopping a task may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Largest answer of the gateway in bytes.
 const MAX_ANSWER: usize = 64 * 1024;
@@ -59,7 +59,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         Some(reader) => reader.tasks(&filter, args.limit)?,
         None => Vec::new(),
     };
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let tasks: Vec<Value> = found.iter().map(describe).collect();
         context.printer.json(&json!({"tasks": tasks}));
         return Ok(Exit::Done);
@@ -70,7 +70,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let mut table = Table::new(&["TASK", "STATE", "FROM", "TO", "WHAT"]);
     for task in &found {
-        table.toned_row(row(task));
+        table.styled_row(row(task));
     }
     context.printer.table(&table);
     Ok(Exit::Done)
@@ -109,12 +109,13 @@ fn cancel(id: &str, context: &Context) -> Result<Exit, Failure> {
                 .hint("flock start"));
         };
         let path = format!("/api/tasks/{id}/cancel");
-        let ask =
-            async |to: &Client| to.ask(Call::post(&path), PATIENCE).await?.bytes(MAX_ANSWER, PATIENCE).await;
+        let ask = async |to: &Client| {
+            to.ask(Call::post(&path), CANCEL_TIMEOUT).await?.bytes(MAX_ANSWER, CANCEL_TIMEOUT).await
+        };
         // A repeated request would fail, because the task is then already stopped.
         waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await
     })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let task: Value = serde_json::from_slice(&stopped).unwrap_or_default();
         context.printer.json(&json!({"task": task}));
     } else {

@@ -13,7 +13,7 @@ use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance};
 use crate::id::AgentId;
 use crate::nix::Store;
-use crate::runtime::cli::folders::fittings_of;
+use crate::runtime::cli::folders::mount_resolver;
 use crate::sandbox::Sandbox as _;
 use crate::sandbox::docker::{ConfigSource, DockerSandbox};
 use crate::sandbox::engine::Engine;
@@ -27,16 +27,16 @@ use crate::supervise::unit::GATEWAY;
 use crate::ui::{TextStyle, time};
 
 /// Time that a gateway may take to identify itself. On a busy machine it can be seconds. A dead one refuses at once.
-const IDENTITY: Duration = Duration::from_secs(10);
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for which the gateway's lock has to stay held to prove that a gateway lives.
 const INSTANT: Duration = Duration::from_millis(200);
 
 /// Time for an answer that a verb can do without.
-const SHORT: Duration = Duration::from_secs(3);
+const SHORT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time that making a sandbox may take. On a new engine its images are made first.
-const LONG: Duration = Duration::from_secs(900);
+const SANDBOX_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Returns the running gateway of this home, or `None`. Another program on the port gets no token and counts as none.
 ///
@@ -77,7 +77,7 @@ pub fn lives(home: &Home) -> bool {
 /// # Errors
 ///
 /// Returns an error if a gateway lives.
-pub fn require_none(home: &Home) -> Result<(), Failure> {
+pub fn require_no_gateway(home: &Home) -> Result<(), Failure> {
     // The PID file of a copied home names a process of the original home, which holds no lock in the copy. A gateway of
     // an older version holds no lock either, but its environment has the mark of its supervisor.
     let is_held = Lock::is_held(&home.gateway_lock()).unwrap_or(true);
@@ -100,11 +100,11 @@ pub fn require_none(home: &Home) -> Result<(), Failure> {
 pub async fn trouble(home: &Home, port: u16) -> Option<String> {
     let config = crate::config::read(home).ok()?;
     let identity = HomeIdentity { instance: instance::read(home).ok()?, token: config.token.clone() };
-    health::ask(port, &identity, SHORT).await.ok()?.reason
+    health::ask(port, &identity, SHORT_TIMEOUT).await.ok()?.reason
 }
 
 async fn gateway_at(port: u16, identity: &HomeIdentity) -> Result<Option<Client>, Failure> {
-    match health::ask(port, identity, IDENTITY).await {
+    match health::ask(port, identity, IDENTITY_TIMEOUT).await {
         Ok(_) => Ok(Some(Client::new(port).with_token(&identity.token))),
         // Each of these proves that something else listens there, or nothing. The other errors may come from our own
         // gateway.
@@ -120,7 +120,7 @@ async fn gateway_at(port: u16, identity: &HomeIdentity) -> Result<Option<Client>
 /// Returns the port that the gateway was started on, as its supervisor reports it. `None` if it does not run.
 pub async fn served_port(home: &Home) -> Option<u16> {
     let mut supervisor = ControlConnection::open(home).await.ok()?;
-    let status = supervisor.ask(ControlRequest::Status, SHORT).await.ok()?.status?;
+    let status = supervisor.ask(ControlRequest::Status, SHORT_TIMEOUT).await.ok()?.status?;
     let unit = status.unit(GATEWAY)?;
     // Without a process the port is only a plan.
     unit.pid.and(unit.port)
@@ -128,7 +128,7 @@ pub async fn served_port(home: &Home) -> Option<u16> {
 
 /// Returns the message for a gateway that answers on another port than the configured one.
 #[must_use]
-pub fn port_note(served: u16, configured: u16) -> String {
+pub fn port_message(served: u16, configured: u16) -> String {
     format!(
         "the gateway listens on port {served}; the configured port {configured} takes effect after `flock restart`"
     )
@@ -140,7 +140,7 @@ pub fn port_note(served: u16, configured: u16) -> String {
 ///
 /// Returns the gateway's own error.
 pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
-    gateway.ask(Call::post(&format!("/api/agents/{id}/prepare")), LONG).await?;
+    gateway.ask(Call::post(&format!("/api/agents/{id}/prepare")), SANDBOX_TIMEOUT).await?;
     Ok(())
 }
 
@@ -150,7 +150,7 @@ pub async fn prepare(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 ///
 /// Returns the gateway's own error. An agent that the gateway does not know counts as released.
 pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
-    match gateway.ask(Call::delete(&format!("/api/agents/{id}")), LONG).await {
+    match gateway.ask(Call::delete(&format!("/api/agents/{id}")), SANDBOX_TIMEOUT).await {
         Ok(_) | Err(GatewayClientError::Status { status: 404, .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
@@ -162,8 +162,11 @@ pub async fn release(gateway: &Client, id: &AgentId) -> Result<(), Failure> {
 ///
 /// Returns an error if the engine does not answer, or if the sandbox is not as confined as it must be.
 pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentId) -> Result<(), Failure> {
-    let fittings = fittings_of(home);
-    DockerSandbox::new(home.clone(), fixed(config), engine).with_fittings(fittings).ensure(id).await?;
+    let fittings = mount_resolver(home);
+    DockerSandbox::new(home.clone(), fixed_config(config), engine)
+        .with_program_mounts(fittings)
+        .ensure(id)
+        .await?;
     Ok(())
 }
 
@@ -172,8 +175,8 @@ pub async fn make(home: &Home, config: &Config, engine: Arc<Engine>, id: &AgentI
 /// # Errors
 ///
 /// Returns an error if the engine does not answer or refuses.
-pub async fn unmake(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
-    DockerSandbox::new(home.clone(), fixed(config), Arc::new(Engine::from_env())).remove(id).await?;
+pub async fn remove_sandbox(home: &Home, config: &Config, id: &AgentId) -> Result<(), Failure> {
+    DockerSandbox::new(home.clone(), fixed_config(config), Arc::new(Engine::from_env())).remove(id).await?;
     Ok(())
 }
 
@@ -190,7 +193,7 @@ pub async fn engine() -> Result<Arc<Engine>, Failure> {
 
 /// Returns the home's package store in an engine.
 pub fn store(home: &Home, config: &Config, engine: Arc<Engine>) -> Store {
-    Store::new(home.clone(), fixed(config), engine)
+    Store::new(home.clone(), fixed_config(config), engine)
 }
 
 /// Returns the frozen agents. If the database can't be read, none is known to be frozen.
@@ -224,7 +227,9 @@ pub fn asleep(home: &Home) -> HashMap<AgentId, SleepState> {
 /// Without a gateway no agent is paused.
 pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
     let Ok(Some(gateway)) = gateway(home, config).await else { return HashMap::new() };
-    let Ok(said) = gateway.get_json::<Value>("/api/agents", SHORT).await else { return HashMap::new() };
+    let Ok(said) = gateway.get_json::<Value>("/api/agents", SHORT_TIMEOUT).await else {
+        return HashMap::new();
+    };
     let agents = said["agents"].as_array().into_iter().flatten();
     let paused = agents.filter(|agent| !agent["paused"].is_null());
     paused
@@ -233,7 +238,7 @@ pub async fn paused(home: &Home, config: &Config) -> HashMap<String, Value> {
 }
 
 /// Returns a text and its tone for an agent that is frozen, paused or asleep, or `None` if it can work.
-pub fn held_text(
+pub fn inactive_text(
     freeze: Option<&Freeze>,
     paused: Option<&Value>,
     asleep: Option<&SleepState>,
@@ -263,7 +268,7 @@ pub fn home_frozen_text(freeze: &Freeze) -> String {
 }
 
 /// Returns a configuration source that never changes. A verb ends before it could follow a change.
-fn fixed(config: &Config) -> ConfigSource {
+fn fixed_config(config: &Config) -> ConfigSource {
     let config = Arc::new(config.clone());
     Arc::new(move || Arc::clone(&config))
 }

@@ -68,7 +68,7 @@ fn rights() -> impl clap::builder::TypedValueParser<Value = Right> {
 }
 
 /// Time that the gateway may take.
-const LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn lifetime(text: &str) -> Result<Duration, String> {
     let wrong = || "write a time as a number and m, h, d or w, as in 12h or 30d".to_owned();
@@ -102,10 +102,10 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 }
 
 fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let agents = match wanted.agents.as_slice() {
         [one] if one == "all" => None,
-        ids => Some(ids.iter().map(|id| agent(id)).collect::<Result<Vec<_>, _>>()?),
+        ids => Some(ids.iter().map(|id| parse_agent(id)).collect::<Result<Vec<_>, _>>()?),
     };
     let lifetime = wanted.expires.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
     let wanted = Wanted {
@@ -115,8 +115,8 @@ fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         expires_at: lifetime.map(|time| unix_ms().saturating_add(time)),
         by: Some(login()),
     };
-    let made = context.block_on(make(&home, wanted, context))?;
-    if context.printer.json_wanted() {
+    let made = context.block_on(create_token(&home, wanted, context))?;
+    if context.printer.is_json() {
         context.printer.json(&made);
         return Ok(Exit::Done);
     }
@@ -132,7 +132,7 @@ fn shown_name(token: &Value) -> &str {
     token["name"].as_str().unwrap_or_default()
 }
 
-fn agent(id: &str) -> Result<AgentId, Failure> {
+fn parse_agent(id: &str) -> Result<AgentId, Failure> {
     let wrong = |error| Failure::new(Kind::Usage, format!("--agents: {error}")).hint("flock list");
     id.trim().parse::<AgentId>().map_err(wrong)
 }
@@ -144,14 +144,14 @@ fn login() -> String {
     }
 }
 
-async fn make(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, Failure> {
+async fn create_token(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, Failure> {
     let waiting = Waiting::default();
     if let Some(gateway) = waiting.gateway(home, context).await? {
-        let ask = async |to: &Client| to.post_json("/api/tokens", &wanted, LIMIT).await;
+        let ask = async |to: &Client| to.post_json("/api/tokens", &wanted, TIMEOUT).await;
         // A repeated request would fail because the name is taken, and nobody would see the token of the first one.
         return waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await;
     }
-    team::require_none(home)?;
+    team::require_no_gateway(home)?;
     let config = config::read(home)?;
     let by = By::human(&login());
     let (token, known) = token::add(&Store::open(home)?, &config, &by, wanted.token()).await?;
@@ -161,7 +161,7 @@ async fn make(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, F
 }
 
 fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     context.block_on(async {
         // An invalid name is refused here, because it becomes part of a URL path.
         if Party::client(name).is_none() {
@@ -171,14 +171,14 @@ fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
         let waiting = Waiting::default();
         if let Some(gateway) = waiting.gateway(&home, context).await? {
             let path = format!("/api/tokens/{name}?by={}", login());
-            let ask = async |to: &Client| to.ask(Call::delete(&path), LIMIT).await.map(drop);
+            let ask = async |to: &Client| to.ask(Call::delete(&path), TIMEOUT).await.map(drop);
             // A repeated request would fail because the token is already revoked.
             return waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await;
         }
-        team::require_none(&home)?;
+        team::require_no_gateway(&home)?;
         Ok(token::revoke(&Store::open(&home)?, &By::human(&login()), name).await?)
     })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"name": name, "revoked": true}));
     } else {
         context.printer.say(format!("Revoked token {name}."));
@@ -192,7 +192,7 @@ fn list(context: &Context) -> Result<Exit, Failure> {
         Some(reader) => reader.tokens()?,
         None => Vec::new(),
     };
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"tokens": tokens}));
         return Ok(Exit::Done);
     }
@@ -202,7 +202,7 @@ fn list(context: &Context) -> Result<Exit, Failure> {
     }
     let mut table = Table::new(&["TOKEN", "RIGHTS", "AGENTS", "MADE", "EXPIRES"]);
     for token in &tokens {
-        table.toned_row(row(token));
+        table.styled_row(row(token));
     }
     context.printer.table(&table);
     Ok(Exit::Done)

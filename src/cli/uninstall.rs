@@ -105,7 +105,7 @@ async fn carry_out(plan: &UninstallPlan, home: &Home, context: &Context) -> Resu
     for step in &plan.steps {
         let what = show::named(step);
         // A process that could not be stopped would write the files again, or lose what it has open.
-        if restless && step.wants_silence() {
+        if restless && step.needs_stopped_home() {
             let failure = Failure::new(Kind::Failed, "not begun: something still runs").hint("flock stop");
             troubles.push(FailedStep { what, failure });
             continue;

@@ -2,7 +2,7 @@
 //! it for flock's own program.
 //!
 //! A version is built and tried beside the one in use. Only then is the link swapped, and a running OpenClaw restarted.
-//! If it does not become healthy, everything is taken back. The change is recorded (`install::underway`), so that the
+//! If it does not become healthy, everything is taken back. The change is recorded (`install::pending_change`), so that the
 //! next update completes one that was killed.
 
 mod change;
@@ -77,9 +77,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.own {
         return self_update::run(args, context);
     }
-    let home = if args.check { context.home()? } else { context.home_to_change()? };
+    let home = if args.check { context.home()? } else { context.writable_home()? };
     let Some(current) = versions::current(&home) else {
-        report::nothing_installed(context);
+        report::print_not_installed(context);
         return Ok(Exit::Done);
     };
     if args.check {
@@ -91,7 +91,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     end_interrupted(&installer, &home, context)?;
     // Completing the interrupted change may have put the earlier version back in use.
     let Some(current) = versions::current(&home) else {
-        report::nothing_installed(context);
+        report::print_not_installed(context);
         return Ok(Exit::Done);
     };
     if args.rollback {
@@ -135,7 +135,7 @@ fn search(args: &Args, home: &Home, current: &InstalledVersion) -> Result<Versio
         wanted: Wanted::choose(None, named, &settings, Some(current)),
         asked: if named.is_some() { Asked::Named } else { Asked::Followed },
         retry: args.retry,
-        words: report::in_own_words,
+        words: report::to_update_failure,
     })
 }
 
@@ -150,7 +150,7 @@ fn forward(
     let (made, done) = match taken {
         UpdateResult::Nothing(version, look) => {
             report::nothing_done(home, &version, &look, context);
-            warn_of_another(home, &version, context);
+            warn_of_stale_process(home, &version, context);
             return Ok(Exit::Done);
         }
         UpdateResult::Changed(made, done) => (made, done),
@@ -195,8 +195,8 @@ pub fn install(
     let search = VersionQuery { wanted, asked, retry: false, words: Failure::from };
     Ok(Some(match take(installer, home, &current, search, context)? {
         UpdateResult::Nothing(version, look) => {
-            report::passed_over(&look, context);
-            warn_of_another(home, &version, context);
+            report::warn_passed_over(&look, context);
+            warn_of_stale_process(home, &version, context);
             version
         }
         UpdateResult::Changed(made, done) => {
@@ -208,7 +208,7 @@ pub fn install(
                 from: &current,
                 to: &made,
             };
-            report::in_use(&change, done, context);
+            report::print_in_use(&change, done, context);
             made
         }
     }))
@@ -269,8 +269,8 @@ fn take(
 }
 
 /// Warns if another version runs than the one in use, for example after a person changed the link by hand.
-fn warn_of_another(home: &Home, version: &InstalledVersion, context: &Context) {
-    let runs = serving_build(home, context).ok().flatten();
+fn warn_of_stale_process(home: &Home, version: &InstalledVersion, context: &Context) {
+    let runs = running_build(home, context).ok().flatten();
     if let Some(other) = runs.filter(|build| *build != version.name()) {
         context
             .printer
@@ -279,7 +279,7 @@ fn warn_of_another(home: &Home, version: &InstalledVersion, context: &Context) {
 }
 
 /// Returns the folder name of the version that runs, if one does.
-fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failure> {
+fn running_build(home: &Home, context: &Context) -> Result<Option<String>, Failure> {
     let found = context.block_on(async { Ok(openclaw_restart::look(home).await) })?;
     let found = found.map_err(|unproved| Failure::new(Kind::Failed, unproved.to_string()))?;
     Ok(found.and_then(|unit| unit.build))
@@ -289,7 +289,7 @@ fn serving_build(home: &Home, context: &Context) -> Result<Option<String>, Failu
 ///
 /// An error is only a warning: the change itself is complete, and the next update tries the removal again.
 pub fn tidy(installer: &InstallLock, home: &Home, context: &Context, again: Option<&InstalledVersion>) {
-    let removed = serving_build(home, context).and_then(|runs| {
+    let removed = running_build(home, context).and_then(|runs| {
         // A version that still runs must keep its files, even if it is not in use any more.
         let kept: Vec<String> = runs.into_iter().chain(again.map(InstalledVersion::name)).collect();
         Ok(prune(installer, home, &kept)?)
@@ -310,10 +310,10 @@ fn back(
 ) -> Result<Exit, Failure> {
     let before = versions::previous(home);
     let Some(before) = before.filter(|before| before.entry().is_file()) else {
-        return Err(report::no_way_back(current, None));
+        return Err(report::no_rollback_failure(current, None));
     };
     if let Some(failed) = versions::failed(home).get(&before.commit) {
-        return Err(report::no_way_back(current, Some((&before, failed))));
+        return Err(report::no_rollback_failure(current, Some((&before, failed))));
     }
     // The files may have been changed since the build. A rollback must not put such a version in use.
     before.check().map_err(|error| report::altered(&before, error))?;
@@ -335,7 +335,7 @@ fn not_made(home: &Home, current: &InstalledVersion, look: &VersionSearch, error
     let reason = own_fault(&error).filter(|_| look.is_staged(home));
     let commit = look.tip.as_ref().and_then(|tip| tip.commit.as_deref());
     let remembered = match (reason, commit) {
-        (Some(reason), Some(commit)) => note_failure(home, commit, None, reason, false),
+        (Some(reason), Some(commit)) => store_failure(home, commit, None, reason, false),
         _ => false,
     };
     report::not_made(current, error, remembered, look.words)
@@ -346,11 +346,11 @@ fn not_made(home: &Home, current: &InstalledVersion, look: &VersionSearch, error
 ///
 /// A doubtful failure, which may be the machine's fault, counts only the second time.
 fn remember(home: &Home, version: &InstalledVersion, reason: String, doubtful: bool) -> bool {
-    note_failure(home, &version.commit, Some(version.version.clone()), reason, doubtful)
+    store_failure(home, &version.commit, Some(version.version.clone()), reason, doubtful)
 }
 
 /// Records a failure. An error of recording changes nothing about what failed, so it is dropped.
-fn note_failure(home: &Home, commit: &str, version: Option<String>, reason: String, doubtful: bool) -> bool {
+fn store_failure(home: &Home, commit: &str, version: Option<String>, reason: String, doubtful: bool) -> bool {
     let failed = Failed { version, reason, at: clock::unix_ms() / 1000, doubtful };
-    versions::remember_failure(home, commit, failed).unwrap_or(false)
+    versions::record_failure(home, commit, failed).unwrap_or(false)
 }

@@ -42,10 +42,10 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     // A day is a day in the time zone of this machine, as people expect.
-    let filter = budget::period(args.day, args.since, Zoned::now().date(), args.agent.clone());
+    let filter = budget::usage_filter(args.day, args.since, Zoned::now().date(), args.agent.clone());
     let sums = Reader::open(&home)?.map(|reader| reader.usage(&filter, args.by)).transpose()?;
     let sums = sums.unwrap_or_default();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&budget::report(&filter, &sums));
         return Ok(Exit::Done);
     }
@@ -74,7 +74,7 @@ fn table(sums: &[UsageSum], total: &UsageSum, by: UsageBy) -> Table {
     let mut table = Table::new(&[name, "CALLS", "INPUT", "CACHED", "OUTPUT", "USD"]);
     for (tone, sum) in sums.iter().map(|sum| (TextStyle::Accent, sum)).chain([(TextStyle::Strong, total)]) {
         let name = if sum.name.is_empty() { "(no channel)" } else { &sum.name };
-        table.toned_row(vec![
+        table.styled_row(vec![
             (tone, name.to_owned()),
             (TextStyle::Plain, sum.calls.to_string()),
             (TextStyle::Plain, (sum.input + sum.cache_write).to_string()),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn money_is_shown_to_four_places_and_says_what_it_leaves_out() {
+    fn dollars_have_four_places_and_mark_unknown_prices() {
         let sum =
             |calls, unpriced, cost_micros| UsageSum { calls, unpriced, cost_micros, ..UsageSum::default() };
         assert_eq!(dollars(&sum(1, 0, 1)), "0.0001");

@@ -12,11 +12,11 @@ pub fn failure(error: &clap::Error, args: &[OsString]) -> Failure {
     let said: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
     let said = said.join(" ");
     let message = said.strip_prefix("error: ").unwrap_or(&said);
-    Failure::new(Kind::Usage, message).hint(format!("{} --help", verb(args)))
+    Failure::new(Kind::Usage, message).hint(format!("{} --help", named_verbs(args)))
 }
 
 /// Returns the verbs that the command line names, such as `flock config set`.
-fn verb(args: &[OsString]) -> String {
+fn named_verbs(args: &[OsString]) -> String {
     let root = command();
     let mut at = &root;
     let mut names = vec![root.get_name()];
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_told_what_is_missing_and_where() {
+    fn a_missing_argument_is_named_with_its_verb() {
         let (message, hint) = told("add --json");
         assert_eq!(message, "the following required arguments were not provided: <ID>");
         assert_eq!(hint, "flock add --help");

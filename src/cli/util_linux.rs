@@ -23,10 +23,10 @@ pub fn is_for_util_linux(args: &[OsString], is_verb: impl Fn(&str) -> bool) -> b
     // A verb is always valid UTF-8, so such a word can only be a path.
     let Some(text) = first.to_str() else { return Path::new(first).exists() };
     if text.starts_with("--") {
-        return is_their_long_option(text);
+        return is_foreign_long_option(text);
     }
     if let Some(cluster) = text.strip_prefix('-').filter(|cluster| !cluster.is_empty()) {
-        return is_their_short_options(cluster);
+        return is_foreign_short_options(cluster);
     }
     if text.is_empty() || is_verb(text) {
         return false;
@@ -45,7 +45,7 @@ pub fn exec(args: &[OsString]) -> Failure {
 /// Returns the next `flock` on PATH that is neither this program nor one that has handed over to this one.
 pub fn other_flock() -> Option<PathBuf> {
     let path = env::PATH.get_os()?;
-    let passed = passed_through();
+    let passed = visited_programs();
     which::which_in_all("flock", Some(path), "/")
         .ok()?
         .find(|found| found.canonicalize().is_ok_and(|real| !passed.contains(&real)))
@@ -64,19 +64,19 @@ fn try_exec(args: &[OsString]) -> Result<Infallible, Failure> {
         .hint("flock --help"));
     };
     let mut passed = OsString::new();
-    for path in passed_through() {
+    for path in visited_programs() {
         if !passed.is_empty() {
             passed.push(":");
         }
         passed.push(path);
     }
     let error = Command::new(&other).args(&args[1..]).env(env::HANDED_OVER.name, passed).exec();
-    Err(Failure::caused(format!("failed to run {}", other.display()), &error))
+    Err(Failure::with_cause(format!("failed to run {}", other.display()), &error))
 }
 
 /// Returns this program and those that handed over to it. Without the list two copies of flock would call each other
 /// forever.
-fn passed_through() -> Vec<PathBuf> {
+fn visited_programs() -> Vec<PathBuf> {
     let mut passed: Vec<PathBuf> = env::HANDED_OVER.get_os().map(|paths| split(&paths)).unwrap_or_default();
     if let Ok(own) = std::env::current_exe().and_then(|exe| exe.canonicalize())
         && !passed.contains(&own)
@@ -92,15 +92,15 @@ fn split(paths: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Returns `true` for a long option of util-linux's flock. It may be shortened, unless it could then be one of ours.
-fn is_their_long_option(text: &str) -> bool {
+fn is_foreign_long_option(text: &str) -> bool {
     let name = text[2..].split('=').next().unwrap_or_default();
     !name.is_empty()
-        && !OURS.iter().any(|ours| ours.starts_with(name))
-        && THEIRS.iter().any(|theirs| theirs.starts_with(name))
+        && !OWN_OPTIONS.iter().any(|ours| ours.starts_with(name))
+        && UTIL_LINUX_OPTIONS.iter().any(|theirs| theirs.starts_with(name))
 }
 
 /// Returns `true` for short options of util-linux's flock, combined as in `-xn` or with a value as in `-w5`.
-fn is_their_short_options(cluster: &str) -> bool {
+fn is_foreign_short_options(cluster: &str) -> bool {
     for (at, c) in cluster.char_indices() {
         match c {
             's' | 'x' | 'e' | 'u' | 'n' | 'o' | 'F' => {}
@@ -114,7 +114,7 @@ fn is_their_short_options(cluster: &str) -> bool {
     true
 }
 
-const THEIRS: [&str; 14] = [
+const UTIL_LINUX_OPTIONS: [&str; 14] = [
     "shared",
     "exclusive",
     "unlock",
@@ -131,7 +131,7 @@ const THEIRS: [&str; 14] = [
     "start",
 ];
 
-const OURS: [&str; 8] = ["home", "json", "quiet", "verbose", "color", "yes", "help", "version"];
+const OWN_OPTIONS: [&str; 8] = ["home", "json", "quiet", "verbose", "color", "yes", "help", "version"];
 
 #[cfg(test)]
 mod tests {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_util_linux_are_theirs() {
+    fn util_linux_command_lines_are_recognised() {
         for line in [
             "-n /tmp/x true",
             "-xn /tmp/x true",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_ours_are_ours() {
+    fn flock_command_lines_are_not_handed_over() {
         for line in [
             "",
             "list",

@@ -19,15 +19,15 @@ use crate::store::{ChannelState, ClientToken, Reader};
 use crate::ui::{OutputOptions, Printer};
 
 /// The arguments that ask for completion. The index follows them.
-const ASK: [&str; 2] = ["--version", "--complete"];
+const REQUEST_ARGS: [&str; 2] = ["--version", "--complete"];
 
 /// Largest number of values in one answer.
-const MOST: u32 = 200;
+const MAX_VALUES: u32 = 200;
 
 /// Answers a completion request. Returns `true` if the arguments were one.
 pub fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
     let [_, version, complete, index, dashes, words @ ..] = args else { return false };
-    if *version != ASK[0] || *complete != ASK[1] || dashes != "--" {
+    if *version != REQUEST_ARGS[0] || *complete != REQUEST_ARGS[1] || dashes != "--" {
         return false;
     }
     let printer = Printer::new(OutputOptions::default());
@@ -43,12 +43,12 @@ pub fn answer(args: &[OsString], command: impl FnOnce() -> Command) -> bool {
 
 /// Returns the values that fit at `index`, each with a short description.
 fn candidates(words: &[&str], index: usize, mut command: Command) -> Vec<(String, String)> {
-    // `build` adds the global options to all verbs, which `Place::find` needs.
+    // `build` adds the global options to all verbs, which `ValuePosition::find` needs.
     command.build();
     let Some(place) = ValuePosition::find(words, index, &command) else { return Vec::new() };
     let mut found = values(&place);
     if let Some(comma) = place.arg.get_value_delimiter() {
-        found = next_of_list(place.typed, comma, found);
+        found = complete_list_item(place.typed, comma, found);
     }
     // A tab or a newline in a value would break the format of the answer.
     found.retain(|(value, _)| value.starts_with(place.typed) && !value.contains(['\t', '\n']));
@@ -140,7 +140,7 @@ fn values(place: &ValuePosition<'_>) -> Vec<(String, String)> {
         return shown.map(|value| (value.get_name().to_owned(), help(value.get_help()))).collect();
     }
     let Ok(home) = Home::locate(place.home.as_deref()) else { return Vec::new() };
-    of_home(place, &home).unwrap_or_default()
+    home_values(place, &home).unwrap_or_default()
 }
 
 fn help(text: Option<&clap::builder::StyledStr>) -> String {
@@ -148,13 +148,13 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
 }
 
 /// Returns the values that the home knows for this position, or `None` if it knows none.
-fn of_home(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, String)>> {
+fn home_values(place: &ValuePosition<'_>, home: &Home) -> Option<Vec<(String, String)>> {
     // The type of the parsed value tells what is wanted, so most new options need no line here.
     let parser = place.arg.get_value_parser();
     let id = place.arg.get_id().as_str();
     let verb = place.verbs.first().copied().unwrap_or_default();
     if is::<ConfigPath>(parser) {
-        return paths(home, place.verbs.last() == Some(&"set"));
+        return config_paths(home, place.verbs.last() == Some(&"set"));
     }
     // The id of a new channel can't be completed.
     if is::<ChannelId>(parser) && place.verbs.last() != Some(&"create") {
@@ -197,16 +197,16 @@ fn agents(home: &Home) -> Option<Vec<(String, String)>> {
 fn channels(home: &Home, archived: bool) -> Option<Vec<(String, String)>> {
     let all = Reader::open(home).ok()??.channels(None, None).ok()?;
     let fits = all.into_iter().filter(|channel| (channel.state == ChannelState::Archived) == archived);
-    Some(fits.map(|channel| (channel.id.to_string(), plain(&channel.topic))).collect())
+    Some(fits.map(|channel| (channel.id.to_string(), description(&channel.topic))).collect())
 }
 
 fn sessions(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = Reader::open(home).ok()??.sessions(None, MOST).ok()?;
+    let all = Reader::open(home).ok()??.sessions(None, MAX_VALUES).ok()?;
     Some(all.into_iter().map(|session| (session.key.to_string(), String::new())).collect())
 }
 
 fn requests(home: &Home) -> Option<Vec<(String, String)>> {
-    let all = Reader::open(home).ok()??.requests(true, MOST).ok()?;
+    let all = Reader::open(home).ok()??.requests(true, MAX_VALUES).ok()?;
     Some(all.into_iter().map(|row| (row.id, format!("{} of {}", row.kind, row.agent))).collect())
 }
 
@@ -219,7 +219,7 @@ fn tokens(home: &Home) -> Option<Vec<(String, String)>> {
 }
 
 /// Completes the next item of a list: puts the typed items before each value and drops the values already typed.
-fn next_of_list(typed: &str, comma: char, values: Vec<(String, String)>) -> Vec<(String, String)> {
+fn complete_list_item(typed: &str, comma: char, values: Vec<(String, String)>) -> Vec<(String, String)> {
     let Some(at) = typed.rfind(comma) else { return values };
     let (before, begin) = (&typed[..=at], &typed[..at]);
     let is_new = |value: &str| !begin.split(comma).any(|item| item == value);
@@ -227,15 +227,15 @@ fn next_of_list(typed: &str, comma: char, values: Vec<(String, String)>) -> Vec<
     values.map(|(value, help)| (format!("{before}{value}"), help)).collect()
 }
 
-fn plain(text: &str) -> String {
+fn description(text: &str) -> String {
     crate::clean::label(text, 60)
 }
 
 /// Returns the paths in the configuration. For `set` it adds the keys that may stand in flock's own block.
-fn paths(home: &Home, to_set: bool) -> Option<Vec<(String, String)>> {
+fn config_paths(home: &Home, to_set: bool) -> Option<Vec<(String, String)>> {
     let (_, document) = config::file::read_document(home).ok()?;
     let mut found = Vec::new();
-    below(&document, String::new(), &mut found);
+    collect_paths(&document, String::new(), &mut found);
     if to_set {
         found.extend(
             parse::keys(&document, home)
@@ -249,20 +249,20 @@ fn paths(home: &Home, to_set: bool) -> Option<Vec<(String, String)>> {
     Some(found.into_iter().map(|path| (path, String::new())).collect())
 }
 
-fn below(value: &serde_json::Value, at: String, found: &mut Vec<String>) {
+fn collect_paths(value: &serde_json::Value, at: String, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(entries) => {
             for (name, value) in entries {
                 // A key that contains a dot or a bracket has to be quoted to be one step of the path.
                 let name = if name.contains(['.', '[']) { format!("[{name:?}]") } else { name.clone() };
                 let dot = if at.is_empty() || name.starts_with('[') { "" } else { "." };
-                below(value, format!("{at}{dot}{name}"), found);
+                collect_paths(value, format!("{at}{dot}{name}"), found);
             }
         }
         // Entries with ids are named by their id, because a number changes when an entry before it is removed.
         serde_json::Value::Array(items) if items.iter().all(|item| item["id"].is_string()) => {
             for item in items {
-                below(item, format!("{at}[{}]", item["id"].as_str().unwrap_or_default()), found);
+                collect_paths(item, format!("{at}[{}]", item["id"].as_str().unwrap_or_default()), found);
             }
         }
         _ => {}
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_arguments_ask() {
+    fn other_arguments_are_no_completion_request() {
         let ask = |args: &[&str]| {
             let args: Vec<OsString> = args.iter().map(OsString::from).collect();
             answer(&args, crate::cli::command)

@@ -6,7 +6,7 @@ use crate::error::{Explain, Kind};
 use crate::home::Home;
 
 /// Number of bytes that the test writes. On a full disk an empty file can often still be created.
-const BYTES: usize = 64 << 10;
+const TEST_BYTES: usize = 64 << 10;
 
 /// The error that nothing can be written in a folder of the home.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub fn unwritable(home: &Home) -> Option<NotWritable> {
         return None;
     }
     let tried = tempfile::tempfile_in(&path).and_then(|mut file| {
-        file.write_all(&[0; BYTES])?;
+        file.write_all(&[0; TEST_BYTES])?;
         // Some file systems report only here that there is no space left.
         file.sync_data()
     });
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_can_be_written_is_left_as_it_was() {
+    fn checking_a_writable_folder_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         assert!(unwritable(&home).is_none(), "there is no home");

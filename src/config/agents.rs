@@ -17,7 +17,7 @@ pub struct NewAgent {
     pub id: AgentId,
     pub role: Role,
     pub archetype: Option<String>,
-    /// `native`, `openclaw`, or the name of an agent program.
+    /// `executable`, `openclaw`, or the name of an agent program.
     pub runtime: String,
     /// `true` if its agent program runs on this machine itself, outside any sandbox.
     pub on_host: bool,
@@ -33,7 +33,7 @@ pub struct NewAgent {
     pub cpus: Option<f64>,
     /// `None` means `none`, unless [`NewAgent::egress`] names hosts.
     pub network: Option<Network>,
-    /// Hosts that the agent may reach, as `HOST[:PORT]`.
+    /// Hosts that the agent may reach, as `HOST[:PROXY_PORT]`.
     pub egress: Vec<String>,
 }
 
@@ -98,11 +98,11 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
     let listed = list(document, &["agents", "list"])?;
     if let Some(known) = listed.iter_mut().find(|entry| entry["id"] == id) {
         // OpenClaw knew this agent before flock did. Its own settings stay. What the user asked for now replaces them.
-        let whole = listing(home, agent);
+        let whole = list_entry(home, agent);
         if let (Some(known), Some(model)) = (known.as_object_mut(), whole.get("model")) {
             known.insert("model".into(), model.clone());
         }
-        fill(known, &whole);
+        merge_missing(known, &whole);
         for limit in ["memory", "cpus"] {
             let wanted = &whole["sandbox"]["docker"][limit];
             let docker = known.pointer_mut("/sandbox/docker").and_then(Value::as_object_mut);
@@ -112,19 +112,19 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
         }
         return Ok(());
     }
-    listed.push(listing(home, agent));
+    listed.push(list_entry(home, agent));
     Ok(())
 }
 
 /// Adds to `known` what it lacks of `whole`. A value of another shape stays, and the check that follows reports it.
-fn fill(known: &mut Value, whole: &Value) {
+fn merge_missing(known: &mut Value, whole: &Value) {
     let (Some(known), Some(whole)) = (known.as_object_mut(), whole.as_object()) else { return };
     for (name, value) in whole {
         match known.get_mut(name) {
             None | Some(Value::Null) => {
                 known.insert(name.clone(), value.clone());
             }
-            Some(there) => fill(there, value),
+            Some(there) => merge_missing(there, value),
         }
     }
 }
@@ -137,7 +137,7 @@ pub(super) fn sandbox_path(id: &AgentId) -> String {
 /// Tools that only a sysadmin may call.
 pub(super) const SYSADMIN_TOOLS: [&str; 1] = ["triage_decision"];
 
-fn listing(home: &Home, agent: &NewAgent) -> Value {
+fn list_entry(home: &Home, agent: &NewAgent) -> Value {
     let mut entry = Map::new();
     entry.insert("id".into(), agent.id.as_str().into());
     if let Some(model) = &agent.model {
@@ -220,7 +220,7 @@ pub fn unset_effort(document: &mut Value, id: &AgentId) -> Result<(), ConfigErro
 
 /// Removes the permission to run on the host from each agent whose runtime differs from the one in `before`. Returns
 /// the ids of these agents.
-pub fn keep_off_host(before: &Value, document: &mut Value) -> Vec<String> {
+pub fn revoke_host_access(before: &Value, document: &mut Value) -> Vec<String> {
     let path = [&PLUGIN[..], &["gatewayAgents"]].concat();
     let pointer = format!("/{}", path.join("/"));
     let told = |list: Option<&Value>, id: &Value| {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn another_id_is_everywhere_and_nothing_else_changes() {
+    fn renaming_replaces_the_id_everywhere_and_nothing_else() {
         let home = Home::new("/h".into(), None);
         let (old, new) = ("coder".parse().unwrap(), "dev".parse().unwrap());
         let whole = |id: &str| {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_does_not_get_the_choice_of_the_host() {
+    fn a_new_runtime_loses_host_access() {
         let before =
             document(json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "onHost": true}]));
         let id = "a".parse().unwrap();
@@ -398,7 +398,7 @@ mod tests {
             json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "runtime": "gemini", "onHost": true},
                 {"id": "c", "runtime": "gemini", "onHost": true}]),
         );
-        assert_eq!(keep_off_host(&before, &mut edited), ["b"]);
+        assert_eq!(revoke_host_access(&before, &mut edited), ["b"]);
         let entries = &edited["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
         assert_eq!((&entries[0]["onHost"], entries[1].get("onHost")), (&json!(true), None));
         assert_eq!(entries[2]["onHost"], true, "a new agent is somebody's choice");

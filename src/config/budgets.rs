@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agents_own_budget_goes_before_that_of_each() {
+    fn an_agents_own_budget_replaces_the_general_one() {
         let read = read(&json!({
             "day": {"usd": 12.5},
             "agent": {"*": {"tokens": 100}, "coder": {"usd": 1}},
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_limit_nothing_is_refused_with_its_place() {
+    fn a_misspelt_budget_is_refused_with_its_key() {
         for (value, at) in [
             (json!([]), "budgets"),
             (json!({"daily": {}}), "budgets.daily"),

@@ -10,10 +10,10 @@ use crate::home::lock::Lock;
 use crate::home::{Home, atomic, version};
 
 /// Longest time that a writer waits for other writers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Number of old configurations that are kept in backups/.
-const KEEP: usize = 20;
+const MAX_BACKUPS: usize = 20;
 
 /// Lets `change` edit the document under `config.lock` and writes the result if it is a usable configuration and
 /// differs. The old file is first copied to backups/. A failure leaves the file as it was.
@@ -60,10 +60,10 @@ fn replace<T, E: From<ConfigError>>(
     change: impl FnOnce(&mut Value) -> Result<T, E>,
 ) -> Result<T, E> {
     let home_error = |error| E::from(ConfigError::from(error));
-    home.require().map_err(home_error)?;
+    home.require_initialised().map_err(home_error)?;
     // An older flock must not write a home of a newer one: it would drop what it does not know.
     version::check_writable(home).map_err(home_error)?;
-    let _lock = Lock::acquire(&home.config_lock(), PATIENCE).map_err(home_error)?;
+    let _lock = Lock::acquire(&home.config_lock(), LOCK_TIMEOUT).map_err(home_error)?;
     let (old, mut document) = file::read_document(home).map_err(E::from)?;
     // The rendered bytes are compared, not the file's own, so that formatting alone is no change.
     let before = render(&document);
@@ -103,7 +103,7 @@ fn back_up(home: &Home, old: &[u8]) -> Result<(), ConfigError> {
         }
     }
     let all = file::backups(home);
-    for path in all.iter().take(all.len().saturating_sub(KEEP)) {
+    for path in all.iter().take(all.len().saturating_sub(MAX_BACKUPS)) {
         // A leftover backup is no reason to fail the change.
         let _ = fs_err::remove_file(path);
     }

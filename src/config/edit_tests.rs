@@ -71,7 +71,7 @@ fn a_broken_file_is_named_with_its_line_and_never_overwritten() {
 }
 
 #[test]
-fn many_writers_lose_nothing() {
+fn concurrent_edits_are_all_kept() {
     let (_dir, home) = home();
     std::thread::scope(|scope| {
         for n in 0..50 {
@@ -81,7 +81,7 @@ fn many_writers_lose_nothing() {
     });
     let (_, document) = file::read_document(&home).unwrap();
     assert!((0..50).all(|n| document[format!("key{n}")] == n));
-    assert!(file::backups(&home).len() <= KEEP);
+    assert!(file::backups(&home).len() <= MAX_BACKUPS);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
     let path = home.config();
     let Some(bytes) = atomic::read(&path, CAP)? else {
         // Without a home the message names that, instead of the missing file.
-        home.require()?;
+        home.require_initialised()?;
         return Err(crate::home::HomeError::NotInitialised { root: home.root().to_owned() }.into());
     };
     let document = document(&bytes).map_err(|(line, column, message)| ConfigError::Syntax {
@@ -39,7 +39,7 @@ pub fn read_document(home: &Home) -> Result<(Vec<u8>, Value), ConfigError> {
         line,
         column,
         message,
-        backup: last_good(home),
+        backup: newest_valid_backup(home),
     })?;
     Ok((bytes, document))
 }
@@ -81,12 +81,12 @@ pub(super) fn shape(home: &Home, problem: Problem) -> ConfigError {
         line,
         at: problem.at,
         message: problem.message,
-        backup: last_good(home),
+        backup: newest_valid_backup(home),
     }
 }
 
 /// Returns the newest backup that is a usable configuration.
-fn last_good(home: &Home) -> Option<PathBuf> {
+fn newest_valid_backup(home: &Home) -> Option<PathBuf> {
     let good = |path: &Path| {
         // A backup is fully checked: the error's hint is a command that copies it back.
         let bytes = atomic::read(path, CAP).ok()??;

@@ -32,7 +32,7 @@ pub fn settings(document: &Value, home: &Home) -> Vec<IgnoredSetting> {
     let Ok(asked) = parse::keys(document, home) else { return Vec::new() };
     let own = PLUGIN.iter().fold(document, |place, name| &place[*name]);
     let at = PLUGIN.join(".");
-    let mut found = fixed(own, &at, home);
+    let mut found = check_fixed_values(own, &at, home);
     below(own, &at, &asked, &mut found);
     found
 }
@@ -48,7 +48,7 @@ pub fn added(before: &Value, after: &Value, home: &Home) -> Vec<IgnoredSetting> 
 }
 
 /// Checks settings that have only one possible value so far.
-fn fixed(own: &Value, at: &str, home: &Home) -> Vec<IgnoredSetting> {
+fn check_fixed_values(own: &Value, at: &str, home: &Home) -> Vec<IgnoredSetting> {
     let mut found = Vec::new();
     let backend = &own["dbBackend"];
     if !backend.is_null() && backend != "sqlite" {
@@ -76,7 +76,7 @@ fn below(value: &Value, at: &str, asked: &BTreeSet<String>, found: &mut Vec<Igno
                 if asked.contains(&place) {
                     below(value, &place, asked, found);
                 } else {
-                    found.push(IgnoredSetting { at: place, why: unknown(name, &names(at, asked)) });
+                    found.push(IgnoredSetting { at: place, why: unknown_reason(name, &names(at, asked)) });
                 }
             }
         }
@@ -95,7 +95,7 @@ fn names<'a>(at: &str, asked: &'a BTreeSet<String>) -> Vec<&'a str> {
     asked.iter().filter_map(below).filter(|name| !name.contains(['.', '['])).collect()
 }
 
-fn unknown(name: &str, names: &[&str]) -> String {
+fn unknown_reason(name: &str, names: &[&str]) -> String {
     let likeness = |known: &&str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
     let near = names
         .iter()
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_counts_as_added() {
+    fn a_setting_that_was_already_ignored_is_not_newly_ignored() {
         let before = document(|own| own["old"] = json!(1));
         let mut after = before.clone();
         after["plugins"]["entries"]["flock"]["config"]["new"] = json!(1);

@@ -50,7 +50,7 @@ pub fn keys(document: &Value, home: &Home) -> Result<BTreeSet<String>, Problem> 
     let asked = RefCell::default();
     read(document, home, Some(&asked))?;
     let mut asked = asked.into_inner();
-    // These two are checked by `unread`, not by this parser.
+    // These two are checked by `ignored`, not by this parser.
     asked.extend(["dataDir", "dbBackend"].map(|name| format!("{}.{name}", PLUGIN.join("."))));
     Ok(asked)
 }
@@ -79,14 +79,16 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     };
 
     // Looked up even if there are no agents: a key that is never looked up counts as unknown.
-    let most_disk = disk(&own.get("sandbox")?.get("disk")?)?.unwrap_or(DISK);
+    let most_disk = disk(&own.get("sandbox")?.get("disk")?)?.unwrap_or(DEFAULT_DISK);
     let listed = root.get("agents")?.get("list")?.items()?;
     let mut seen = BTreeSet::new();
     let mut agents = Vec::new();
     for entry in own.get("gatewayAgents")?.items()? {
         let id_at = entry.get("id")?;
-        let id: AgentId =
-            id_at.need_text()?.parse().map_err(|error| id_at.problem(&format!("is not usable: {error}")))?;
+        let id: AgentId = id_at
+            .required_text()?
+            .parse()
+            .map_err(|error| id_at.problem(&format!("is not usable: {error}")))?;
         if !seen.insert(id.clone()) {
             // Two entries with one id would be two agents with one workspace and one set of sessions.
             return Err(id_at.problem("is there twice"));
@@ -117,7 +119,7 @@ fn read(document: &Value, home: &Home, asked: Option<&LookupLog>) -> Result<Conf
     Ok(Config {
         agents,
         port: port.unwrap_or(DEFAULT_PORT),
-        token: token.need_text()?.to_owned(),
+        token: token.required_text()?.to_owned(),
         chat_completions: chat_completions.flag()?.unwrap_or(true),
         providers: providers(&root)?,
         bedrock_region: bedrock_region(&root)?,
@@ -200,7 +202,7 @@ fn egress_ask(view: &View<'_>) -> Result<EgressApprover, Problem> {
 }
 
 fn approvers(own: &View<'_>) -> Result<Vec<Party>, Problem> {
-    let approver = |item: &View<'_>| match item.need_text()?.parse() {
+    let approver = |item: &View<'_>| match item.required_text()?.parse() {
         // An agent must not approve what agents ask for.
         Ok(party @ Party::Human(_)) => Ok(party),
         _ => Err(item.problem("must be a person, as in \"human:ann\"")),
@@ -246,7 +248,7 @@ fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Pro
     view.only(&["repo", "ref", "node", "unsandboxedSysadmin"])?;
     let filled = |name: &str| {
         let item = view.get(name)?;
-        if item.value.is_none() { Ok(None) } else { item.need_text().map(|text| Some(text.to_owned())) }
+        if item.value.is_none() { Ok(None) } else { item.required_text().map(|text| Some(text.to_owned())) }
     };
     let node = filled("node")?.map(PathBuf::from);
     // A relative path would depend on the folder in which flock was started.
@@ -403,11 +405,11 @@ fn persona(view: &View<'_>) -> Result<Option<PathBuf>, Problem> {
     }
     view.only(&["format", "path"])?;
     let format = view.get("format")?;
-    if format.need_text()? != "aieos" {
+    if format.required_text()? != "aieos" {
         return Err(format.problem("must be \"aieos\""));
     }
     let path = view.get("path")?;
-    let found = PathBuf::from(path.need_text()?);
+    let found = PathBuf::from(path.required_text()?);
     // The file is read on the host, so the path must not climb out of the identity folder.
     if found.file_name().is_none() || found.components().any(|part| part.as_os_str() == "..") {
         return Err(path.problem("must be a file, without \"..\""));
@@ -441,7 +443,7 @@ struct DefaultModel {
 }
 
 /// The most fallbacks that can be named.
-const MOST_FALLBACKS: usize = 8;
+const MAX_FALLBACKS: usize = 8;
 
 /// Reads the fallbacks. `None` if the document does not mention them.
 fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
@@ -453,17 +455,17 @@ fn fallbacks(view: &View<'_>) -> Result<Option<Vec<ModelRef>>, Problem> {
         return Ok(None);
     }
     let items = list.items()?;
-    if items.len() > MOST_FALLBACKS {
-        return Err(list.problem(&format!("must hold at most {MOST_FALLBACKS} models")));
+    if items.len() > MAX_FALLBACKS {
+        return Err(list.problem(&format!("must hold at most {MAX_FALLBACKS} models")));
     }
     let read = |item: &View<'_>| {
-        item.need_text()?.parse().map_err(|error| item.problem(&format!("is not usable: {error}")))
+        item.required_text()?.parse().map_err(|error| item.problem(&format!("is not usable: {error}")))
     };
     items.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
 /// Keys of a docker block that weaken a sandbox. Unset or empty, they only repeat what flock does anyway.
-const OPENERS: [&str; 18] = [
+const WEAKENING_KEYS: [&str; 18] = [
     "privileged",
     "capAdd",
     "devices",
@@ -485,10 +487,10 @@ const OPENERS: [&str; 18] = [
 ];
 
 /// Keys of a docker block that flock reads.
-const HONOURED: [&str; 7] = ["binds", "cpus", "env", "image", "memory", "network", "runtime"];
+const SUPPORTED_KEYS: [&str; 7] = ["binds", "cpus", "env", "image", "memory", "network", "runtime"];
 
 /// Returns `true` if a key that flock does not read asks only for what every sandbox has anyway.
-fn holds_anyway(name: &str, value: &Value, block: &Value) -> bool {
+fn is_redundant(name: &str, value: &Value, block: &Value) -> bool {
     // An OpenClaw configuration that is as strict as flock's sandbox must not be refused.
     match (name, value) {
         (_, Value::Null) => true,
@@ -500,7 +502,7 @@ fn holds_anyway(name: &str, value: &Value, block: &Value) -> bool {
         ("pidsLimit", value) => value.as_u64() == Some(256),
         ("tmpfs", Value::Array(places)) => places.iter().all(|place| place == "/tmp"),
         ("memorySwap", value) => block.get("memory") == Some(value),
-        (name, value) if OPENERS.contains(&name) => match value {
+        (name, value) if WEAKENING_KEYS.contains(&name) => match value {
             Value::Bool(is_set) => !is_set,
             Value::Array(items) => items.is_empty(),
             Value::Object(items) => items.is_empty(),
@@ -512,7 +514,7 @@ fn holds_anyway(name: &str, value: &Value, block: &Value) -> bool {
 }
 
 /// Returns `true` if an engine may know an OCI runtime under this name.
-fn is_runtime(name: &str) -> bool {
+fn is_runtime_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     (1..=64).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with(['.', '-'])
 }
@@ -522,7 +524,7 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
     let mut settings = DockerSettings::default();
     for block in [default, own] {
         for (name, value) in block.get("env")?.entries()? {
-            settings.env.insert(name, value.need_text()?.to_owned());
+            settings.env.insert(name, value.required_text()?.to_owned());
         }
         settings.binds.extend(block.get("binds")?.texts()?);
         settings.network = block.get("network")?.text()?.or(settings.network);
@@ -543,7 +545,7 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
         }
         let runtime = block.get("runtime")?;
         if let Some(name) = runtime.text()? {
-            if !is_runtime(&name) {
+            if !is_runtime_name(&name) {
                 return Err(runtime.problem("must be the engine's name of a runtime, as in \"runsc\""));
             }
             settings.runtime = Some(name);
@@ -552,8 +554,8 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
         // Unsupported keys are collected, not refused here: the configuration stays readable, and only the sandbox is
         // refused.
         for (name, value) in block.entries()? {
-            let holds = HONOURED.contains(&name.as_str())
-                || holds_anyway(&name, value.value.unwrap_or(&Value::Null), &whole);
+            let holds = SUPPORTED_KEYS.contains(&name.as_str())
+                || is_redundant(&name, value.value.unwrap_or(&Value::Null), &whole);
             if !holds && !settings.refused.contains(&name) {
                 settings.refused.push(name);
             }
@@ -563,7 +565,7 @@ fn docker(own: &View<'_>, default: &View<'_>) -> Result<DockerSettings, Problem>
 }
 
 /// Default size limit of a workspace in bytes.
-const DISK: u64 = 32 << 30;
+const DEFAULT_DISK: u64 = 32 << 30;
 
 const NO_LIMIT: u64 = u64::MAX;
 
@@ -633,7 +635,7 @@ fn providers(root: &View<'_>) -> Result<BTreeMap<String, ProviderSettings>, Prob
         for model in entry.get("models")?.items()? {
             let input = model.get("input")?.texts()?;
             models.push(ModelSettings {
-                id: model.get("id")?.need_text()?.to_owned(),
+                id: model.get("id")?.required_text()?.to_owned(),
                 context_window: model.get("contextWindow")?.number()?,
                 max_tokens: model.get("maxTokens")?.number()?,
                 // No `input` list means that it is not known whether the model takes images.
@@ -757,7 +759,7 @@ impl<'a> View<'a> {
         }
     }
 
-    pub(super) fn need_text(&self) -> Result<&'a str, Problem> {
+    pub(super) fn required_text(&self) -> Result<&'a str, Problem> {
         match self.value {
             // A text of blanks counts as empty.
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text),
@@ -767,7 +769,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn texts(&self) -> Result<Vec<String>, Problem> {
-        self.items()?.iter().map(|item| item.need_text().map(str::to_owned)).collect()
+        self.items()?.iter().map(|item| item.required_text().map(str::to_owned)).collect()
     }
 
     pub(super) fn flag(&self) -> Result<Option<bool>, Problem> {

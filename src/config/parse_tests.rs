@@ -127,7 +127,7 @@ fn an_agent_of_openclaw_keeps_what_it_has_and_gets_what_it_lacks() {
 }
 
 #[test]
-fn every_complaint_names_its_key() {
+fn every_error_names_its_key() {
     let with = |path: &str, value: Value| {
         let mut document = document();
         add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
@@ -168,7 +168,7 @@ fn every_complaint_names_its_key() {
 }
 
 #[test]
-fn agents_read_every_channel_unless_it_is_said_otherwise() {
+fn agents_read_every_channel_by_default() {
     let read = |value: Value| {
         let mut document = document();
         document["plugins"]["entries"]["flock"]["config"]["channels"] = value;
@@ -182,7 +182,7 @@ fn agents_read_every_channel_unless_it_is_said_otherwise() {
 }
 
 #[test]
-fn what_the_gateway_section_leaves_out_is_loopback_and_open_to_openai_clients() {
+fn a_missing_gateway_section_means_loopback_and_chat_completions() {
     let mut document = document();
     document["gateway"]["http"]["endpoints"]["chatCompletions"]["enabled"] = json!(false);
     assert!(!config(&document, &home()).unwrap().chat_completions);
@@ -191,7 +191,7 @@ fn what_the_gateway_section_leaves_out_is_loopback_and_open_to_openai_clients() 
 }
 
 #[test]
-fn what_would_open_a_sandbox_is_remembered_as_refused() {
+fn keys_that_weaken_a_sandbox_are_recorded_as_unsupported() {
     let mut document = document();
     add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
     document["agents"]["list"][0]["sandbox"]["docker"]["privileged"] = json!(true);
@@ -202,7 +202,7 @@ fn what_would_open_a_sandbox_is_remembered_as_refused() {
 }
 
 #[test]
-fn a_workspace_has_a_limit_unless_it_is_said_to_have_none() {
+fn a_workspace_has_a_limit_unless_it_is_set_to_none() {
     let mut document = document();
     add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
     let limit = |document: &Value| config(document, &home()).map(|config| config.agents[0].docker.disk);
@@ -216,7 +216,7 @@ fn a_workspace_has_a_limit_unless_it_is_said_to_have_none() {
 }
 
 #[test]
-fn keys_of_a_docker_block_that_flock_does_not_honour_are_refused_unless_they_hold_anyway() {
+fn unsupported_docker_keys_are_refused_unless_redundant() {
     let read = |block: Value| {
         let mut document = document();
         add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
@@ -301,7 +301,7 @@ fn allow_and_profile_narrow_all_tools() {
 }
 
 #[test]
-fn a_list_of_hosts_means_that_they_are_to_be_reached() {
+fn a_list_of_hosts_implies_the_proxy_network() {
     let read = |settings: Value| {
         let mut document = document();
         add(&mut document, &home(), &new_agent("coder", Role::Worker)).unwrap();
@@ -338,7 +338,7 @@ fn folders_for_mounts_are_absolute_and_outside_of_the_home() {
 }
 
 #[test]
-fn a_turn_has_a_second_to_thirty_days_where_it_is_said() {
+fn a_turn_timeout_is_one_second_to_thirty_days() {
     let read = |value: Value| {
         let mut document = document();
         document["agents"]["defaults"]["timeoutSeconds"] = value;

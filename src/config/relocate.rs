@@ -21,18 +21,18 @@ pub fn relocate(document: &mut Value, from: &Path, home: &Home) -> bool {
         }
     };
     moved(document.pointer_mut(&format!("/{}/dataDir", PLUGIN.join("/"))));
-    own_store(document.pointer_mut("/agents/defaults/sandbox/docker/binds"), home);
+    replace_store_bind(document.pointer_mut("/agents/defaults/sandbox/docker/binds"), home);
     let listed = document.pointer_mut("/agents/list").and_then(Value::as_array_mut);
     for agent in listed.into_iter().flatten() {
         moved(agent.get_mut("workspace"));
-        own_store(agent.pointer_mut("/sandbox/docker/binds"), home);
+        replace_store_bind(agent.pointer_mut("/sandbox/docker/binds"), home);
     }
     *document != before
 }
 
 /// Replaces the package store that `flock init` wrote for the other home by this home's own. It would otherwise count
 /// as a foreign volume, and foreign volumes are refused.
-fn own_store(binds: Option<&mut Value>, home: &Home) {
+fn replace_store_bind(binds: Option<&mut Value>, home: &Home) {
     for bind in binds.and_then(Value::as_array_mut).into_iter().flatten() {
         let is_store =
             bind.as_str().is_some_and(|bind| bind.starts_with("flock-nix") && bind.ends_with(":/nix:ro"));
@@ -49,7 +49,7 @@ mod tests {
     use crate::config::{Role, ignored, parse, starter};
 
     #[test]
-    fn a_copy_leads_to_itself_and_another_folder_stays() {
+    fn the_paths_of_a_copy_are_changed_and_other_paths_kept() {
         let [first, second] = ["/srv/first", "/srv/second"].map(|root| Home::new(root.into(), None));
         let made = |home: &Home| {
             let mut document = starter::document(home, None, "token", 4000);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::home::{Home, HomeError, atomic};
 
 /// Largest size of a secret, in bytes.
-const CAP: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Returns the secret with this name, without surrounding white space. `None` if there is none or it is empty.
 ///
@@ -14,7 +14,7 @@ const CAP: u64 = 64 << 10;
 /// Returns an error if the name is not valid, or the file exists but cannot be read.
 pub fn get(home: &Home, name: &str) -> Result<Option<String>, HomeError> {
     let path = path(home, name)?;
-    let bytes = atomic::read(&path, CAP)?;
+    let bytes = atomic::read(&path, MAX_BYTES)?;
     // A line end at the end of the file is not a part of the secret.
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|text| !text.is_empty()))
 }

@@ -136,7 +136,7 @@ pub fn get(document: &Value, id: &AgentId, setting: Setting) -> Value {
         Setting::BudgetTokens => own["budgets"]["agent"][id.as_str()]["tokens"].clone(),
         Setting::BudgetUsd => own["budgets"]["agent"][id.as_str()]["usd"].clone(),
         // The parser reads hosts without a network setting as `proxy`, so the same is shown here.
-        Setting::Network if told["network"].is_null() && !of_hosts(&told["egress"]).is_empty() => {
+        Setting::Network if told["network"].is_null() && !host_list(&told["egress"]).is_empty() => {
             json!("proxy")
         }
         setting => told[setting.name()].clone(),
@@ -144,7 +144,7 @@ pub fn get(document: &Value, id: &AgentId, setting: Setting) -> Value {
     if value.is_null() { setting.usual() } else { value }
 }
 
-fn of_hosts(egress: &Value) -> &[Value] {
+fn host_list(egress: &Value) -> &[Value] {
     egress.as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -153,11 +153,11 @@ fn of_hosts(egress: &Value) -> &[Value] {
 pub fn changes(before: &Value, after: &Value, id: &AgentId) -> Vec<SettingChange> {
     let both =
         |setting| SettingChange { setting, before: get(before, id, setting), after: get(after, id, setting) };
-    Setting::ALL.into_iter().map(both).filter(|change| !is_same(&change.before, &change.after)).collect()
+    Setting::ALL.into_iter().map(both).filter(|change| !is_equal(&change.before, &change.after)).collect()
 }
 
 /// Returns `true` if two values mean the same: 2 and 2.0 are one number.
-fn is_same(one: &Value, other: &Value) -> bool {
+fn is_equal(one: &Value, other: &Value) -> bool {
     match (one.as_f64(), other.as_f64()) {
         (Some(one), Some(other)) => (one - other).abs() < f64::EPSILON,
         _ => one == other,
@@ -184,9 +184,9 @@ pub fn set(document: &mut Value, id: &AgentId, wanted: &[Wanted]) -> Result<(), 
         put(document, id, Setting::OnHost, Value::Null)?;
     }
     if differs(document, Setting::Role) {
-        follow_role(document, id)?;
+        apply_role(document, id)?;
     }
-    if !of_hosts(&get(document, id, Setting::Egress)).is_empty() {
+    if !host_list(&get(document, id, Setting::Egress)).is_empty() {
         if is_wanted(Setting::Egress) && !is_wanted(Setting::Network) {
             put(document, id, Setting::Network, json!("proxy"))?;
         } else if !is_wanted(Setting::Egress) && wanted.contains(&(Setting::Network, json!("none"))) {
@@ -197,7 +197,7 @@ pub fn set(document: &mut Value, id: &AgentId, wanted: &[Wanted]) -> Result<(), 
 }
 
 /// Adds and removes what depends on the role: the sandbox, and the tool that decides about requests.
-fn follow_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
+fn apply_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
     let is_sysadmin = get(document, id, Setting::Role) == Role::Sysadmin.as_str();
     if is_sysadmin {
         put(document, id, Setting::Network, Value::Null)?;
@@ -208,17 +208,17 @@ fn follow_role(document: &mut Value, id: &AgentId) -> Result<(), ConfigError> {
         let at = format!("agents.list[{id}].{at}");
         ConfigError::Refused { at, message: "is not an object".to_owned() }
     };
-    let sandbox = object(listed, "sandbox").ok_or_else(|| refused("sandbox"))?;
+    let sandbox = object_mut(listed, "sandbox").ok_or_else(|| refused("sandbox"))?;
     sandbox.insert("mode".into(), json!(if is_sysadmin { "off" } else { "all" }));
     if !is_sysadmin {
         sandbox.entry("scope").or_insert(json!("agent"));
-        let docker = object(sandbox, "docker").ok_or_else(|| refused("sandbox.docker"))?;
-        let env = object(docker, "env").ok_or_else(|| refused("sandbox.docker.env"))?;
+        let docker = object_mut(sandbox, "docker").ok_or_else(|| refused("sandbox.docker"))?;
+        let env = object_mut(docker, "env").ok_or_else(|| refused("sandbox.docker.env"))?;
         env.entry("PATH").or_insert(json!(sandbox_path(id)));
     }
-    let tools = object(listed, "tools").ok_or_else(|| refused("tools"))?;
-    let tools = object(tools, "sandbox").ok_or_else(|| refused("tools.sandbox"))?;
-    let tools = object(tools, "tools").ok_or_else(|| refused("tools.sandbox.tools"))?;
+    let tools = object_mut(listed, "tools").ok_or_else(|| refused("tools"))?;
+    let tools = object_mut(tools, "sandbox").ok_or_else(|| refused("tools.sandbox"))?;
+    let tools = object_mut(tools, "tools").ok_or_else(|| refused("tools.sandbox.tools"))?;
     let allow = tools.entry("allow").or_insert(json!(SANDBOX_TOOLS));
     if let Some(allow) = allow.as_array_mut() {
         // Removed first, so that the tool is never in the list twice.
@@ -256,19 +256,19 @@ fn put(document: &mut Value, id: &AgentId, setting: Setting, value: Value) -> Re
         Setting::Memory | Setting::Cpus | Setting::Sandbox => {
             let at = || refused(format!("agents.list[{id}].sandbox"));
             let listed = entry(listed(document, id)?, id)?;
-            let mut holder = object(listed, "sandbox").ok_or_else(at)?;
+            let mut holder = object_mut(listed, "sandbox").ok_or_else(at)?;
             let mut name = "mode";
             if setting != Setting::Sandbox {
-                (holder, name) = (object(holder, "docker").ok_or_else(at)?, setting.name());
+                (holder, name) = (object_mut(holder, "docker").ok_or_else(at)?, setting.name());
             }
-            put_into(holder, name, value);
+            insert_or_remove(holder, name, value);
         }
         setting => {
             let told = entry(list(document, &[&PLUGIN[..], &["gatewayAgents"]].concat())?, id)?;
             // A value that is the default anyway is not written. Only role and runtime are, because every agent has
             // them.
             let is_usual = value == setting.usual() && !matches!(setting, Setting::Role | Setting::Runtime);
-            put_into(told, setting.name(), if is_usual { Value::Null } else { value });
+            insert_or_remove(told, setting.name(), if is_usual { Value::Null } else { value });
         }
     }
     Ok(())
@@ -295,7 +295,7 @@ fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value
     let own = budgets.entry(id.as_str()).or_insert(all);
     if let Some(own) = own.as_object_mut() {
         let name = if setting == Setting::BudgetUsd { "usd" } else { "tokens" };
-        put_into(own, name, value);
+        insert_or_remove(own, name, value);
         // An empty entry would still replace the `*` budget and limit nothing.
         if own.is_empty() {
             budgets.shift_remove(id.as_str());
@@ -304,7 +304,7 @@ fn put_budget(document: &mut Value, id: &AgentId, setting: Setting, value: Value
     Ok(())
 }
 
-fn put_into(holder: &mut Map<String, Value>, name: &str, value: Value) {
+fn insert_or_remove(holder: &mut Map<String, Value>, name: &str, value: Value) {
     if value.is_null() {
         holder.shift_remove(name);
     } else {
@@ -322,7 +322,7 @@ fn listed<'d>(document: &'d mut Value, id: &AgentId) -> Result<&'d mut Vec<Value
 }
 
 /// Returns the object with this name, which is created if missing. `None` if there is something else.
-fn object<'d>(holder: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut Map<String, Value>> {
+fn object_mut<'d>(holder: &'d mut Map<String, Value>, name: &str) -> Option<&'d mut Map<String, Value>> {
     let found = holder.entry(name).or_insert(Value::Null);
     if found.is_null() {
         *found = json!({});
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_brings_its_sandbox_and_its_tools_and_goes_back_whole() {
+    fn changing_the_role_and_back_restores_sandbox_and_tools() {
         let (before, id) = document(|agent| agent.egress = vec!["example.org".into()]);
         let (admin, texts) = changed(&before, &id, &[(Setting::Role, json!("sysadmin"))]);
         assert_eq!(
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn another_program_does_not_get_the_choice_of_the_host_and_no_network_has_no_hosts() {
+    fn a_new_runtime_loses_host_access_and_no_network_loses_hosts() {
         let (before, id) = document(|agent| {
             agent.runtime = "claude".into();
             agent.on_host = true;
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_of_its_own_keeps_the_other_measure_of_all() {
+    fn the_first_own_budget_copies_the_other_general_limit() {
         let (mut before, id) = document(|_| ());
         let own = &mut before["plugins"]["entries"]["flock"]["config"];
         own["budgets"] = json!({"agent": {"*": {"usd": 5}}});
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_changed_who_is_not_there() {
+    fn changing_an_unknown_agent_fails() {
         let (mut document, _) = document(|_| ());
         let other = "x".parse().unwrap();
         let wanted = [(Setting::Role, json!("worker"))];

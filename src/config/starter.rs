@@ -46,7 +46,7 @@ pub fn document(home: &Home, model: Option<&ModelRef>, token: &str, port: u16) -
                 "flock": {
                     "enabled": true,
                     "config": {
-                        // Nothing uses these two yet. `unread` checks that they have the only possible value.
+                        // Nothing uses these two yet. `ignored` checks that they have the only possible value.
                         "dataDir": home.data(),
                         "dbBackend": "sqlite",
                         "gatewayAgents": [],

@@ -30,7 +30,7 @@ pub enum Caller {
 
 /// Prefix of the plugin's paths. Only the plugin's token opens them, and it opens no other path, so nobody can call a
 /// tool as an agent just by claiming to be one.
-const PLUGIN: &str = "/api/plugin/";
+const PLUGIN_PREFIX: &str = "/api/plugin/";
 
 /// The services that the tokens of an agent program's turn open. Each service has its own token, no other token opens
 /// it, and these tokens open nothing else.
@@ -87,8 +87,8 @@ impl TurnService {
 
 /// Returns `true` if a path belongs to the plugin.
 #[must_use]
-pub fn is_plugins(path: &str) -> bool {
-    path.starts_with(PLUGIN)
+pub fn is_plugin_path(path: &str) -> bool {
+    path.starts_with(PLUGIN_PREFIX)
 }
 
 impl Caller {
@@ -159,7 +159,7 @@ impl Caller {
     /// Returns 403 if the token does not cover the agent.
     pub fn check_agent(&self, agent: &AgentId) -> Result<(), ApiError> {
         match self.client() {
-            Some(token) if !token.covers(agent) => Err(scope::of_another(token)),
+            Some(token) if !token.covers(agent) => Err(scope::agent_not_covered(token)),
             _ => Ok(()),
         }
     }
@@ -171,7 +171,7 @@ impl Caller {
     /// Returns 403 if the session does not belong to the client.
     pub fn check_session(&self, session: &SessionKey) -> Result<(), ApiError> {
         match self.client() {
-            Some(token) if !scope::is_own(token, session) => Err(scope::not_own(token)),
+            Some(token) if !scope::is_own(token, session) => Err(scope::session_not_owned(token)),
             _ => Ok(()),
         }
     }
@@ -182,7 +182,7 @@ impl Caller {
     ///
     /// Returns 403 if the credential does not open the path.
     pub fn check_scope(&self, method: &Method, path: &str) -> Result<(), ApiError> {
-        let message = match (self, is_plugins(path)) {
+        let message = match (self, is_plugin_path(path)) {
             (Self::Owner, false) | (Self::Plugin, true) => return Ok(()),
             (Self::Client(token), false) => return scope::check(token, method, path),
             (Self::Owner | Self::Client(_), true) => "only flock's plugin in OpenClaw may call tools here",
@@ -202,8 +202,8 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
     let host = hosts.next().and_then(|value| value.to_str().ok()).unwrap_or_default();
     // More than one Host is refused, because two readers could take different ones. An absolute URI names a host too.
     let is_foreign = hosts.next().is_some()
-        || !is_ours(host, port)
-        || parts.uri.authority().is_some_and(|authority| !is_ours(authority.as_str(), port));
+        || !is_own_authority(host, port)
+        || parts.uri.authority().is_some_and(|authority| !is_own_authority(authority.as_str(), port));
     if is_foreign {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
@@ -235,11 +235,11 @@ pub fn check_source(parts: &Parts, port: u16) -> Result<(), ApiError> {
 /// origin without a port has port 80.
 fn is_same_origin(authority: &str, port: u16) -> bool {
     let has_port = authority.rsplit_once(':').is_some_and(|(_, digits)| !digits.contains(']'));
-    is_ours(authority, port) && (has_port || port == 80)
+    is_own_authority(authority, port) && (has_port || port == 80)
 }
 
 /// Returns `true` if `name[:port]` is a loopback name or address with the gateway's port or without a port.
-fn is_ours(authority: &str, port: u16) -> bool {
+fn is_own_authority(authority: &str, port: u16) -> bool {
     let (name, given) = match authority.rsplit_once(':') {
         Some((name, digits)) if !name.is_empty() && !digits.contains(']') => (name, Some(digits)),
         _ => (authority, None),
@@ -270,7 +270,7 @@ pub fn authenticate(
         return Err(unauthorised("no_token", "this needs the header Authorization: Bearer <token>"));
     };
     // The owner's token needs no look-up, so it comes first.
-    if is(token, owner) {
+    if matches_token(token, owner) {
         return Ok(Caller::Owner);
     }
     // The prefix distinguishes a client's token from the others.
@@ -283,7 +283,7 @@ pub fn authenticate(
         });
     }
     // This comes last, because it reads a file.
-    if plugin().is_some_and(|plugin| is(token, &plugin)) {
+    if plugin().is_some_and(|plugin| matches_token(token, &plugin)) {
         return Ok(Caller::Plugin);
     }
     Err(unauthorised("wrong_token", "the token is not the one of this home"))
@@ -291,7 +291,7 @@ pub fn authenticate(
 
 /// Compares a token in constant time. Both digests have the same length, so the time reveals neither the content nor
 /// the length of the token.
-fn is(token: &[u8], known: &str) -> bool {
+fn matches_token(token: &[u8], known: &str) -> bool {
     let same = Sha256::digest(token).ct_eq(&Sha256::digest(known.as_bytes()));
     !known.is_empty() && bool::from(same)
 }

@@ -11,20 +11,20 @@ use crate::home::Home;
 use crate::store::{Store, backup_due_at, backups};
 
 /// Delay before the first look, because a start has enough to do already.
-const FIRST: Duration = Duration::from_secs(60);
+const INITIAL_DELAY: Duration = Duration::from_secs(60);
 /// Longest time between two looks. It is short so that a machine that was suspended is not a day late.
-const LOOK: Duration = Duration::from_secs(600);
+const CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Makes a backup whenever one is due, until `stop` is cancelled.
 pub async fn watch(home: Home, store: Arc<Store>, stop: CancellationToken) {
-    let mut wait = FIRST;
+    let mut wait = INITIAL_DELAY;
     // A failed backup is tried again at each look, but the failure is logged only once.
     let mut has_failed = false;
     loop {
         if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
             return;
         }
-        wait = LOOK;
+        wait = CHECK_INTERVAL;
         // While the database has trouble no backup is tried.
         if store.trouble().is_some() || backup_due_at(&backups(&home), unix_ms()) > unix_ms() {
             continue;

@@ -83,8 +83,8 @@ async fn read(mut body: Body, limit: usize) -> Result<Vec<u8>, ApiError> {
     // The announced size is the client's claim, so the limit also bounds the first allocation.
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(limit));
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| ApiError::invalid("broken_body", "the body broke off").because(error))?;
+        let frame = frame
+            .map_err(|error| ApiError::invalid("broken_body", "the body broke off").with_cause(error))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() + data.len() > limit {
                 return Err(too_large(limit));
@@ -176,22 +176,22 @@ impl Drop for DrainingBody {
 }
 
 /// Most bytes of a refused request that are read and discarded.
-const MOST_DRAINED: usize = 256 << 20;
+const MAX_DRAINED: usize = 256 << 20;
 /// Longest time for which a refused request is read and discarded.
-const DRAINING: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 async fn drain(mut body: Incoming, ended: Arc<AtomicBool>) {
     let take = async {
         let mut taken = 0;
         while let Some(Ok(frame)) = body.frame().await {
             taken += frame.data_ref().map_or(0, Bytes::len);
-            if taken > MOST_DRAINED {
+            if taken > MAX_DRAINED {
                 return;
             }
         }
         ended.store(true, Ordering::Release);
     };
-    drop(tokio::time::timeout(DRAINING, take).await);
+    drop(tokio::time::timeout(DRAIN_TIMEOUT, take).await);
 }
 
 fn too_large(limit: usize) -> ApiError {

@@ -12,13 +12,13 @@ use crate::swarm::title::ChannelTitle;
 use crate::swarm::{By, Swarm, SwarmError};
 
 /// Most results of one search.
-const MAX_FOUND: u32 = 50;
+const MAX_SEARCH_RESULTS: u32 = 50;
 /// Number of messages that are read if the request gives no limit.
 const DEFAULT_PAGE: u32 = 50;
 /// Most bytes of text in one response. The rest is left for the next request; a message is never cut.
-const MAX_BYTES: usize = 8 << 20;
+const MAX_RESPONSE_BYTES: usize = 8 << 20;
 /// Number of messages that are read from the database at a time, so that a page of long ones does not fill the memory.
-const PIECE: u32 = 20;
+const CHUNK_SIZE: u32 = 20;
 
 /// A request to create a channel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -227,7 +227,11 @@ pub fn show(source: &impl ChannelSource, id: &ChannelId) -> Result<Value, SwarmE
 ///
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
-pub fn read(source: &impl ChannelSource, id: &ChannelId, reading: &MessageQuery) -> Result<Value, SwarmError> {
+pub fn read(
+    source: &impl ChannelSource,
+    id: &ChannelId,
+    reading: &MessageQuery,
+) -> Result<Value, SwarmError> {
     // A search has no position, and a page has only one.
     let page = match (reading.after, reading.before, &reading.q) {
         (None, None, _) => Page::Last,
@@ -239,10 +243,10 @@ pub fn read(source: &impl ChannelSource, id: &ChannelId, reading: &MessageQuery)
     let limit = reading.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let found = match &reading.q {
         Some(words) => {
-            let found = source.search(&channel.id, words, limit.min(MAX_FOUND))?;
-            fitting(found)
+            let found = source.search(&channel.id, words, limit.min(MAX_SEARCH_RESULTS))?;
+            newest_that_fit(found)
         }
-        None => pages(source, &channel.id, page, limit)?,
+        None => read_page(source, &channel.id, page, limit)?,
     };
     // Messages are numbered without gaps, so the number at an edge shows if there are more beyond it.
     let (mut earlier, mut later) = (None, None);
@@ -302,7 +306,7 @@ pub async fn assign(swarm: &Swarm, id: &ChannelId, change: ChangeMembers) -> Res
     let by = person(change.name.as_deref())?;
     let (joined, left) = swarm.assign_members(&by, id, &change.add, &change.remove).await?;
     let channel = swarm.channel(id)?;
-    Ok(json!({"channelId": channel.id, "joined": joined, "left": left, "members": parties(&channel)}))
+    Ok(json!({"channelId": channel.id, "joined": joined, "left": left, "members": member_parties(&channel)}))
 }
 
 /// Changes the shown name or the topic of a channel.
@@ -358,7 +362,7 @@ pub fn describe(channel: &Channel) -> Value {
         "name": channel.name,
         "topic": channel.topic,
         "createdBy": channel.created_by,
-        "members": parties(channel),
+        "members": member_parties(channel),
         "createdAt": channel.created_at,
         "state": channel.state,
         "lastSeq": channel.last_seq,
@@ -373,7 +377,7 @@ pub fn message(post: &Post) -> Value {
     json!({"seq": post.seq, "author": post.author, "content": post.content, "createdAt": post.created_at})
 }
 
-fn parties(channel: &Channel) -> Vec<&Party> {
+fn member_parties(channel: &Channel) -> Vec<&Party> {
     channel.members.iter().map(|member| &member.party).collect()
 }
 
@@ -382,19 +386,19 @@ fn find(source: &impl ChannelSource, id: &ChannelId) -> Result<Channel, SwarmErr
 }
 
 /// Reads as many messages as fit into one response, in pieces, beginning where the request says.
-fn pages(
+fn read_page(
     source: &impl ChannelSource,
     id: &ChannelId,
     page: Page,
     limit: u32,
 ) -> Result<Vec<Post>, StoreError> {
     let mut taken = Vec::new();
-    let mut room = MAX_BYTES;
+    let mut room = MAX_RESPONSE_BYTES;
     let mut next = page;
     let mut left = limit;
     let is_forward = matches!(page, Page::After(_));
     'pieces: while left > 0 {
-        let asked = left.min(PIECE);
+        let asked = left.min(CHUNK_SIZE);
         let mut piece = source.page(id, next, asked)?;
         // A piece that is shorter than asked for is the last one.
         let is_last = piece.len() < asked as usize;
@@ -425,8 +429,8 @@ fn pages(
 }
 
 /// Keeps the newest of the results that fit, and returns them oldest first.
-fn fitting(found: Vec<Post>) -> Vec<Post> {
-    let mut room = MAX_BYTES;
+fn newest_that_fit(found: Vec<Post>) -> Vec<Post> {
+    let mut room = MAX_RESPONSE_BYTES;
     let mut taken: Vec<Post> = Vec::new();
     for post in found {
         if post.content.len() > room && !taken.is_empty() {
@@ -445,7 +449,7 @@ mod tests {
     use crate::error::{Explain as _, Kind};
 
     #[test]
-    fn a_name_is_a_persons_and_nothing_else() {
+    fn only_a_valid_person_name_is_accepted() {
         for (name, party) in [
             ("ann", "human:ann"),
             ("system", "human:system"),
@@ -524,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_go_both_ways_and_name_what_is_beyond_them() {
+    fn pages_run_in_both_directions_and_name_the_next_ones() {
         let source = FakeChannel(100, 1);
         let last = ask(&source, MessageQuery { limit: Some(45), ..MessageQuery::default() });
         assert_eq!(numbers(&last), (56..=100).collect::<Vec<_>>());
@@ -536,7 +540,8 @@ mod tests {
         let first =
             ask(&source, MessageQuery { before: Some(11), limit: Some(45), ..MessageQuery::default() });
         assert_eq!((numbers(&first).len(), first["before"].as_u64()), (10, None));
-        let after = ask(&source, MessageQuery { after: Some(70), limit: Some(25), ..MessageQuery::default() });
+        let after =
+            ask(&source, MessageQuery { after: Some(70), limit: Some(25), ..MessageQuery::default() });
         assert_eq!(numbers(&after), (71..=95).collect::<Vec<_>>());
         assert_eq!(after["after"].as_u64(), Some(95));
         let both = MessageQuery { after: Some(1), before: Some(9), ..MessageQuery::default() };
@@ -554,7 +559,7 @@ mod tests {
         assert_eq!(after["after"].as_u64(), Some(38));
         let found = ask(&source, MessageQuery { q: Some("x".to_owned()), ..MessageQuery::default() });
         assert_eq!(numbers(&found), (93..=100).collect::<Vec<_>>());
-        let huge = ask(&FakeChannel(3, MAX_BYTES + 1), MessageQuery::default());
+        let huge = ask(&FakeChannel(3, MAX_RESPONSE_BYTES + 1), MessageQuery::default());
         assert_eq!(numbers(&huge), [3], "one is always given");
     }
 }

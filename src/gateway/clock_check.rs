@@ -82,7 +82,7 @@ pub fn judge(
 ///
 /// Returns [`HomeError`] if the file exists and can't be read.
 pub fn read(home: &Home) -> Result<ClockState, HomeError> {
-    let bytes = atomic::read(&home.clock(), LARGEST)?.unwrap_or_default();
+    let bytes = atomic::read(&home.clock(), MAX_FILE_BYTES)?.unwrap_or_default();
     // A damaged file counts as empty. Then only the newest row counts.
     Ok(serde_json::from_slice(&bytes).unwrap_or_default())
 }
@@ -109,7 +109,7 @@ pub fn confirm(home: &Home, now: i64) -> Result<bool, HomeError> {
 
 /// One day in milliseconds.
 pub const DAY: i64 = 24 * 3_600_000;
-const LARGEST: u64 = 4 << 10;
+const MAX_FILE_BYTES: u64 = 4 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_on_is_believed() {
+    fn a_clock_that_advances_normally_is_trusted() {
         for (note, newest, since) in [
             (ClockState::default(), None, None),
             (ClockState::default(), Some(T - HOUR), None),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_confirms_it() {
+    fn a_person_can_confirm_the_clock() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         std::fs::create_dir_all(home.data()).unwrap();

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_stranger_gives_way() {
+    fn the_oldest_unauthenticated_connection_is_evicted() {
         let mut places = SlotTable::new(3);
         assert_eq!(places.enter('a'), Some((0, None)));
         assert_eq!(places.enter('b'), Some((1, None)));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_known_stays_and_the_next_one_is_refused() {
+    fn a_new_connection_is_refused_if_all_are_authenticated() {
         let mut places = SlotTable::new(2);
         for number in 0..2 {
             assert!(places.enter(()).is_some());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gave_way_is_not_known_later_and_leaves_nobody_elses_place() {
+    fn an_evicted_connection_can_neither_authenticate_nor_free_a_slot() {
         let mut places = SlotTable::new(1);
         assert_eq!(places.enter('a'), Some((0, None)));
         assert_eq!(places.enter('b'), Some((1, Some('a'))));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back_and_its_end_is_told() {
+    fn a_dropped_slot_is_free_again_and_an_evicted_one_is_cancelled() {
         let door = ConnectionSlots::new(1);
         let (first, second) = (CancellationToken::new(), CancellationToken::new());
         let place = door.enter(first.clone()).unwrap();

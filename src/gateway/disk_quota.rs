@@ -16,16 +16,16 @@ use crate::sandbox::usage::{self, Uncounted, Usage};
 use crate::swarm::Swarm;
 
 /// Shortest time between two counts of one workspace.
-const EVERY: Duration = Duration::from_secs(60);
+const MIN_INTERVAL: Duration = Duration::from_secs(60);
 /// Divisor for the time spent counting: a workspace is counted for at most 1/100 of the time.
-const SHARE: u32 = 100;
+const TIME_DIVISOR: u32 = 100;
 /// Longest shown path of a folder, in characters.
 const MAX_PATH: usize = 300;
 
 /// Counts the workspaces until `stop` is cancelled.
 pub async fn watch(swarm: Arc<Swarm>, stop: CancellationToken) {
     let mut disk = DiskMonitor::default();
-    while stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_some() {
+    while stop.run_until_cancelled(tokio::time::sleep(MIN_INTERVAL)).await.is_some() {
         disk.look(&swarm, Instant::now()).await;
     }
 }
@@ -68,7 +68,7 @@ impl DiskMonitor {
         let counted = tokio::task::spawn_blocking(move || usage::size(&path, u64::MAX)).await;
         let counted = counted.unwrap_or_else(|error| Err(io::Error::other(error)));
         // A large workspace takes long to count, so it is counted less often.
-        let next = Instant::now() + EVERY.max(begun.elapsed() * SHARE);
+        let next = Instant::now() + MIN_INTERVAL.max(begun.elapsed() * TIME_DIVISOR);
         let Usage { bytes: held, uncounted } = match counted {
             Ok(usage) => usage,
             // The workspace does not exist yet, or no longer.
@@ -93,7 +93,7 @@ impl DiskMonitor {
         };
         if let Some(why) = why {
             tracing::warn!(agent = %agent.id, held, limit, "an agent is frozen: {why}");
-            if let Err(error) = swarm.freeze_because(&agent.id, &why).await {
+            if let Err(error) = swarm.freeze_with_reason(&agent.id, &why).await {
                 tracing::error!(
                     agent = %agent.id,
                     error = chain(&error),
@@ -140,7 +140,7 @@ mod tests {
         std::fs::write(workspace.join("more"), vec![1; 2 << 20]).unwrap();
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), [], "it was just counted");
-        now += EVERY * 1000;
+        now += MIN_INTERVAL * 1000;
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), std::slice::from_ref(&coder));
         let frozen = team.store.frozen().unwrap();
@@ -149,11 +149,11 @@ mod tests {
         assert_eq!(team.audited().last().map(String::as_str), Some("agent.freeze"));
         // The person who thaws the agent accepts its size, until the workspace grows further.
         team.swarm.thaw(&By::human("ann"), &coder).await.unwrap();
-        now += EVERY * 1000;
+        now += MIN_INTERVAL * 1000;
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), []);
         std::fs::write(workspace.join("yet more"), vec![1; 2 << 20]).unwrap();
-        now += EVERY * 1000;
+        now += MIN_INTERVAL * 1000;
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), [coder]);
     }
@@ -178,13 +178,13 @@ mod tests {
             assert!(why.starts_with("system: its workspace has too many deeply nested folders"), "{why}");
             // Nobody can accept a size that nobody knows.
             team.swarm.thaw(&By::human("ann"), &coder).await.unwrap();
-            now += EVERY * 1000;
+            now += MIN_INTERVAL * 1000;
         }
         std::fs::remove_dir_all(workspace.join("d")).unwrap();
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), []);
         std::fs::write(workspace.join("file"), vec![1; 33 << 20]).unwrap();
-        now += EVERY * 1000;
+        now += MIN_INTERVAL * 1000;
         disk.look(&team.swarm, now).await;
         assert_eq!(team.swarm.frozen(), [coder], "its limit is the one that is set");
     }

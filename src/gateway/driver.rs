@@ -190,7 +190,7 @@ impl TurnDriver {
     ///
     /// # Errors
     ///
-    /// Returns [`Refused::Full`] if too many turns wait already, in this session or in total, and [`Refused::Stopping`]
+    /// Returns [`TurnRefused::Full`] if too many turns wait already, in this session or in total, and [`TurnRefused::Stopping`]
     /// if the gateway is stopping.
     pub fn start(
         self: &Arc<Self>,

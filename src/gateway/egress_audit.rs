@@ -8,9 +8,9 @@ use crate::store::{AuditEntry, Level};
 
 /// Most destinations of one agent that are named in the audit. An agent can invent names without limit, but each row
 /// costs space.
-const PLACES: usize = 50;
+const MAX_DESTINATIONS: usize = 50;
 /// Name under which all other destinations are counted.
-const ELSEWHERE: &str = "other places";
+const OTHER_DESTINATIONS: &str = "other places";
 
 /// The counts since the rows were last taken.
 #[derive(Debug, Default)]
@@ -31,8 +31,8 @@ impl ConnectionCounts {
         let places = self.0.entry(agent.clone()).or_default();
         let mut place = format!("{}:{}", connection.host, connection.port);
         // A destination that has a row keeps it, even when the list is full.
-        if !places.contains_key(&place) && places.len() >= PLACES {
-            ELSEWHERE.clone_into(&mut place);
+        if !places.contains_key(&place) && places.len() >= MAX_DESTINATIONS {
+            OTHER_DESTINATIONS.clone_into(&mut place);
         }
         let sum = places.entry(place).or_default();
         match connection.fate {
@@ -114,8 +114,8 @@ mod tests {
             tally.add(&"coder".parse().unwrap(), &made_up);
         }
         let rows = tally.take();
-        assert_eq!(rows.len(), PLACES + 1);
-        let others = rows.iter().find(|row| row.subject == ELSEWHERE).unwrap();
+        assert_eq!(rows.len(), MAX_DESTINATIONS + 1);
+        let others = rows.iter().find(|row| row.subject == OTHER_DESTINATIONS).unwrap();
         assert!(others.detail.contains("9950 refused"), "{}", others.detail);
     }
 }

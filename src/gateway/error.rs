@@ -94,7 +94,7 @@ impl ApiError {
         };
         let mut error = Self::new(status, code, text);
         error.hint = hint;
-        error.retry_after = fault.filter(|error| error.may_pass()).map(|_| COME_BACK_SOON);
+        error.retry_after = fault.filter(|error| error.may_pass()).map(|_| FAULT_RETRY_AFTER);
         error.cause = Some(cause);
         error
     }
@@ -105,7 +105,7 @@ impl ApiError {
     pub fn explained<E: Explain + Send + Sync + 'static>(error: E) -> Self {
         let mut api = Self::new(status_of(&error), error.kind().code(), error.to_string());
         api.hint = error.hint();
-        api.retry_after = error.may_pass().then_some(COME_BACK_SOON);
+        api.retry_after = error.may_pass().then_some(FAULT_RETRY_AFTER);
         api.cause = Some(Box::new(error));
         api
     }
@@ -119,7 +119,7 @@ impl ApiError {
 
     /// Adds a cause for the log.
     #[must_use]
-    pub fn because(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+    pub fn with_cause(mut self, cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
     }
@@ -143,7 +143,7 @@ impl ApiError {
     /// Clients repeat 408, 409, 429 and 5xx by themselves, some of them regardless of what else they are told. They get
     /// 424 instead, so that nothing is done twice.
     #[must_use]
-    pub fn after_something(mut self) -> Self {
+    pub fn after_work(mut self) -> Self {
         self.did_something = true;
         if self.status.is_server_error() || matches!(self.status.as_u16(), 408 | 409 | 425 | 429) {
             self.status = StatusCode::FAILED_DEPENDENCY;
@@ -186,7 +186,7 @@ impl ApiError {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // A 429 always says when to come back, even if no provider did.
-        let unsaid = (self.status == StatusCode::TOO_MANY_REQUESTS).then_some(COME_BACK);
+        let unsaid = (self.status == StatusCode::TOO_MANY_REQUESTS).then_some(DEFAULT_RETRY_AFTER);
         if let Some(after) = self.retry_after.or(unsaid) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
         }
@@ -208,7 +208,7 @@ impl ApiError {
             401 => "authentication_error",
             403 => "permission_error",
             429 => "rate_limit_error",
-            // This 424 stands for an error of the server, see `after_something`.
+            // This 424 stands for an error of the server, see `after_work`.
             424 if self.did_something => "server_error",
             400..=499 => "invalid_request_error",
             _ => "server_error",
@@ -217,10 +217,10 @@ impl ApiError {
 }
 
 /// The delay that a client is told if nothing else sets one.
-const COME_BACK: Duration = Duration::from_secs(10);
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// The delay that a client is told after a fault that may pass at any moment.
-const COME_BACK_SOON: Duration = Duration::from_secs(5);
+const FAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Returns the HTTP status for an error that explains itself.
 fn status_of(error: &impl Explain) -> StatusCode {
@@ -293,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_stays_here() {
+    fn the_cause_is_never_in_the_body() {
         let error = ApiError::internal(std::io::Error::other("secret path /x"));
         for path in ["/v1/models", "/api/agents"] {
             assert!(!error.body(path).to_string().contains("secret"), "{path}");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_meets_a_disk_that_fails_is_told_to_come_back() {
+    fn a_failing_disk_gives_503_with_retry_after() {
         let unread = || StoreError::Unreadable {
             path: "/home/x/data/flock.db".into(),
             source: std::io::Error::from_raw_os_error(5).into(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_limited_is_told_when_to_come_back() {
+    fn every_429_has_retry_after() {
         let limited = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "provider_limited", "too much");
         assert_eq!(limited.render("/v1/x").headers()["retry-after"], "10");
         let mut limited = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "provider_limited", "too much");
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn each_path_has_its_shape() {
+    fn each_path_has_its_own_error_format() {
         let error = ApiError::not_found("model_not_found", "no agent x").with_hint("flock list");
         let own = error.body("/api/agents/x");
         assert_eq!(own["error"]["hint"], "flock list");

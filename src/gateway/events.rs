@@ -52,7 +52,7 @@ impl EventBuffer {
 
     /// Creates a ring for this process, with ids that no earlier process has used.
     #[must_use]
-    pub fn of_this_run(capacity: usize) -> Self {
+    pub fn for_this_process(capacity: usize) -> Self {
         Self::new(format!("{:x}", crate::clock::unix_ms()), capacity)
     }
 

@@ -45,14 +45,14 @@ impl TeamGrants {
 
     /// Writes the connections into the audit, once a minute and when `stop` is cancelled.
     pub async fn record(self: Arc<Self>, stop: CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(TOGETHER)).await.is_some() {
-            self.write_down().await;
+        while stop.run_until_cancelled(tokio::time::sleep(AUDIT_INTERVAL)).await.is_some() {
+            self.write_audit().await;
         }
-        self.write_down().await;
+        self.write_audit().await;
     }
 
     /// Writes the connections since the last call into the audit.
-    pub async fn write_down(&self) {
+    pub async fn write_audit(&self) {
         let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(swarm) = self.swarm.get().filter(|_| !entries.is_empty()) else { return };
         if let Err(error) = swarm.store().audit_all(entries, unix_ms()).await {
@@ -90,7 +90,7 @@ impl EgressPolicy for TeamGrants {
         // The version is read before the grants. A grant that is added in between is then seen the next time.
         let version = swarm.store().grants_version();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rules) = known.get(agent).and_then(|known| known.as_of(&config, version)) {
+        if let Some(rules) = known.get(agent).and_then(|known| known.rules_if_current(&config, version)) {
             return rules;
         }
         match swarm.egress_rules(agent) {
@@ -124,18 +124,19 @@ struct CachedRules {
 
 impl CachedRules {
     /// Returns the rules if nothing has changed since.
-    fn as_of(&self, config: &Arc<Config>, version: u64) -> Option<Vec<EgressRule>> {
-        let holds =
-            Arc::ptr_eq(&self.config, config) && self.version == version && self.read.elapsed() < FRESH;
+    fn rules_if_current(&self, config: &Arc<Config>, version: u64) -> Option<Vec<EgressRule>> {
+        let holds = Arc::ptr_eq(&self.config, config)
+            && self.version == version
+            && self.read.elapsed() < CACHE_LIFETIME;
         holds.then(|| self.rules.clone())
     }
 }
 
 /// Longest time for which cached rules count. The limit covers changes that this process did not make: the command line
 /// may have revoked a grant while the gateway was starting.
-const FRESH: Duration = Duration::from_secs(10);
+const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 /// Interval for which connections are counted together.
-const TOGETHER: Duration = Duration::from_secs(60);
+const AUDIT_INTERVAL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -186,7 +187,7 @@ mod tests {
             now: 1,
         };
         let entry = || By::system().entry("test", id, Level::Green, String::new());
-        assert!(store.open_request(new, Along::audit(entry())).await.unwrap());
+        assert!(store.add_request(new, Along::audit(entry())).await.unwrap());
         store.begin_request(id.to_owned(), entry(), 2).await.unwrap();
         store.step_request(id.to_owned(), RequestStep::Finish, None, Along::audit(entry()), 3).await.unwrap();
     }
@@ -235,8 +236,8 @@ mod tests {
         for _ in 0..100 {
             granted.note(&coder, &connection);
         }
-        granted.write_down().await;
-        granted.write_down().await;
+        granted.write_audit().await;
+        granted.write_audit().await;
         let filter = AuditFilter { action: Some("egress".to_owned()), ..AuditFilter::default() };
         let rows = team.store.audit_rows(&filter, 10).unwrap();
         assert_eq!(rows.len(), 1, "{rows:?}");

@@ -20,10 +20,10 @@ use crate::store::{IdempotencyKey, KeyedRequest, StoreError, TurnState, text_dig
 /// Name of the request header with the key.
 pub const HEADER: &str = "idempotency-key";
 /// Name of the response header that is `true` if the response belongs to an earlier request.
-pub const REPLAYED: &str = "idempotent-replayed";
+pub const REPLAYED_HEADER: &str = "idempotent-replayed";
 
 /// Most bytes in a key.
-const MAX_KEY: usize = 255;
+const MAX_KEY_BYTES: usize = 255;
 
 /// Returns the idempotency key of a request, if it has one. `said` holds the parts that must be equal in a repeat under
 /// the same key.
@@ -33,9 +33,9 @@ const MAX_KEY: usize = 255;
 /// Returns 400 if the header is not a valid key.
 pub fn key(headers: &HeaderMap, caller: &str, said: &[&[u8]]) -> Result<Option<IdempotencyKey>, ApiError> {
     let Some(value) = headers.get(HEADER) else { return Ok(None) };
-    let fits = |name: &&str| (1..=MAX_KEY).contains(&name.len());
+    let fits = |name: &&str| (1..=MAX_KEY_BYTES).contains(&name.len());
     let Some(name) = value.to_str().ok().map(str::trim).filter(fits) else {
-        let message = format!("the header {HEADER} is 1 to {MAX_KEY} printable ASCII characters");
+        let message = format!("the header {HEADER} is 1 to {MAX_KEY_BYTES} printable ASCII characters");
         return Err(ApiError::invalid("invalid_idempotency_key", message));
     };
     let mut all = Vec::new();
@@ -150,10 +150,12 @@ pub async fn claim(
             return Ok(ClaimOutcome::Now(Claim { key, hold: Some(hold), began: false }));
         };
         if known.digest != key.digest {
-            return Err(reused());
+            return Err(key_reused());
         }
-        let (Some(session), Some(turn)) = (known.session.clone(), known.turn) else { return Err(reused()) };
-        let Some(kept) = settled(gateway, &key, &known, &session, turn).await? else {
+        let (Some(session), Some(turn)) = (known.session.clone(), known.turn) else {
+            return Err(key_reused());
+        };
+        let Some(kept) = known_outcome(gateway, &key, &known, &session, turn).await? else {
             // The earlier request did nothing, so its key is free for this one.
             store.release_key(key.clone()).await.map_err(ApiError::explained)?;
             continue;
@@ -173,7 +175,7 @@ pub async fn claim(
     }
 }
 
-fn reused() -> ApiError {
+fn key_reused() -> ApiError {
     ApiError::new(
         StatusCode::UNPROCESSABLE_ENTITY,
         "idempotency_key_reused",
@@ -183,7 +185,7 @@ fn reused() -> ApiError {
 
 /// Returns the outcome of a known request, or `None` if it never began. If a gateway was killed in the middle of the
 /// request, its turn is looked up.
-async fn settled(
+async fn known_outcome(
     gateway: &Gateway,
     key: &IdempotencyKey,
     known: &KeyedRequest,
@@ -223,13 +225,13 @@ async fn settled(
         },
     };
     // The outcome is stored, so a further repeat does not have to look at the turn again.
-    keep(gateway, key, &kept).await;
+    store_outcome(gateway, key, &kept).await;
     Ok(Some(kept))
 }
 
-async fn keep(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOutcome) {
+async fn store_outcome(gateway: &Gateway, key: &IdempotencyKey, kept: &StoredOutcome) {
     let Ok(text) = serde_json::to_string(kept) else { return };
-    if let Err(error) = gateway.swarm.store().answer_key(key.clone(), text).await {
+    if let Err(error) = gateway.swarm.store().set_key_answer(key.clone(), text).await {
         tracing::error!(error = chain(&error), "failed to keep the answer to a request");
     }
 }
@@ -259,7 +261,7 @@ impl Claim {
                 hint: error.hint.clone(),
             },
         };
-        keep(&gateway, &self.key, &kept).await;
+        store_outcome(&gateway, &self.key, &kept).await;
         // The entry is released only now, so that a waiting repeat finds the stored outcome.
         drop(hold);
     }

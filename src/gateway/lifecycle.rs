@@ -99,12 +99,12 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     // The handlers come first, so that a signal during the start does not kill the process in the middle of a write.
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
-    home.require()?;
+    home.require_initialised()?;
     version::check_writable(&home)?;
     home.close()?;
     raise_open_files();
-    let _alone = match alone(&home).await {
-        Err(error @ HomeError::Held { .. }) => return Err(occupied(&home, error).await),
+    let _alone = match acquire_gateway_lock(&home).await {
+        Err(error @ HomeError::Held { .. }) => return Err(other_gateway_error(&home, error).await),
         taken => taken?,
     };
     // Interrupted renames come before everything that reads agents.
@@ -118,15 +118,15 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let newest = live.clone();
     let granted = TeamGrants::new(Arc::new(move || newest.current()));
     let inside = Arc::new(DeferredSandboxApi::default());
-    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_inside(inside.clone()));
+    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_sandbox_api(inside.clone()));
     let forgets = live.clone();
     let assembled = assemble(&home, live, sandboxes.clone(), instance, config.port);
     let GatewayAssembly { gateway, engine, team, triage, rings } =
-        assembled.map_err(|error| judged(&home, error))?;
+        assembled.map_err(|error| classify_error(&home, error))?;
     granted.connect(gateway.swarm.clone());
     // The newest time is read before this process writes any row with the clock's time.
     let newest = gateway.swarm.store().newest_time();
-    let newest = newest.map_err(|error| judged(&home, error.into()))?;
+    let newest = newest.map_err(|error| classify_error(&home, error.into()))?;
     let limits = gateway.limits;
     let front = Arc::new(Middleware::new(gateway.clone()));
     // The sandboxes were created before the gateway, so their requests are connected only now.
@@ -140,9 +140,9 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         0 => {}
         count => tracing::info!(count, "removed drafts of files that killed processes had left"),
     });
-    tokio::spawn(hold_frozen(gateway.swarm.clone(), sandboxes.clone()));
-    tokio::spawn(work(engine.clone(), gateway.driver.clone(), team, rings));
-    tokio::spawn(take_requests(triage.clone(), gateway.stop.clone()));
+    tokio::spawn(sync_frozen_sandboxes(gateway.swarm.clone(), sandboxes.clone()));
+    tokio::spawn(recover_and_run(engine.clone(), gateway.driver.clone(), team, rings));
+    tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
     let finisher = finisher(&gateway, &home, &sandboxes, forgets.clone());
     tokio::spawn(finisher.watch(gateway.stop.clone()));
@@ -153,8 +153,8 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
-        () = parent_watch::released() => "the supervisor is gone",
-        () = until_damaged(gateway.swarm.store()) => DAMAGED,
+        () = parent_watch::wait_for_supervisor_exit() => "the supervisor is gone",
+        () = wait_for_damage(gateway.swarm.store()) => DAMAGED_REASON,
     };
     tracing::info!(why, "the gateway stops");
     gateway.stop();
@@ -181,32 +181,32 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     tracing::info!("the gateway has stopped");
     // What looked like damage may be a disk that could not be read for a moment. Then the gateway ends without the
     // error.
-    match gateway.swarm.store().trouble().filter(|_| why == DAMAGED) {
+    match gateway.swarm.store().trouble().filter(|_| why == DAMAGED_REASON) {
         Some(trouble) => Err(StoreError::Damaged { path: home.database(), what: trouble.reason }.into()),
         None => Ok(()),
     }
 }
 
 /// The reason for which a gateway stops by itself.
-const DAMAGED: &str = "the database is damaged";
+const DAMAGED_REASON: &str = "the database is damaged";
 
 /// Longest time for which a start looks for damage. In a larger database, damage that is met later ends the gateway
 /// then.
-const LOOK: Duration = Duration::from_secs(2);
+const DAMAGE_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Refuses a damaged database, because nothing more may be written into it.
-fn require_whole(home: &Home) -> Result<(), StoreError> {
+fn refuse_damaged(home: &Home) -> Result<(), StoreError> {
     let path = home.database();
     if !path.exists() {
         return Ok(());
     }
-    let checked = integrity::check(&path, CheckDepth::Quick(LOOK))?;
+    let checked = integrity::check(&path, CheckDepth::Quick(DAMAGE_CHECK_TIMEOUT))?;
     if checked.is_whole() { Ok(()) } else { Err(StoreError::Damaged { path, what: checked.summary() }) }
 }
 
 /// Decides what an error of a start means. After damage the supervisor does not start the gateway again, but after a
 /// temporary failure of the disk it does.
-fn judged(home: &Home, error: ServeError) -> ServeError {
+fn classify_error(home: &Home, error: ServeError) -> ServeError {
     match error {
         ServeError::Store(error) => integrity::judge(&home.database(), error).into(),
         other => other,
@@ -214,40 +214,40 @@ fn judged(home: &Home, error: ServeError) -> ServeError {
 }
 
 /// Returns once a part of the database is confirmed to be damaged, and not just unreadable for a while.
-async fn until_damaged(store: &Arc<Store>) {
+async fn wait_for_damage(store: &Arc<Store>) {
     let mut faults = store.faults();
     loop {
         if store.trouble().is_some_and(|trouble| trouble.is_damage) {
             let looked = Arc::clone(store);
             let is_damaged =
-                tokio::task::spawn_blocking(move || looked.confirm_damage(integrity::JUDGE)).await;
+                tokio::task::spawn_blocking(move || looked.confirm_damage(integrity::CLASSIFY_TIMEOUT)).await;
             // If the check itself broke, the damage counts as confirmed.
             if is_damaged.unwrap_or(true) {
                 return;
             }
-            tokio::time::sleep(DOUBT).await;
+            tokio::time::sleep(RECHECK_DELAY).await;
         }
         faults.next().await;
     }
 }
 
 /// Delay before the database is checked once more.
-const DOUBT: Duration = Duration::from_secs(1);
+const RECHECK_DELAY: Duration = Duration::from_secs(1);
 
 /// Takes the right to be the gateway of this home, which lasts as long as the lock is held.
 ///
 /// An earlier gateway that is still ending, for example because its supervisor was killed, may be writing the outcome
 /// of a turn. Two gateways at a time would each take the other's turns for interrupted ones. And a turn that one takes
 /// up after the other has looked would wait for the next start.
-async fn alone(home: &Home) -> Result<Lock, HomeError> {
-    match take(home, MOMENT).await {
+async fn acquire_gateway_lock(home: &Home) -> Result<Lock, HomeError> {
+    match take(home, LOCK_WARNING_DELAY).await {
         Err(held @ HomeError::Held { .. }) => {
-            let holder = occupied(home, held).await;
+            let holder = other_gateway_error(home, held).await;
             tracing::warn!(
                 holder = crate::error::chain(&holder),
                 "the gateway waits until another gateway of this home has ended"
             );
-            take(home, PREDECESSOR).await
+            take(home, PREDECESSOR_TIMEOUT).await
         }
         taken => taken,
     }
@@ -264,7 +264,7 @@ async fn take(home: &Home, limit: Duration) -> Result<Lock, HomeError> {
 }
 
 /// Returns the error for a home that has another gateway, with the process id of that gateway if it tells it.
-async fn occupied(home: &Home, held: HomeError) -> ServeError {
+async fn other_gateway_error(home: &Home, held: HomeError) -> ServeError {
     let (Ok(instance), Ok(config)) = (instance::read(home), crate::config::read(home)) else {
         return held.into();
     };
@@ -276,10 +276,10 @@ async fn occupied(home: &Home, held: HomeError) -> ServeError {
 }
 
 /// Time to wait for an earlier gateway before that is logged.
-const MOMENT: Duration = Duration::from_millis(500);
+const LOCK_WARNING_DELAY: Duration = Duration::from_millis(500);
 
 /// Longest time for an earlier gateway to end. It covers the grace period of the turns, and the sandboxes.
-const PREDECESSOR: Duration = Duration::from_secs(20);
+const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A gateway and the parts that work behind it.
 struct GatewayAssembly {
@@ -299,10 +299,10 @@ fn assemble(
     port: u16,
 ) -> Result<GatewayAssembly, ServeError> {
     // This comes before the database is opened for writing.
-    require_whole(home)?;
+    refuse_damaged(home)?;
     let store = Arc::new(Store::open(home)?);
     let limits = ServerLimits::default();
-    let events = Arc::new(EventBuffer::of_this_run(limits.events));
+    let events = Arc::new(EventBuffer::for_this_process(limits.events));
     let (ringer, rings) = mpsc::unbounded_channel();
     let news = events.clone();
     let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
@@ -359,7 +359,7 @@ fn runtimes(
         store: store.clone(),
         sandbox: sandboxes.clone(),
         gate: relay.clone(),
-        flock: programs::host::own_file(),
+        flock: programs::host::own_executable(),
         begun: Mutex::default(),
     });
     let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
@@ -373,7 +373,7 @@ fn runtimes(
 fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<TeamGrants>) -> DockerSandbox {
     DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
         .with_mounts(granted.mounts())
-        .with_fittings(programs::folders::fittings_of(home))
+        .with_program_mounts(programs::folders::mount_resolver(home))
         .with_egress(granted.clone())
 }
 
@@ -395,7 +395,7 @@ fn finisher(
 
 /// Stops all containers of this home. If no engine answers, nothing can be running.
 async fn stop_sandboxes(sandboxes: &DockerSandbox) {
-    match tokio::time::timeout(SANDBOXES, sandboxes.stop_all()).await {
+    match tokio::time::timeout(SANDBOX_STOP_TIMEOUT, sandboxes.stop_all()).await {
         Ok(Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {}
         Ok(Err(error)) => tracing::error!(error = chain(&error), "failed to stop the sandboxes"),
         Err(_) => tracing::error!("the sandboxes did not stop in time"),
@@ -404,11 +404,11 @@ async fn stop_sandboxes(sandboxes: &DockerSandbox) {
 
 /// Longest time for stopping all containers. Together with the grace period of the turns it must stay below the ten
 /// seconds after which the supervisor kills the gateway. The supervisor stops what is left then.
-const SANDBOXES: Duration = Duration::from_secs(4);
+const SANDBOX_STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Pauses the sandboxes of frozen agents, which an earlier run may have left running, and follows changes of the frozen
 /// set that other processes write.
-async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
+async fn sync_frozen_sandboxes(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
     let mut watch = swarm.watch_frozen();
     loop {
         let frozen = watch.borrow_and_update().clone();
@@ -426,7 +426,7 @@ async fn hold_frozen(swarm: Arc<Swarm>, sandboxes: Arc<DockerSandbox>) {
 }
 
 /// Marks the turns that an earlier run left unfinished, lets turns begin, and then runs the team.
-async fn work(
+async fn recover_and_run(
     engine: Arc<Engine>,
     driver: Arc<TurnDriver>,
     team: Arc<Team>,
@@ -441,7 +441,7 @@ async fn work(
         }
     }
     // Nobody knows what a call without an outcome took, so it counts with its whole reservation.
-    match engine.store().settle_left_usage().await {
+    match engine.store().settle_all_reserved().await {
         Ok(0) => {}
         Ok(calls) => {
             tracing::warn!(calls, "model calls of an earlier run are charged at their whole reservation");
@@ -455,7 +455,7 @@ async fn work(
 }
 
 /// Takes up the requests that an earlier run left, then ends those that nobody decides in time.
-async fn take_requests(triage: Arc<Triage>, stop: CancellationToken) {
+async fn run_triage(triage: Arc<Triage>, stop: CancellationToken) {
     if let Err(error) = triage.recover().await {
         tracing::error!(error = chain(&error), "failed to take up the requests that an earlier run left");
     }

@@ -22,7 +22,7 @@ use super::routes::{
 };
 use super::server::Answer;
 use super::state::Gateway;
-use super::stream_auth::guarded;
+use super::stream_auth::guard_stream;
 use crate::id::AgentId;
 use crate::provider::BoxFuture;
 use crate::sandbox::egress::{self, SandboxApi};
@@ -85,7 +85,7 @@ impl Middleware {
             .route("/flock/a2a/{agent}", post(a2a::call))
             .route("/flock/a2a/{agent}/", post(a2a::call))
             .route("/flock/a2a/{agent}/.well-known/agent-card.json", get(a2a::agent_card))
-            .fallback(async |uri: Uri| nothing_at(uri.path()))
+            .fallback(async |uri: Uri| not_found_at(uri.path()))
             .method_not_allowed_fallback(async || {
                 ApiError::new(
                     StatusCode::METHOD_NOT_ALLOWED,
@@ -110,12 +110,12 @@ impl Middleware {
         limits.body = match turns {
             Some(TurnService::Relay) => relay::MOST,
             Some(TurnService::Mcp) => limits.body.min(mcp::MOST),
-            None if auth::is_plugins(parts.uri.path()) => limits.body.min(plugin::MOST),
+            None if auth::is_plugin_path(parts.uri.path()) => limits.body.min(plugin::MOST),
             None => limits.body,
         };
         // Size and source are checked before the credential, because they cost no look into the database.
         check_announced(&parts.headers, limits.body)?;
-        auth::check_source(parts, if inside.is_some() { egress::PORT } else { gateway.port })?;
+        auth::check_source(parts, if inside.is_some() { egress::PROXY_PORT } else { gateway.port })?;
         if let Some(turns) = turns {
             let ticket = gateway.ticket(turns, &parts.headers, inside);
             // A caller with a good token of another kind is told that the token does not belong here.
@@ -123,12 +123,12 @@ impl Middleware {
                 Ok(_) if error.status == StatusCode::UNAUTHORIZED => turns.out_of_scope(),
                 _ => error,
             })?;
-            stand(parts)?;
+            keep_connection(parts)?;
             parts.extensions.insert(ticket);
         } else if parts.uri.path() != "/health" {
             let caller = gateway.caller(&parts.headers)?;
             caller.check_scope(&parts.method, parts.uri.path())?;
-            stand(parts)?;
+            keep_connection(parts)?;
             parts.extensions.insert(caller);
         }
         parts.extensions.insert(limits);
@@ -136,7 +136,7 @@ impl Middleware {
     }
 
     /// Returns the response to a request from this agent's sandbox, or from this machine if `inside` is `None`.
-    async fn answer_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
+    async fn handle_from(&self, inside: Option<&AgentId>, request: Request<Incoming>) -> Response<Body> {
         let id = self.gateway.request_id();
         let (mut parts, body) = request.into_parts();
         let method = parts.method.clone();
@@ -154,7 +154,7 @@ impl Middleware {
                     Err(never) => match never {},
                 };
                 match shown {
-                    Some((caller, headers)) => guarded(response, &self.gateway, headers, caller),
+                    Some((caller, headers)) => guard_stream(response, &self.gateway, headers, caller),
                     None => response,
                 }
             }
@@ -192,13 +192,13 @@ impl Middleware {
 
 impl Answer for Middleware {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        self.answer_from(None, request).await
+        self.handle_from(None, request).await
     }
 }
 
 impl SandboxApi for Middleware {
     fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
-        Box::pin(self.answer_from(Some(agent), request))
+        Box::pin(self.handle_from(Some(agent), request))
     }
 }
 
@@ -207,7 +207,7 @@ impl SandboxApi for Middleware {
 /// # Errors
 ///
 /// Returns 503 if the connection has lost its slot to a newer one.
-fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
+fn keep_connection(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
     if parts.extensions.remove::<SlotHandle>().is_some_and(|standing| !standing.know()) {
         return Err(ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -219,7 +219,7 @@ fn stand(parts: &mut axum::http::request::Parts) -> Result<(), ApiError> {
 }
 
 /// Returns the response for a path that does not exist. Below `/v1` it lists the existing paths.
-fn nothing_at(path: &str) -> ApiError {
+fn not_found_at(path: &str) -> ApiError {
     const THERE: &str = "GET /v1/models, GET /v1/models/{id}, POST /v1/chat/completions";
     let below = path.strip_prefix("/v1").filter(|rest| rest.is_empty() || rest.starts_with('/'));
     let Some(rest) = below else {

@@ -20,11 +20,11 @@ use crate::swarm::Swarm;
 use crate::swarm::operation::{self, ExternalServices, OperationError, rename};
 
 /// Interval between two looks for interrupted operations.
-const EVERY: Duration = Duration::from_secs(30);
+const INTERVAL: Duration = Duration::from_secs(30);
 /// Longest time to wait until OpenClaw no longer uses an agent. After that it is asked again at the next look.
-const PATIENCE: Duration = Duration::from_secs(240);
+const OPENCLAW_TIMEOUT: Duration = Duration::from_secs(240);
 /// Longest time to wait until the cancelled turns of an agent have ended.
-const TURNS: Duration = Duration::from_secs(10);
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a gateway that operations on agents need.
 pub struct OperationRecovery {
@@ -41,7 +41,7 @@ impl OperationRecovery {
     pub async fn watch(self, stop: CancellationToken) {
         loop {
             if stop.run_until_cancelled(self.look()).await.is_none()
-                || stop.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none()
+                || stop.run_until_cancelled(tokio::time::sleep(INTERVAL)).await.is_none()
             {
                 return;
             }
@@ -106,7 +106,7 @@ impl ExternalServices for OperationRecovery {
     }
 
     fn openclaw_drops<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, bool> {
-        Box::pin(openclaw_wait::has_dropped(self.swarm.home(), agent, PATIENCE))
+        Box::pin(openclaw_wait::wait_until_removed(self.swarm.home(), agent, OPENCLAW_TIMEOUT))
     }
 }
 
@@ -129,7 +129,7 @@ pub async fn renames(home: &Home) -> Result<(), OperationError> {
     let store = Store::open(home)?;
     // The list is read again under the lock, because another process may have finished a rename since the first look.
     for pending in pending::all(home)?.into_iter().filter(is_open) {
-        rename::in_home(home, &store, &pending).await?;
+        rename::rename_in_home(home, &store, &pending).await?;
         tracing::info!(operation = pending.title(), "finished an interrupted operation");
     }
     Ok(())
@@ -145,7 +145,7 @@ pub async fn release(driver: &TurnDriver, agent: &AgentId) -> usize {
             end.cancelled().await;
         }
     };
-    if tokio::time::timeout(TURNS, all).await.is_err() {
+    if tokio::time::timeout(TURN_TIMEOUT, all).await.is_err() {
         tracing::warn!(%agent, "turns of an agent that is removed or renamed did not end in time");
     }
     ends.len()

@@ -101,7 +101,7 @@ impl SessionQueues {
     ///
     /// # Errors
     ///
-    /// Returns [`Full`] if too many turns wait already, in this session or in total.
+    /// Returns [`QueueFull`] if too many turns wait already, in this session or in total.
     pub fn enter(self: &Arc<Self>, session: &SessionKey, nested: bool) -> Result<QueueSlot, QueueFull> {
         let mut lines = self.lines();
         if lines.places >= self.in_all {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_enters_first_is_first_whoever_waits_first() {
+    async fn turns_run_in_the_order_in_which_they_were_queued() {
         let queues = Arc::new(SessionQueues::new(4, 100, 100));
         let running = queues.enter(&key("x"), false).unwrap().wait().await;
         let places: Vec<QueueSlot> = (0..50).map(|_| queues.enter(&key("x"), false).unwrap()).collect();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_place_that_is_given_up_holds_nobody_up() {
+    async fn a_dropped_slot_does_not_block_later_turns() {
         let queues = Arc::new(SessionQueues::new(4, 100, 100));
         let front = queues.enter(&key("x"), false).unwrap();
         let behind = queues.enter(&key("x"), false).unwrap();

@@ -17,12 +17,12 @@ use crate::store::{Level, Store, StoreError};
 use crate::swarm::By;
 
 /// Interval between two runs.
-const EVERY: Duration = Duration::from_secs(24 * 3600);
+const INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Most messages that are deleted in one transaction. It is small because posts wait for the transaction.
-const AT_ONCE: u32 = 2000;
+const BATCH_SIZE: u32 = 2000;
 
 /// Interval between two looks while the clock is doubted. It is short because a person may confirm the clock.
-const DOUBTED: Duration = Duration::from_secs(600);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Deletes old records now and once a day, until `stop` is cancelled. `newest` is the time of the newest row when this
 /// process started, in Unix milliseconds.
@@ -35,13 +35,13 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
         let retention = live.current().retention;
         let pause = if retention == Retention::default() {
             // Nothing is to be deleted, so a doubtful clock is no concern.
-            remember(live.home(), clock_check::ClockState { seen_at: now, jump: None });
-            EVERY
-        } else if judged(live.home(), engine.store(), newest, since_look, now).await {
-            forget(&engine, &live, retention, now).await;
-            EVERY
+            save_clock_state(live.home(), clock_check::ClockState { seen_at: now, jump: None });
+            INTERVAL
+        } else if check_clock(live.home(), engine.store(), newest, since_look, now).await {
+            delete_old_records(&engine, &live, retention, now).await;
+            INTERVAL
         } else {
-            DOUBTED
+            RECHECK_INTERVAL
         };
         if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
@@ -51,14 +51,20 @@ pub async fn watch(engine: Arc<Engine>, live: Arc<Live>, newest: Option<i64>, st
 
 /// Returns `true` if the clock can be trusted. Doubt is reported once. What was learned about the clock is written to
 /// the home.
-async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Option<i64>, now: i64) -> bool {
+async fn check_clock(
+    home: &Home,
+    store: &Store,
+    newest: Option<i64>,
+    since_look: Option<i64>,
+    now: i64,
+) -> bool {
     let note = clock_check::read(home).unwrap_or_else(|error| {
         tracing::warn!(error = chain(&error), "failed to read the record of the clock");
         clock_check::ClockState::default()
     });
     let (verdict, after) = clock_check::judge(note, newest, since_look, now);
     // The note is saved even if the clock is doubted, so that a restart does not forget the doubt.
-    remember(home, after);
+    save_clock_state(home, after);
     let ClockVerdict::Doubted { jump, new } = verdict else { return true };
     if new {
         let days = (jump.found_at - jump.from) / DAY;
@@ -77,13 +83,13 @@ async fn judged(home: &Home, store: &Store, newest: Option<i64>, since_look: Opt
     false
 }
 
-fn remember(home: &Home, note: clock_check::ClockState) {
+fn save_clock_state(home: &Home, note: clock_check::ClockState) {
     if let Err(error) = clock_check::write(home, &note) {
         tracing::error!(error = chain(&error), "failed to write the record of the clock");
     }
 }
 
-async fn forget(engine: &Engine, live: &Live, retention: Retention, now: i64) {
+async fn delete_old_records(engine: &Engine, live: &Live, retention: Retention, now: i64) {
     if let Err(error) = rows(engine.store(), retention, now).await {
         tracing::error!(error = chain(&error), "failed to delete old rows");
     }
@@ -94,7 +100,7 @@ async fn forget(engine: &Engine, live: &Live, retention: Retention, now: i64) {
     }
     if let Some(days) = retention.logs {
         let folder = live.home().logs();
-        let age = EVERY.saturating_mul(days);
+        let age = INTERVAL.saturating_mul(days);
         let removed = tokio::task::spawn_blocking(move || logs(&folder, age, SystemTime::now())).await;
         if !matches!(removed, Ok(Ok(_))) {
             tracing::error!(?removed, "failed to remove old logs");
@@ -116,7 +122,7 @@ pub async fn rows(store: &Store, retention: Retention, now: i64) -> Result<(), S
         let mut forgotten = 0;
         loop {
             // One batch per transaction: between two of them, posts get their turn.
-            let some = store.forget_messages(before, AT_ONCE).await?;
+            let some = store.delete_messages(before, BATCH_SIZE).await?;
             forgotten += some;
             if some == 0 {
                 break;
@@ -165,7 +171,7 @@ mod tests {
     use crate::swarm::testing::Team;
 
     #[tokio::test]
-    async fn rows_go_after_their_days_and_only_where_days_are_set() {
+    async fn rows_are_deleted_after_their_days_and_only_where_days_are_set() {
         let team = Team::new();
         let ann = By::human("ann");
         let dev: ChannelId = "dev".parse().unwrap();
@@ -173,7 +179,7 @@ mod tests {
         let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&ann, wanted).await.unwrap();
         for text in ["one", "two", "three"] {
-            team.swarm.say_as_system(&dev, text.to_owned(), false).await.unwrap();
+            team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
         }
         let said = || team.store.messages(&dev, Page::Last, 50).unwrap().len();
         let audited = || team.store.audit_rows(&AuditFilter::default(), 100).unwrap().len();
@@ -194,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_goes_by_a_clock_that_jumped() {
+    async fn nothing_is_deleted_after_a_clock_jump() {
         let team = Team::new();
         let home = team.swarm.home();
         team.store.audit(By::system().entry("x", "y", Level::Green, String::new()), unix_ms()).await.unwrap();
@@ -202,24 +208,24 @@ mod tests {
         assert!(newest.is_some());
         let ahead = unix_ms() + 40 * DAY;
         for looks in 0..3 {
-            assert!(!judged(home, &team.store, newest, None, ahead + looks).await);
+            assert!(!check_clock(home, &team.store, newest, None, ahead + looks).await);
         }
         let rows = team.store.audit_rows(&AuditFilter::default(), 100).unwrap();
         let held = rows.iter().filter(|row| row.action == "retention.held").count();
         assert_eq!(held, 1, "it is said once");
         assert!(clock_check::confirm(home, ahead).unwrap());
-        assert!(judged(home, &team.store, newest, None, ahead + 9).await);
+        assert!(check_clock(home, &team.store, newest, None, ahead + 9).await);
     }
 
     #[tokio::test]
-    async fn what_a_member_has_not_been_given_stays() {
+    async fn undelivered_messages_are_kept() {
         let team = Team::new();
         let dev: ChannelId = "dev".parse().unwrap();
         let members = vec!["coder".parse().unwrap()];
         let wanted = Wanted { id: dev.clone(), topic: "work".into(), members, message: None };
         team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
         for text in ["one", "two"] {
-            team.swarm.say_as_system(&dev, text.to_owned(), false).await.unwrap();
+            team.swarm.post_as_system(&dev, text.to_owned(), false).await.unwrap();
         }
         let said = || team.store.messages(&dev, Page::Last, 50).unwrap().len();
         let before = said();
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_are_written_stay_and_old_ones_that_are_not_go() {
+    fn active_logs_stay_and_old_rotated_ones_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["gateway.log", "gateway.log.1", "build-x.log", "notes.txt"] {
             fs_err::write(folder.path().join(name), "x").unwrap();

@@ -94,36 +94,36 @@ pub fn needed(method: &Method, path: &str) -> RequiredAccess {
 pub fn check(token: &ClientToken, method: &Method, path: &str) -> Result<(), ApiError> {
     let lacks = |rights: &[Right]| {
         let words: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
-        refused(format!("the token {} lacks the right {}", token.name, words.join(" or ")))
+        out_of_scope(format!("the token {} lacks the right {}", token.name, words.join(" or ")))
     };
     match needed(method, path) {
         RequiredAccess::AnyOf(rights) if rights.iter().any(|right| token.may(*right)) => Ok(()),
         RequiredAccess::AnyOf(rights) => Err(lacks(rights)),
         RequiredAccess::ForAll(right) if !token.may(right) => Err(lacks(&[right])),
-        RequiredAccess::ForAll(_) if token.agents.is_some() => Err(refused(format!(
+        RequiredAccess::ForAll(_) if token.agents.is_some() => Err(out_of_scope(format!(
             "the token {} is for some agents, and this answer shows all of them",
             token.name
         ))),
         RequiredAccess::ForAll(_) | RequiredAccess::Nothing => Ok(()),
         RequiredAccess::Owner | RequiredAccess::Plugin | RequiredAccess::Turn => {
-            Err(refused("only the owner's token may do this".to_owned()))
+            Err(out_of_scope("only the owner's token may do this".to_owned()))
         }
     }
 }
 
 /// Returns the refusal for an agent that the token does not cover.
 #[must_use]
-pub fn of_another(token: &ClientToken) -> ApiError {
-    refused(format!("the token {} is not for this agent", token.name))
+pub fn agent_not_covered(token: &ClientToken) -> ApiError {
+    out_of_scope(format!("the token {} is not for this agent", token.name))
 }
 
 /// Returns the refusal for a session that the token did not begin.
 #[must_use]
-pub fn not_own(token: &ClientToken) -> ApiError {
-    refused(format!("the token {} may only continue sessions of its own", token.name))
+pub fn session_not_owned(token: &ClientToken) -> ApiError {
+    out_of_scope(format!("the token {} may only continue sessions of its own", token.name))
 }
 
-fn refused(message: String) -> ApiError {
+fn out_of_scope(message: String) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "out_of_scope", message).with_hint("flock token list")
 }
 
@@ -169,7 +169,7 @@ pub fn covers_task(token: &ClientToken, task: &Task) -> bool {
 /// Returns `true` if an event may be shown to a token: everything that the event names belongs to the token's agents.
 /// `is_covered` decides about a channel.
 #[must_use]
-pub fn shows(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
+pub fn may_see_event(token: &ClientToken, data: &Value, is_covered: impl Fn(&str) -> bool) -> bool {
     if token.agents.is_none() {
         return true;
     }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_owners_no_token_opens() {
+    fn no_client_token_opens_owner_paths() {
         let all = token(&Right::ALL, None);
         for (method, path) in [
             (Method::PUT, "/api/settings"),
@@ -313,8 +313,8 @@ mod tests {
             (json!({"agent": null, "by": "human:ann"}), false),
             (json!({"new": 1}), false),
         ] {
-            assert_eq!(shows(&one, &data, |id| id == "ours"), shown, "{data}");
+            assert_eq!(may_see_event(&one, &data, |id| id == "ours"), shown, "{data}");
         }
-        assert!(shows(&token(&[Right::Read], None), &json!({"new": 1}), |_| false));
+        assert!(may_see_event(&token(&[Right::Read], None), &json!({"new": 1}), |_| false));
     }
 }

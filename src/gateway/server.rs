@@ -55,7 +55,7 @@ pub async fn serve<A: Answer>(
                 let connection = serve_one(stream, answer.clone(), limits, (stop.clone(), end), place);
                 connections.spawn(connection);
             }
-            None => drop(connections.spawn(refuse(stream))),
+            None => drop(connections.spawn(respond_overloaded(stream))),
         }
     }
     // New clients are refused from here on, while the open connections finish.
@@ -94,25 +94,25 @@ async fn serve_one<A: Answer>(
         .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream, limits.write_timeout)), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        result = connection.as_mut() => return note(result),
+        result = connection.as_mut() => return log_result(result),
         // The current request is finished, and the connection then takes no other.
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
         () = end.cancelled() => return,
     }
     tokio::select! {
-        result = connection => note(result),
+        result = connection => log_result(result),
         () = end.cancelled() => {}
     }
 }
 
-fn note(result: Result<(), hyper::Error>) {
+fn log_result(result: Result<(), hyper::Error>) {
     if let Err(error) = result {
         // Every client that disconnects ends up here, so this is not a warning.
         tracing::debug!(error = crate::error::chain(&error), "a connection ended early");
     }
 }
 
-async fn refuse(mut stream: TcpStream) {
+async fn respond_overloaded(mut stream: TcpStream) {
     let body =
         r#"{"error":{"code":"too_many_connections","message":"too many connections are open","hint":null}}"#;
     let head = format!(

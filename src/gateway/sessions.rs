@@ -15,7 +15,7 @@ use crate::swarm::{By, Swarm};
 use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 
 /// Largest number of sessions that an agent is shown.
-const LISTED: u32 = 100;
+const MAX_LISTED: u32 = 100;
 
 /// The sessions of one gateway.
 ///
@@ -76,7 +76,7 @@ impl SessionService for GatewaySessions {
         &'a self,
         agent: &'a AgentId,
     ) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
-        Box::pin(async move { self.parts()?.engine.sessions(Some(agent), LISTED).map_err(failed) })
+        Box::pin(async move { self.parts()?.engine.sessions(Some(agent), MAX_LISTED).map_err(failed) })
     }
 
     fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
@@ -151,7 +151,7 @@ impl SessionService for GatewaySessions {
                 swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
             }
             let guidance = vec![format!("The task comes from your own session {parent}.")];
-            let tool = Some(Provenance::SPAWN.to_owned());
+            let tool = Some(Provenance::SPAWN_TOOL.to_owned());
             let by = Provenance::InterSession { session: parent.clone(), tool, item: None };
             let order = order(TurnId::new(), &child, task, guidance, by);
             let mut turn = driver

@@ -21,10 +21,10 @@ use crate::sandbox::{SandboxError, names};
 use crate::tool::sessions::SessionInfo;
 
 /// Most sessions that are listed.
-const LISTED: u32 = 500;
+const MAX_LISTED: u32 = 500;
 
 /// Longest time to wait for the engine. After that a status is returned without it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The records of a gateway that uses Docker for its sandboxes.
 pub struct DockerStatusSource {
@@ -42,7 +42,7 @@ impl StatusSource for DockerStatusSource {
         let agent = agent.cloned();
         Box::pin(async move {
             // Reading the list of sessions blocks the thread.
-            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), LISTED)).await;
+            let read = tokio::task::spawn_blocking(move || engine.sessions(agent.as_ref(), MAX_LISTED)).await;
             let sessions = read.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
             Ok(sessions.iter().map(session).collect())
         })
@@ -107,9 +107,9 @@ impl DockerStatusSource {
         &self,
         look: impl Future<Output = Result<T, SandboxError>>,
     ) -> Result<T, SandboxError> {
-        match tokio::time::timeout(PATIENCE, look).await {
+        match tokio::time::timeout(ENGINE_TIMEOUT, look).await {
             Ok(found) => found,
-            Err(_) => Err(self.sandboxes.engine().silent("list containers", PATIENCE)),
+            Err(_) => Err(self.sandboxes.engine().silent("list containers", ENGINE_TIMEOUT)),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::auth::Caller;
 use super::state::Gateway;
 
 /// Interval between two checks of a stream's credential.
-const EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The body of a streamed response that checks its credential regularly.
 struct RevocableBody {
@@ -30,7 +30,7 @@ struct RevocableBody {
 
 /// Wraps the body of a response so that a stream ends when the credential in these headers is no longer good. A
 /// response that is not a stream is returned unchanged.
-pub fn guarded(
+pub fn guard_stream(
     response: Response<Body>,
     gateway: &Arc<Gateway>,
     headers: HeaderMap,
@@ -40,7 +40,7 @@ pub fn guarded(
     if !kind.is_some_and(|kind| kind.starts_with(b"text/event-stream")) {
         return response;
     }
-    let mut looks = interval(EVERY);
+    let mut looks = interval(CHECK_INTERVAL);
     // After a pause one check is enough; the missed ones are not made up for.
     looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let gateway = Arc::clone(gateway);

@@ -7,7 +7,7 @@ use crate::store::Task;
 use crate::swarm::SwarmError;
 
 /// Longest time to wait for the end of a stopped turn.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Gateway {
     /// Stops a task, and returns when the turn that worked on it has ended or ten seconds have passed.
@@ -19,7 +19,7 @@ impl Gateway {
         let (task, in_flight) = self.swarm.stop_task(actor, id).await?;
         // A turn that has not been accepted yet sees at that moment that its task was stopped.
         if let Some(ended) = in_flight.and_then(|turn| self.driver.cancel_turn(turn))
-            && tokio::time::timeout(PATIENCE, ended.cancelled()).await.is_err()
+            && tokio::time::timeout(TURN_TIMEOUT, ended.cancelled()).await.is_err()
         {
             tracing::warn!(task = id, "the turn of a stopped task does not end");
         }

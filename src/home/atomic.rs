@@ -16,10 +16,10 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
     // Write a temporary file in the same folder, sync it, rename it, and sync the folder: without the last step a power
     // cut could undo the rename.
-    let file = draft(path, bytes, mode).map_err(fail)?;
+    let file = write_temp_file(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
-    sync_folder(folder_of(path))
+    sync_folder(parent_of(path))
 }
 
 /// Writes a file as [`write()`] does, without waiting for the disk. For files that mean nothing after a power cut, such
@@ -28,9 +28,9 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError::Io`] if the file can't be written or renamed.
-pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
+pub fn write_unsynced(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let file = draft(path, bytes, mode).map_err(fail)?;
+    let file = write_temp_file(path, bytes, mode).map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     Ok(())
 }
@@ -42,11 +42,11 @@ pub fn write_fleeting(path: &Path, bytes: &[u8], mode: u32) -> Result<(), HomeEr
 /// Returns [`HomeError::Io`] if the file can't be written or renamed.
 pub fn write_new(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, HomeError> {
     let fail = |source| HomeError::Io { verb: "write", path: path.to_owned(), source };
-    let file = draft(path, bytes, mode).map_err(fail)?;
+    let file = write_temp_file(path, bytes, mode).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
     // Another process may have created the file since the caller looked.
     match file.persist_noclobber(path) {
-        Ok(_) => sync_folder(folder_of(path)).map(|()| true),
+        Ok(_) => sync_folder(parent_of(path)).map(|()| true),
         Err(error) if error.error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(fail(error.error)),
     }
@@ -83,28 +83,28 @@ pub fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>, HomeError> {
 /// out the process id.
 #[must_use]
 pub fn is_draft(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(DRAFT) else { return false };
+    let Some(rest) = name.strip_prefix(TEMP_PREFIX) else { return false };
     let (pid, random) = rest.split_once('-').unwrap_or(("0", rest));
     pid.parse::<u32>().is_ok() && random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns the pid of the process that made a temporary file, if the name contains it.
 #[must_use]
-pub fn draft_maker(name: &str) -> Option<i32> {
-    let (pid, _) = name.strip_prefix(DRAFT)?.split_once('-')?;
+pub fn temp_file_pid(name: &str) -> Option<i32> {
+    let (pid, _) = name.strip_prefix(TEMP_PREFIX)?.split_once('-')?;
     pid.parse().ok()
 }
 
-const DRAFT: &str = ".new-";
+const TEMP_PREFIX: &str = ".new-";
 
 /// Writes the content to a temporary file in the target's folder. The file is removed when it is dropped.
-fn draft(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
+fn write_temp_file(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::NamedTempFile> {
     // The name contains the pid, so that another process can tell whether the file is still being written.
-    let prefix = format!("{DRAFT}{}-", std::process::id());
+    let prefix = format!("{TEMP_PREFIX}{}-", std::process::id());
     let mut file = tempfile::Builder::new()
         .prefix(&prefix)
         .permissions(std::fs::Permissions::from_mode(mode))
-        .tempfile_in(folder_of(path))?;
+        .tempfile_in(parent_of(path))?;
     // The umask of this process removed rights of other users. Those are needed: a sandbox's user must be able to run
     // its helper.
     file.as_file().set_permissions(std::fs::Permissions::from_mode(mode))?;
@@ -112,7 +112,7 @@ fn draft(path: &Path, bytes: &[u8], mode: u32) -> std::io::Result<tempfile::Name
     Ok(file)
 }
 
-fn folder_of(path: &Path) -> &Path {
+fn parent_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_leaves_is_known_by_its_name() {
+    fn a_temp_file_is_recognised_by_its_name() {
         let dir = tempfile::tempdir().unwrap();
-        let left = draft(&dir.path().join("file"), b"x", 0o600).unwrap();
+        let left = write_temp_file(&dir.path().join("file"), b"x", 0o600).unwrap();
         let name = left.path().file_name().unwrap().to_str().unwrap();
         assert!(is_draft(name), "{name}");
-        assert_eq!(draft_maker(name), i32::try_from(std::process::id()).ok());
-        assert!(is_draft(".new-a1b2c3") && draft_maker(".new-a1b2c3").is_none());
+        assert_eq!(temp_file_pid(name), i32::try_from(std::process::id()).ok());
+        assert!(is_draft(".new-a1b2c3") && temp_file_pid(".new-a1b2c3").is_none());
         for other in
             [".new-openclaw", ".new-", "new-a1b2c3", ".new-x-a1b2c3", ".new-1-a1b2", ".new-1-a1b2c3d"]
         {

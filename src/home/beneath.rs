@@ -118,7 +118,7 @@ impl Root {
     pub fn open(folder: &Path) -> Result<Self, BeneathError> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let fd = nix::fcntl::open(folder, flags, Mode::empty())
-            .map_err(|errno| failed("open", folder, errno, "a folder"))?;
+            .map_err(|errno| errno_error("open", folder, errno, "a folder"))?;
         Ok(Self { fd })
     }
 
@@ -153,7 +153,7 @@ impl Root {
         // descriptor.
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         let fd = self.resolve(path, flags, "read", "a file")?;
-        let stat = fstat(&fd).map_err(|errno| failed("read", path, errno, "a file"))?;
+        let stat = fstat(&fd).map_err(|errno| errno_error("read", path, errno, "a file"))?;
         expect_kind(path, &stat, Kind::File, "a file")?;
         Ok((File::from(fd), u64::try_from(stat.st_size).unwrap_or(0)))
     }
@@ -181,9 +181,9 @@ impl Root {
                 Some(stat.st_mode & 0o777)
             }
             Err(Errno::ENOENT) => None,
-            Err(errno) => return Err(failed("write", path, errno, "a file")),
+            Err(errno) => return Err(errno_error("write", path, errno, "a file")),
         };
-        let fail = |errno| failed("write", path, errno, "a file");
+        let fail = |errno| errno_error("write", path, errno, "a file");
         // A random name and O_EXCL: an agent can't prepare a file or a link under the temporary name.
         let temporary = OsString::from(format!(".flock-new-{:016x}", rand::random::<u64>()));
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -211,7 +211,7 @@ impl Root {
     /// Returns a [`BeneathError`] if a component is not a folder, leads outside, or can't be created.
     pub fn create_dir_all(&self, path: &Path, owner: Option<Owner>) -> Result<(), BeneathError> {
         let mut at = PathBuf::new();
-        for name in parts(path)? {
+        for name in path_components(path)? {
             let above = if at.as_os_str().is_empty() {
                 dup(self.fd.as_fd()).map_err(io("open", path))?
             } else {
@@ -221,11 +221,12 @@ impl Root {
             match mkdirat(&above, name, Mode::from_bits_truncate(0o755)) {
                 Ok(()) => {
                     let made = self.folder(&at)?;
-                    set_owner(made.as_fd(), owner).map_err(|errno| failed("make", &at, errno, "a folder"))?;
+                    set_owner(made.as_fd(), owner)
+                        .map_err(|errno| errno_error("make", &at, errno, "a folder"))?;
                 }
                 // Opening it checks that what exists is a folder and not a link.
                 Err(Errno::EEXIST) => drop(self.folder(&at)?),
-                Err(errno) => return Err(failed("make", &at, errno, "a folder")),
+                Err(errno) => return Err(errno_error("make", &at, errno, "a folder")),
             }
         }
         Ok(())
@@ -240,7 +241,7 @@ impl Root {
     pub fn stat(&self, path: &Path) -> Result<DirEntry, BeneathError> {
         let (folder, name) = self.parent(path)?;
         let stat = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW)
-            .map_err(|errno| failed("look at", path, errno, "anything"))?;
+            .map_err(|errno| errno_error("look at", path, errno, "anything"))?;
         Ok(entry(path.to_owned(), &stat))
     }
 
@@ -254,16 +255,16 @@ impl Root {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK;
         let fd = if path.as_os_str().is_empty() {
             openat(&self.fd, ".", flags | OFlag::O_CLOEXEC, Mode::empty())
-                .map_err(|errno| failed("list", path, errno, "a folder"))?
+                .map_err(|errno| errno_error("list", path, errno, "a folder"))?
         } else {
             self.resolve(path, flags, "list", "a folder")?
         };
-        let mut dir = Dir::from_fd(fd).map_err(|errno| failed("list", path, errno, "a folder"))?;
+        let mut dir = Dir::from_fd(fd).map_err(|errno| errno_error("list", path, errno, "a folder"))?;
         let raw = dir.as_raw_fd();
         let mut found = Vec::new();
         let mut more = false;
         for item in dir.iter() {
-            let item = item.map_err(|errno| failed("list", path, errno, "a folder"))?;
+            let item = item.map_err(|errno| errno_error("list", path, errno, "a folder"))?;
             let name = OsStr::from_bytes(item.file_name().to_bytes()).to_owned();
             if name == "." || name == ".." {
                 continue;
@@ -295,7 +296,7 @@ impl Root {
     /// Returns a [`BeneathError`] if the path is not a link below the folder.
     pub fn read_link(&self, path: &Path) -> Result<PathBuf, BeneathError> {
         let (folder, name) = self.parent(path)?;
-        let target = readlinkat(&folder, name).map_err(|errno| failed("read", path, errno, "a link"))?;
+        let target = readlinkat(&folder, name).map_err(|errno| errno_error("read", path, errno, "a link"))?;
         Ok(target.into())
     }
 
@@ -306,7 +307,7 @@ impl Root {
     /// Returns a [`BeneathError`] if something exists there already or the link can't be created.
     pub fn link(&self, path: &Path, to: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
-        symlinkat(to, &folder, name).map_err(|errno| failed("make", path, errno, "a link"))
+        symlinkat(to, &folder, name).map_err(|errno| errno_error("make", path, errno, "a link"))
     }
 
     /// Removes a file, or a link without its target. A folder is refused.
@@ -317,7 +318,7 @@ impl Root {
     pub fn remove(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir)
-            .map_err(|errno| failed("remove", path, errno, "a file"))
+            .map_err(|errno| errno_error("remove", path, errno, "a file"))
     }
 
     /// Renames or moves a file or folder. The folder above the new path must exist. Returns `false` if the new path is in
@@ -332,7 +333,7 @@ impl Root {
         match renameat2(&folder, name, &other_folder, other_name, RenameFlags::RENAME_NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EEXIST) => Ok(false),
-            Err(errno) => Err(failed("rename", path, errno, "anything")),
+            Err(errno) => Err(errno_error("rename", path, errno, "anything")),
         }
     }
 
@@ -344,11 +345,11 @@ impl Root {
     pub fn remove_folder(&self, path: &Path) -> Result<(), BeneathError> {
         let (folder, name) = self.parent(path)?;
         unlinkat(&folder, name, UnlinkatFlags::RemoveDir)
-            .map_err(|errno| failed("remove", path, errno, "a folder"))
+            .map_err(|errno| errno_error("remove", path, errno, "a folder"))
     }
 
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), BeneathError> {
-        let names = parts(path)?;
+        let names = path_components(path)?;
         let Some((name, above)) = names.split_last() else {
             return Err(BeneathError::WrongKind {
                 path: path.to_owned(),
@@ -375,7 +376,7 @@ impl Root {
         verb: &'static str,
         wanted: &'static str,
     ) -> Result<OwnedFd, BeneathError> {
-        let names = parts(path)?;
+        let names = path_components(path)?;
         let clean: PathBuf = names.iter().collect();
         let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let how = OpenHow::new()
@@ -388,14 +389,14 @@ impl Root {
                 Err(Errno::EAGAIN | Errno::EINTR) => {}
                 // The kernel is old, or a system-call filter does not know the call.
                 Err(Errno::ENOSYS | Errno::EPERM) => break,
-                Err(errno) => return Err(failed(verb, path, errno, wanted)),
+                Err(errno) => return Err(errno_error(verb, path, errno, wanted)),
             }
         }
-        self.step_by_step(&names, flags).map_err(|errno| failed(verb, path, errno, wanted))
+        self.resolve_stepwise(&names, flags).map_err(|errno| errno_error(verb, path, errno, wanted))
     }
 
     /// Resolves a path without `openat2`: one component at a time, none of which may be a link.
-    fn step_by_step(&self, names: &[&OsStr], flags: OFlag) -> Result<OwnedFd, Errno> {
+    fn resolve_stepwise(&self, names: &[&OsStr], flags: OFlag) -> Result<OwnedFd, Errno> {
         let mut at = dup(self.fd.as_fd()).map_err(|_| Errno::EMFILE)?;
         let (last, above) = names.split_last().ok_or(Errno::EISDIR)?;
         let step = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -410,7 +411,7 @@ impl Root {
 ///
 /// A path with `..`, an absolute path or one that can't be a name is refused before the kernel sees it, so that the
 /// error message is clear.
-fn parts(path: &Path) -> Result<Vec<&OsStr>, BeneathError> {
+fn path_components(path: &Path) -> Result<Vec<&OsStr>, BeneathError> {
     let outside = || BeneathError::Outside { path: path.to_owned() };
     if path.as_os_str().len() > 4096 || path.as_os_str().as_bytes().contains(&0) {
         return Err(outside());
@@ -446,7 +447,7 @@ fn set_owner(fd: BorrowedFd<'_>, owner: Option<Owner>) -> Result<(), Errno> {
     }
 }
 
-const fn kind_of(stat: &FileStat) -> Kind {
+const fn entry_kind(stat: &FileStat) -> Kind {
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG => Kind::File,
         SFlag::S_IFDIR => Kind::Folder,
@@ -455,7 +456,7 @@ const fn kind_of(stat: &FileStat) -> Kind {
     }
 }
 
-const fn name_of(stat: &FileStat) -> &'static str {
+const fn kind_name(stat: &FileStat) -> &'static str {
     match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG => "a file",
         SFlag::S_IFDIR => "a folder",
@@ -467,17 +468,17 @@ const fn name_of(stat: &FileStat) -> &'static str {
 }
 
 fn expect_kind(path: &Path, stat: &FileStat, kind: Kind, wanted: &'static str) -> Result<(), BeneathError> {
-    match kind_of(stat) {
+    match entry_kind(stat) {
         found if found == kind => Ok(()),
         Kind::Link => Err(BeneathError::Outside { path: path.to_owned() }),
-        _ => Err(BeneathError::WrongKind { path: path.to_owned(), found: name_of(stat), wanted }),
+        _ => Err(BeneathError::WrongKind { path: path.to_owned(), found: kind_name(stat), wanted }),
     }
 }
 
 fn entry(path: PathBuf, stat: &FileStat) -> DirEntry {
     DirEntry {
         path,
-        kind: kind_of(stat),
+        kind: entry_kind(stat),
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ms: stat.st_mtime * 1000 + stat.st_mtime_nsec / 1_000_000,
     }
@@ -488,7 +489,7 @@ fn io(verb: &'static str, path: &Path) -> impl Fn(std::io::Error) -> BeneathErro
     move |source| BeneathError::Io { verb, path: path.clone(), source }
 }
 
-fn failed(verb: &'static str, path: &Path, errno: Errno, wanted: &'static str) -> BeneathError {
+fn errno_error(verb: &'static str, path: &Path, errno: Errno, wanted: &'static str) -> BeneathError {
     let path = path.to_owned();
     match errno {
         Errno::ENOENT => BeneathError::NotFound { path },

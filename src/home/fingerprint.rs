@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn links_fifos_and_too_much_have_none() {
+    fn links_fifos_and_large_trees_have_no_fingerprint() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::os::unix::fs::symlink("/etc", root.join("link")).unwrap();

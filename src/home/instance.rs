@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use super::{Home, HomeError, atomic};
 use crate::id::hex;
 
-const LONGEST: u64 = 8 << 10;
+const MAX_BYTES: u64 = 8 << 10;
 
 /// The prefix of the line that records the place.
-const AT: &str = "at ";
+const LOCATION_PREFIX: &str = "at ";
 
 /// The place of a home.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Location {
     }
 
     fn parse(line: &str) -> Option<Self> {
-        let (number, path) = line.strip_prefix(AT)?.split_once(' ')?;
+        let (number, path) = line.strip_prefix(LOCATION_PREFIX)?.split_once(' ')?;
         let (device, inode) = number.split_once(':')?;
         Some(Self {
             device: device.parse().ok()?,
@@ -43,7 +43,7 @@ impl Location {
 
     /// Returns `true` if a home recorded at `self` and found at `now` is a copy. A folder that was moved keeps its
     /// inode, and one that was restored from a backup keeps its path.
-    fn is_left_for(&self, now: &Self) -> bool {
+    fn is_copied_to(&self, now: &Self) -> bool {
         self.path != now.path && (self.device, self.inode) != (now.device, now.inode)
     }
 }
@@ -57,7 +57,7 @@ struct Record {
 impl Record {
     /// Reads the file. Returns `None` if it is missing, empty or invalid.
     fn read(home: &Home) -> Result<Option<Self>, HomeError> {
-        let bytes = atomic::read(&home.instance(), LONGEST)?.unwrap_or_default();
+        let bytes = atomic::read(&home.instance(), MAX_BYTES)?.unwrap_or_default();
         let text = String::from_utf8(bytes).unwrap_or_default();
         let mut lines = text.lines();
         let id = lines.next().unwrap_or_default().trim().to_owned();
@@ -70,7 +70,7 @@ impl Record {
         let path = self.place.as_ref().and_then(|place| place.path.to_str());
         let text = match (&self.place, path.filter(|path| !path.contains('\n'))) {
             (Some(Location { device, inode, .. }), Some(path)) => {
-                format!("{}\n{AT}{device}:{inode} {path}\n", self.id)
+                format!("{}\n{LOCATION_PREFIX}{device}:{inode} {path}\n", self.id)
             }
             _ => format!("{}\n", self.id),
         };
@@ -78,12 +78,12 @@ impl Record {
     }
 
     fn is_copied(&self, now: Option<&Location>) -> bool {
-        matches!((&self.place, now), (Some(then), Some(now)) if then.is_left_for(now))
+        matches!((&self.place, now), (Some(then), Some(now)) if then.is_copied_to(now))
     }
 }
 
 /// Returns the id for a copy at `path` of the home `id`. It is the same each time.
-fn of_copy(id: &str, path: &Path) -> String {
+fn copy_id(id: &str, path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
     let mut hash = Sha256::new();
     hash.update(id.as_bytes());
@@ -114,7 +114,7 @@ pub fn read(home: &Home) -> Result<String, HomeError> {
         return Err(HomeError::NoInstance { path: home.instance() });
     };
     if record.is_copied(Location::of(home).as_ref()) {
-        return Ok(of_copy(&record.id, home.root()));
+        return Ok(copy_id(&record.id, home.root()));
     }
     Ok(record.id)
 }
@@ -125,7 +125,7 @@ pub fn read(home: &Home) -> Result<String, HomeError> {
 /// # Errors
 ///
 /// Returns an error if the file can't be read.
-pub fn came_from(home: &Home) -> Result<Option<PathBuf>, HomeError> {
+pub fn previous_path(home: &Home) -> Result<Option<PathBuf>, HomeError> {
     let place = Record::read(home)?.and_then(|record| record.place);
     Ok(place.map(|place| place.path).filter(|path| path != home.root()))
 }
@@ -140,7 +140,7 @@ pub fn settle(home: &Home) -> Result<InstanceStatus, HomeError> {
     let (record, found) = match Record::read(home)? {
         None => (Record { id: uuid::Uuid::new_v4().to_string(), place }, InstanceStatus::Nothing),
         Some(record) if record.is_copied(place.as_ref()) => {
-            (Record { id: of_copy(&record.id, home.root()), place }, InstanceStatus::Copy)
+            (Record { id: copy_id(&record.id, home.root()), place }, InstanceStatus::Copy)
         }
         Some(record) if record.place == place => return Ok(InstanceStatus::Own),
         // The home was moved or restored. It keeps its id, and the new place is recorded.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_elsewhere_in_both_is_a_copy() {
+    fn a_home_with_another_path_and_inode_is_a_copy() {
         let at = |device, inode, path: &str| Location { device, inode, path: path.into() };
         let then = at(1, 7, "/a");
         for (now, is_copy, what) in [
@@ -178,7 +178,7 @@ mod tests {
             (at(1, 8, "/b"), true, "copied"),
             (at(2, 7, "/b"), true, "copied to another file system"),
         ] {
-            assert_eq!(then.is_left_for(&now), is_copy, "{what}");
+            assert_eq!(then.is_copied_to(&now), is_copy, "{what}");
         }
     }
 
@@ -194,11 +194,11 @@ mod tests {
         copy(first.root(), second.root());
         let own = read(&second).unwrap();
         assert_ne!(own, id);
-        assert_eq!(came_from(&second).unwrap().as_deref(), Some(first.root()));
-        assert_eq!(came_from(&first).unwrap(), None);
+        assert_eq!(previous_path(&second).unwrap().as_deref(), Some(first.root()));
+        assert_eq!(previous_path(&first).unwrap(), None);
         assert_eq!(settle(&second).unwrap(), InstanceStatus::Copy);
         assert_eq!(settle(&second).unwrap(), InstanceStatus::Own);
-        assert_eq!(came_from(&second).unwrap(), None);
+        assert_eq!(previous_path(&second).unwrap(), None);
         assert_eq!(read(&second).unwrap(), own);
         assert_eq!(read(&first).unwrap(), id, "the first is what it was");
         let third = Home::new(folder.path().join("third"), None);

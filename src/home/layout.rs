@@ -285,19 +285,19 @@ impl Home {
 
     /// Returns the file that lists commits of OpenClaw that did not work here.
     #[must_use]
-    pub fn openclaw_failed(&self) -> PathBuf {
+    pub fn openclaw_failures_file(&self) -> PathBuf {
         self.openclaw_versions().join("failed.json")
     }
 
     /// Returns the file with the commits that OpenClaw's tags pointed to when they were first seen.
     #[must_use]
-    pub fn openclaw_tags(&self) -> PathBuf {
+    pub fn openclaw_tags_file(&self) -> PathBuf {
         self.openclaw_versions().join("tags.json")
     }
 
     /// Returns the file about a change of OpenClaw's version that is in progress or was interrupted.
     #[must_use]
-    pub fn openclaw_underway(&self) -> PathBuf {
+    pub fn openclaw_change_file(&self) -> PathBuf {
         self.openclaw_versions().join("underway.json")
     }
 
@@ -315,13 +315,13 @@ impl Home {
 
     /// Returns the file with the commits that the tags of flock's source pointed to when they were first seen.
     #[must_use]
-    pub fn program_tags(&self) -> PathBuf {
+    pub fn program_tags_file(&self) -> PathBuf {
         self.program().join("tags.json")
     }
 
     /// Returns the file about an update of flock's program that is in progress or was interrupted.
     #[must_use]
-    pub fn program_underway(&self) -> PathBuf {
+    pub fn program_change_file(&self) -> PathBuf {
         self.program().join("underway.json")
     }
 

@@ -63,9 +63,9 @@ impl Log {
     /// Rotates the files. Errors are ignored: a file that can't be renamed is overwritten by the next rotation.
     fn set_aside(&self) {
         for number in (1..self.cap.files).rev() {
-            let _ = fs_err::rename(aside(&self.path, number), aside(&self.path, number + 1));
+            let _ = fs_err::rename(rotated_path(&self.path, number), rotated_path(&self.path, number + 1));
         }
-        let _ = fs_err::rename(&self.path, aside(&self.path, 1));
+        let _ = fs_err::rename(&self.path, rotated_path(&self.path, 1));
     }
 }
 
@@ -73,7 +73,7 @@ impl Log {
 #[must_use]
 pub fn files(path: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> =
-        (1..=MOST_FILES).map(|number| aside(path, number)).take_while(|path| path.exists()).collect();
+        (1..=MAX_FILES).map(|number| rotated_path(path, number)).take_while(|path| path.exists()).collect();
     found.reverse();
     if path.exists() {
         found.push(path.to_owned());
@@ -82,7 +82,7 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the name of a log after `number` rotations.
-fn aside(path: &Path, number: u32) -> PathBuf {
+fn rotated_path(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
     name.into()
@@ -101,7 +101,7 @@ fn open(path: &Path) -> io::Result<(File, u64)> {
 }
 
 /// The most rotated files that any cap allows.
-const MOST_FILES: u32 = 99;
+const MAX_FILES: u32 = 99;
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ pub mod walk;
 use std::path::{Path, PathBuf};
 
 use crate::env;
-use crate::error::{Explain, KERNEL_LOG, Kind, is_of_disk};
+use crate::error::{Explain, KERNEL_LOG_HINT, Kind, is_of_disk};
 
 pub use layout::Home;
 
@@ -122,7 +122,7 @@ impl Explain for HomeError {
             Self::Open { .. } => {
                 Some("use --home with a folder on a file system that keeps rights".to_owned())
             }
-            Self::Io { source, .. } if is_of_disk(source) => Some(KERNEL_LOG.to_owned()),
+            Self::Io { source, .. } if is_of_disk(source) => Some(KERNEL_LOG_HINT.to_owned()),
             Self::Io { source, path, .. } => match source.kind() {
                 std::io::ErrorKind::StorageFull => Some(format!("df -h {}", existing(path).display())),
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
@@ -176,7 +176,7 @@ impl Home {
     /// # Errors
     ///
     /// Returns [`HomeError::NotInitialised`] if it was not.
-    pub fn require(&self) -> Result<(), HomeError> {
+    pub fn require_initialised(&self) -> Result<(), HomeError> {
         if self.config().exists() {
             Ok(())
         } else {

@@ -80,9 +80,9 @@ impl PendingOperation {
 }
 
 /// The largest record in bytes.
-const LARGEST: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// The time limit for waiting for another process that works on an operation.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Records the start of an operation or its progress. Returns once the record is on the disk.
 ///
@@ -124,7 +124,7 @@ pub fn clear(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
 /// Returns an error if the record can't be read or is invalid.
 pub fn read(home: &Home, agent: &AgentId) -> Result<Option<PendingOperation>, HomeError> {
     let path = path(home, agent);
-    let Some(bytes) = atomic::read(&path, LARGEST)? else { return Ok(None) };
+    let Some(bytes) = atomic::read(&path, MAX_BYTES)? else { return Ok(None) };
     // An invalid record is an error, because ignoring it would leave its operation unfinished.
     serde_json::from_slice(&bytes).map(Some).map_err(|error| HomeError::Io {
         verb: "read",
@@ -149,7 +149,7 @@ pub fn all(home: &Home) -> Result<Vec<PendingOperation>, HomeError> {
     for entry in entries {
         let name = entry.map_err(fail)?.file_name();
         // Temporary files of `atomic::write` have other names and are skipped.
-        let name = name.to_str().and_then(|name| name.strip_suffix(ENDING));
+        let name = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
         agents.extend(name.and_then(|name| name.parse::<AgentId>().ok()));
     }
     agents.sort();
@@ -166,7 +166,7 @@ pub fn all(home: &Home) -> Result<Vec<PendingOperation>, HomeError> {
 ///
 /// Returns [`HomeError::Held`] if another process still has it after that.
 pub fn lock(home: &Home) -> Result<Lock, HomeError> {
-    Lock::acquire(&home.pending_lock(), PATIENCE)
+    Lock::acquire(&home.pending_lock(), LOCK_TIMEOUT)
 }
 
 /// Takes the same lock as [`lock`], without waiting.
@@ -178,10 +178,10 @@ pub fn try_lock(home: &Home) -> Result<Lock, HomeError> {
     Lock::try_acquire(&home.pending_lock())
 }
 
-const ENDING: &str = ".json";
+const SUFFIX: &str = ".json";
 
 fn path(home: &Home, agent: &AgentId) -> PathBuf {
-    home.pending().join(format!("{agent}{ENDING}"))
+    home.pending().join(format!("{agent}{SUFFIX}"))
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY | nix::libc::O_CLOEXEC;
     let file = match options.custom_flags(flags).open(path) {
         // A FIFO opened for writing that has no reader, or a socket.
-        Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => return Err(no_file()),
+        Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => return Err(not_regular_error()),
         file => file?,
     };
-    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular_error()) }
 }
 
 /// Copies a regular file with its permissions.
@@ -42,7 +42,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<u64> {
     std::fs::copy(from, to)
 }
 
-fn no_file() -> io::Error {
+fn not_regular_error() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_file_is_refused_at_once() {
+    fn special_files_are_refused_without_blocking() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("file"), "x").unwrap();

@@ -63,7 +63,7 @@ pub fn put_away(root: &Path, path: &Path, to: &Path) -> io::Result<bool> {
     let moved = || with_rights(&above, || renameat(&above, name.as_c_str(), AT_FDCWD, to));
     let result = match moved() {
         // Moving a folder changes its `..` entry, so the folder itself has to be writable.
-        Err(Errno::EACCES) => give_rights(above.as_fd(), &name).and_then(|()| moved()),
+        Err(Errno::EACCES) => grant_rights(above.as_fd(), &name).and_then(|()| moved()),
         other => other,
     };
     match result {
@@ -152,7 +152,7 @@ impl TreeRemoval {
     /// Removes the entry `name` of a folder. The error is about the entry itself; failures inside it are only counted.
     fn tree(&mut self, above: &OwnedFd, place: &Path, name: &CStr) -> Result<(), Errno> {
         let path = place.join(OsStr::from_bytes(name.to_bytes()));
-        let Some(fd) = enter(above, name)? else { return Ok(()) };
+        let Some(fd) = remove_or_open(above, name)? else { return Ok(()) };
         let mut levels = vec![OpenFolder::new(fd, path, name.to_owned())?];
         let mut moved = 0_u64;
         // A loop instead of a recursion: the depth of the tree must not be limited by the stack.
@@ -177,9 +177,9 @@ impl TreeRemoval {
     fn one(&mut self, levels: &mut Vec<OpenFolder>, name: &CStr, moved: &mut u64) {
         let Some(level) = levels.last() else { return };
         let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
-        let inner = match enter(&level.fd, name) {
+        let inner = match remove_or_open(&level.fd, name) {
             Ok(None) => return,
-            Ok(Some(fd)) if levels.len() < DEEPEST => {
+            Ok(Some(fd)) if levels.len() < MAX_OPEN_FOLDERS => {
                 OpenFolder::new(fd, path.clone(), name.to_owned()).map(Ok)
             }
             // Too deep for the number of open folders: move the folder to the top and continue with it there.
@@ -225,7 +225,7 @@ impl OpenFolder {
 }
 
 /// Removes the entry `name`. If it is a folder, it is opened and returned instead.
-fn enter(above: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
+fn remove_or_open(above: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
     let removed = with_rights(above, || unlinkat(above, name, UnlinkatFlags::NoRemoveDir));
     match removed {
         Ok(()) | Err(Errno::ENOENT) => return Ok(None),
@@ -237,7 +237,7 @@ fn enter(above: &OwnedFd, name: &CStr) -> Result<Option<OwnedFd>, Errno> {
         Ok(fd) => Ok(Some(fd)),
         Err(Errno::ENOENT) => Ok(None),
         Err(Errno::EACCES) => {
-            give_rights(above.as_fd(), name)?;
+            grant_rights(above.as_fd(), name)?;
             open_folder(above.as_fd(), name).map(Some)
         }
         // So it is not a folder, and could not be removed.
@@ -270,7 +270,7 @@ fn lacks_rights(folder: &OwnedFd) -> bool {
 }
 
 /// Gives the owner all rights on a folder that can't be opened.
-fn give_rights(above: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+fn grant_rights(above: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let folder = openat(above, name, flags, Mode::empty())?;
     // A descriptor opened with O_PATH accepts no fchmod, but its path in /proc does.
@@ -299,7 +299,7 @@ fn open_folder(above: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 /// The most folders that are open at the same time.
-const DEEPEST: usize = 100;
+const MAX_OPEN_FOLDERS: usize = 100;
 
 #[cfg(test)]
 mod tests {
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_a_folder_goes_and_nothing_that_its_links_lead_to() {
+    fn a_folder_is_removed_and_its_link_targets_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("outside/inner")).unwrap();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_replaces_nothing() {
+    fn moving_never_replaces_an_entry() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir(at("old")).unwrap();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_rights_is_no_obstacle() {
+    fn a_folder_without_permissions_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let locked = dir.path().join("a/b/locked");
         std::fs::create_dir_all(locked.join("in")).unwrap();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tree_is_too_deep() {
+    fn a_very_deep_tree_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("top");
         std::fs::create_dir(&top).unwrap();
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_in_it_stays_and_is_named() {
+    fn a_mount_is_kept_and_named_in_the_error() {
         if !nix::unistd::Uid::effective().is_root() {
             return;
         }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_new_its_owners_alone_and_gone_afterwards() {
+    fn a_scratch_folder_is_private_and_removed_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let above = folder.path().join("commands");
         let scratch = ScratchDir::make(&above, "r-1").unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_is_swept_and_what_is_kept_stays() {
+    fn listed_entries_are_removed_and_others_kept() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["r-1", "r-2"] {
             std::fs::create_dir_all(folder.path().join(name).join("deep")).unwrap();

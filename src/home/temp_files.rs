@@ -10,26 +10,26 @@ use super::{Home, atomic};
 use crate::process::ProcessId;
 
 /// The age at which a temporary file counts as abandoned if its maker is unknown or can't be seen from here.
-const OLD: Duration = Duration::from_secs(3600);
+const UNKNOWN_WRITER_AGE: Duration = Duration::from_secs(3600);
 /// The age below which no temporary file counts as abandoned. Its maker may only seem to be gone, because it is in
 /// another PID namespace, for example if the home is shared with a container.
-const FRESH: Duration = Duration::from_secs(60);
+const MIN_AGE: Duration = Duration::from_secs(60);
 
 /// Removes abandoned temporary files and returns their number. Files that can't be examined are skipped: they must not
 /// prevent a start.
 pub fn sweep(home: &Home) -> usize {
-    abandoned(home).into_iter().filter(|path| fs_err::remove_file(path).is_ok()).count()
+    list_abandoned(home).into_iter().filter(|path| fs_err::remove_file(path).is_ok()).count()
 }
 
 /// Returns the abandoned temporary files of a home.
 #[must_use]
-pub fn abandoned(home: &Home) -> Vec<PathBuf> {
+pub fn list_abandoned(home: &Home) -> Vec<PathBuf> {
     let now = SystemTime::now();
-    folders(home).into_iter().flat_map(|folder| drafts(&folder, now)).collect()
+    folders(home).into_iter().flat_map(|folder| abandoned_in(&folder, now)).collect()
 }
 
 /// Returns the abandoned temporary files of one folder.
-fn drafts(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
+fn abandoned_in(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
     let entries = fs_err::read_dir(folder).into_iter().flatten().flatten();
     let found = entries.filter(|entry| {
         let name = entry.file_name();
@@ -37,7 +37,7 @@ fn drafts(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
         // The metadata is that of the entry itself: a link with such a name is not by flock.
         let Ok(meta) = entry.metadata() else { return false };
         let age = meta.modified().ok().and_then(|at| now.duration_since(at).ok()).unwrap_or_default();
-        meta.is_file() && is_abandoned(atomic::draft_maker(name), age, |pid| ProcessId::of(pid).is_some())
+        meta.is_file() && is_abandoned(atomic::temp_file_pid(name), age, |pid| ProcessId::of(pid).is_some())
     });
     found.map(|entry| entry.path()).collect()
 }
@@ -45,8 +45,8 @@ fn drafts(folder: &Path, now: SystemTime) -> Vec<PathBuf> {
 /// Returns `true` if a temporary file of this age and maker is abandoned.
 fn is_abandoned(maker: Option<i32>, age: Duration, lives: impl Fn(i32) -> bool) -> bool {
     match maker {
-        Some(pid) => age >= FRESH && !lives(pid),
-        None => age >= OLD,
+        Some(pid) => age >= MIN_AGE && !lives(pid),
+        None => age >= UNKNOWN_WRITER_AGE,
     }
 }
 
@@ -76,17 +76,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_gone_leaves_a_draft() {
+    fn only_temp_files_of_dead_processes_are_abandoned() {
         let alive = |pid| pid == 7;
         let second = Duration::from_secs(1);
-        assert!(is_abandoned(Some(8), FRESH, alive));
-        assert!(!is_abandoned(Some(8), FRESH - second, alive), "perhaps it is only not seen from here");
-        assert!(!is_abandoned(Some(7), OLD * 24, alive), "it may be suspended for as long as it likes");
-        assert!(is_abandoned(None, OLD, alive) && !is_abandoned(None, OLD - second, alive));
+        assert!(is_abandoned(Some(8), MIN_AGE, alive));
+        assert!(!is_abandoned(Some(8), MIN_AGE - second, alive), "perhaps it is only not seen from here");
+        assert!(
+            !is_abandoned(Some(7), UNKNOWN_WRITER_AGE * 24, alive),
+            "it may be suspended for as long as it likes"
+        );
+        assert!(
+            is_abandoned(None, UNKNOWN_WRITER_AGE, alive)
+                && !is_abandoned(None, UNKNOWN_WRITER_AGE - second, alive)
+        );
     }
 
     #[test]
-    fn drafts_go_and_everything_else_stays() {
+    fn abandoned_temp_files_are_removed_and_other_files_kept() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
         home.make_folders().unwrap();
@@ -94,7 +100,7 @@ mod tests {
         for folder in [&home.pending(), &version, &home.run().join("programs/x")] {
             std::fs::create_dir_all(folder).unwrap();
         }
-        let long_ago = SystemTime::now() - 2 * OLD;
+        let long_ago = SystemTime::now() - 2 * UNKNOWN_WRITER_AGE;
         let put = |path: PathBuf| {
             std::fs::write(&path, "x").unwrap();
             File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();

@@ -10,7 +10,7 @@ use crate::id::FolderName;
 /// missing folder has none.
 #[must_use]
 pub fn names(folder: &Path) -> Vec<FolderName> {
-    let listed = open(folder).and_then(|root| root.list(Path::new(""), MAX));
+    let listed = open(folder).and_then(|root| root.list(Path::new(""), MAX_ENTRIES));
     // Entries beyond the limit are ignored.
     let (entries, _) = listed.unwrap_or_default();
     let folders = entries.iter().filter(|entry| entry.kind == Kind::Folder);
@@ -29,7 +29,7 @@ pub fn open(folder: &Path) -> Result<Root, BeneathError> {
     Root::open(&folder.join("."))
 }
 
-const MAX: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 #[cfg(test)]
 mod tests {

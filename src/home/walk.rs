@@ -49,7 +49,7 @@ pub fn walk(root: &Root, from: &Path, limits: WalkLimits) -> Result<Walk, Beneat
 fn descend(root: &Root, folder: &Path, limits: WalkLimits, found: &mut Walk) -> Result<(), BeneathError> {
     let room = limits.entries.saturating_sub(found.entries.len());
     // Hidden entries are dropped below, so more than `room` have to be read.
-    let (entries, more) = root.list(folder, room + HIDDEN)?;
+    let (entries, more) = root.list(folder, room + MAX_HIDDEN)?;
     found.more |= more;
     for entry in entries {
         if entry.path.file_name().is_some_and(|name| name.as_bytes().starts_with(b".")) {
@@ -78,7 +78,7 @@ fn descend(root: &Root, folder: &Path, limits: WalkLimits, found: &mut Walk) -> 
 
 /// The number of hidden entries of a folder that are read in addition to the limit, so that they do not displace
 /// visible ones.
-const HIDDEN: usize = 64;
+const MAX_HIDDEN: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_is_in_order_hides_the_hidden_and_follows_nothing() {
+    fn a_walk_is_sorted_and_skips_hidden_entries_and_links() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("b/c")).unwrap();

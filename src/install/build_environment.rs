@@ -76,7 +76,7 @@ const SETTINGS: [&str; 36] = [
 const SETTING_ENDS: [&str; 3] = [":registry", "-binary-host", "-binary-host-mirror"];
 
 /// Variables that cargo gets besides those of every build.
-const OF_CARGO: [&str; 8] = [
+const CARGO_NAMES: [&str; 8] = [
     "CARGO_HOME",
     "RUSTUP_HOME",
     "RUSTUP_TOOLCHAIN",
@@ -99,19 +99,19 @@ const FIXED: [(&str, &str); 5] = [
 
 /// Returns the environment of a build step that runs with this Node.
 #[must_use]
-pub fn of_build(node: &Path) -> Vec<(OsString, OsString)> {
-    allowed(env::inherited(), node)
+pub fn for_build(node: &Path) -> Vec<(OsString, OsString)> {
+    filter_for_build(env::inherited(), node)
 }
 
 /// Returns the environment of cargo: that of every build, and what is needed to find cargo and the C compiler. Flags
 /// that would change the result, such as `RUSTFLAGS`, are not passed on.
 #[must_use]
-pub fn of_cargo() -> Vec<(OsString, OsString)> {
+pub fn for_cargo() -> Vec<(OsString, OsString)> {
     let passed = |name: &OsStr, value: &OsStr| {
         // `CARGO_HTTP_*` holds the proxy and the certificates for crates.io.
         let is_of_cargo =
-            name.to_str().is_some_and(|name| OF_CARGO.contains(&name) || name.starts_with("CARGO_HTTP_"));
-        name == "PATH" || is_of_cargo || passes(name, value)
+            name.to_str().is_some_and(|name| CARGO_NAMES.contains(&name) || name.starts_with("CARGO_HTTP_"));
+        name == "PATH" || is_of_cargo || is_allowed(name, value)
     };
     let mut kept: Vec<_> = env::inherited().filter(|(name, value)| passed(name, value)).collect();
     kept.extend(
@@ -120,25 +120,28 @@ pub fn of_cargo() -> Vec<(OsString, OsString)> {
     kept
 }
 
-fn allowed(from: impl Iterator<Item = (OsString, OsString)>, node: &Path) -> Vec<(OsString, OsString)> {
+fn filter_for_build(
+    from: impl Iterator<Item = (OsString, OsString)>,
+    node: &Path,
+) -> Vec<(OsString, OsString)> {
     let mut path = OsString::new();
     let mut kept = Vec::new();
     for (name, value) in from {
         if name == "PATH" {
             path = value;
-        } else if passes(&name, &value) {
+        } else if is_allowed(&name, &value) {
             kept.push((name, value));
         }
     }
     // These come last and replace inherited variables of the same name.
     kept.extend(FIXED.iter().map(|(name, value)| ((*name).into(), (*value).into())));
-    kept.push(("PATH".into(), with_first(node, &path)));
+    kept.push(("PATH".into(), prepend_folder(node, &path)));
     kept
 }
 
-fn passes(name: &OsStr, value: &OsStr) -> bool {
+fn is_allowed(name: &OsStr, value: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    if env::NETWORK.contains(&name) {
+    if env::NETWORK_VARS.contains(&name) {
         return true;
     }
     match npm_setting(name) {
@@ -171,7 +174,7 @@ fn has_login(value: &OsStr) -> bool {
 }
 
 /// Returns PATH with the folder of the chosen Node first, so that scripts which call `node` get that one.
-fn with_first(node: &Path, path: &OsStr) -> OsString {
+fn prepend_folder(node: &Path, path: &OsStr) -> OsString {
     // A folder with a colon in its name cannot be in PATH. Then the old PATH stays.
     let folder = node.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folders = folder.into_iter().map(Path::to_owned).chain(std::env::split_paths(path));
@@ -199,7 +202,7 @@ mod tests {
             ("LD_PRELOAD", "/evil.so"),
         ];
         let given = all.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let mut seen: Vec<(String, String)> = allowed(given, Path::new("/opt/node/bin/node"))
+        let mut seen: Vec<(String, String)> = filter_for_build(given, Path::new("/opt/node/bin/node"))
             .into_iter()
             .map(|(name, value)| (name.into_string().unwrap(), value.into_string().unwrap()))
             .collect();
@@ -254,7 +257,7 @@ mod tests {
             .iter()
             .chain(&harmless)
             .map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let seen = allowed(given, Path::new("/opt/node/bin/node"));
+        let seen = filter_for_build(given, Path::new("/opt/node/bin/node"));
         for (name, value) in &seen {
             assert!(!value.to_string_lossy().contains("planted"), "{name:?}");
         }

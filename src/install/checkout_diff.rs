@@ -24,11 +24,11 @@ pub fn find(checkout: &Path, commit: &str) -> Result<Alterations, git2::Error> {
         return Err(git2::Error::from_str(&format!("it is a checkout of commit {}", head.id())));
     }
     let mut found = Alterations::new();
-    compare(&repository, &head.tree()?, checkout, "", &mut found)?;
+    compare_tree(&repository, &head.tree()?, checkout, "", &mut found)?;
     Ok(found)
 }
 
-fn compare(
+fn compare_tree(
     repository: &Repository,
     tree: &Tree<'_>,
     folder: &Path,
@@ -41,7 +41,7 @@ fn compare(
         match entry.kind() {
             Some(ObjectType::Tree) => {
                 let inner = repository.find_tree(entry.id())?;
-                compare(repository, &inner, &path, &format!("{name}/"), found)?;
+                compare_tree(repository, &inner, &path, &format!("{name}/"), found)?;
             }
             Some(ObjectType::Blob) => {
                 // A link that was replaced by a file with the same text is an alteration too.
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_not_as_the_commit_has_it_is_found() {
+    fn changed_files_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let repository = Repository::init(root).unwrap();

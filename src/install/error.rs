@@ -85,7 +85,7 @@ pub enum InstallError {
     /// The machine has too little memory or disk.
     #[error("building OpenClaw from source needs {needed} of {what}; this machine has {found}")]
     Machine {
-        /// `memory` or `free disk`.
+        /// `conversation_record` or `free disk`.
         what: &'static str,
         /// Required size, as in `8 GB`.
         needed: String,
@@ -113,7 +113,7 @@ pub enum InstallError {
 
 impl InstallError {
     /// Returns the error with [`InstallError::Step`] marked as not the fault of the built code.
-    pub(super) fn of_nobody(mut self) -> Self {
+    pub(super) fn not_commit_fault(mut self) -> Self {
         if let Self::Step { own, .. } = &mut self {
             *own = false;
         }

@@ -26,7 +26,7 @@ pub fn measure(home: &Path, staging: &Path) -> Result<Machine, InstallError> {
     // The blocks available to this user are fewer than all free ones, because some are reserved for root.
     let found = nix::sys::statvfs::statvfs(home).map_err(|error| io("measure", home)(error.into()))?;
     let free = (found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64);
-    let disk = free.saturating_add(held(staging));
+    let disk = free.saturating_add(disk_usage(staging));
     // An unknown amount of memory is no reason to refuse.
     let memory = memory().unwrap_or(u64::MAX);
     Ok(Machine { memory, disk })
@@ -43,7 +43,7 @@ fn memory() -> Option<u64> {
 
 /// Returns the number of bytes that a folder takes on the disk, without following links. Unreadable files count as
 /// nothing.
-fn held(folder: &Path) -> u64 {
+fn disk_usage(folder: &Path) -> u64 {
     let mut sum = 0_u64;
     // A loop instead of recursion: folders may be nested deeply.
     let mut open = vec![folder.to_owned()];
@@ -72,20 +72,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_has_both() {
+    fn memory_and_disk_are_measured() {
         let machine = measure(Path::new("/"), Path::new("/nowhere")).unwrap();
         assert!(machine.memory > 1 << 20, "{machine:?}");
         assert_eq!(gigabytes(7_890_000_000), "7.8 GB");
     }
 
     #[test]
-    fn what_an_interrupted_build_holds_is_room_for_the_next_one() {
+    fn files_of_an_interrupted_build_count_as_free_space() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("inner")).unwrap();
         std::fs::write(dir.path().join("inner/file"), vec![1; 1 << 20]).unwrap();
         std::os::unix::fs::symlink("/usr", dir.path().join("link")).unwrap();
-        let found = held(dir.path());
+        let found = disk_usage(dir.path());
         assert!((1 << 20..2 << 20).contains(&found), "{found}");
-        assert_eq!(held(&dir.path().join("none")), 0);
+        assert_eq!(disk_usage(&dir.path().join("none")), 0);
     }
 }

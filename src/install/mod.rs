@@ -41,13 +41,13 @@ pub use swap::{prune, swap, swap_back};
 pub use versions::InstalledVersion;
 
 /// Default repository of OpenClaw.
-pub const REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
+pub const DEFAULT_REPOSITORY: &str = "https://github.com/openclaw/openclaw.git";
 
 /// Default version: the newest one that flock was tested with.
-pub const REFERENCE: &str = "v2026.9.6";
+pub const DEFAULT_REFERENCE: &str = "v2026.9.6";
 
 /// The commit of that tag. It detects a tag that was moved before the first installation.
-pub const REFERENCE_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271b";
+pub const DEFAULT_COMMIT: &str = "eb377ac59e6c9fd6c7705028034812becf00271b";
 
 /// The version that is to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,10 +71,11 @@ impl Wanted {
         current: Option<&InstalledVersion>,
     ) -> Self {
         let installed = current.map(|version| version.origin.as_str());
-        let repository = repository.or(settings.repository.as_deref()).or(installed).unwrap_or(REPOSITORY);
+        let repository =
+            repository.or(settings.repository.as_deref()).or(installed).unwrap_or(DEFAULT_REPOSITORY);
         let followed = current.filter(|version| version.origin == repository);
         // The default tag exists only in OpenClaw's own repository.
-        let usual = if repository == REPOSITORY { REFERENCE } else { "HEAD" };
+        let usual = if repository == DEFAULT_REPOSITORY { DEFAULT_REFERENCE } else { "HEAD" };
         let reference = reference
             .or(settings.reference.as_deref())
             .or(followed.map(|version| version.reference.as_str()))
@@ -169,10 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_wins() {
+    fn arguments_win_over_settings_and_installed_version() {
         let none = OpenClawSettings::default();
         let wanted = Wanted::choose(None, None, &none, None);
-        assert_eq!((wanted.repository.as_str(), wanted.reference.as_str()), (REPOSITORY, REFERENCE));
+        assert_eq!(
+            (wanted.repository.as_str(), wanted.reference.as_str()),
+            (DEFAULT_REPOSITORY, DEFAULT_REFERENCE)
+        );
         let own = Wanted::choose(Some("/srv/fork"), None, &none, None);
         assert_eq!(own.reference, "HEAD", "a pinned reference belongs to its repository");
         let installed = version("/srv/fork", "main");

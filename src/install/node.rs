@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_and_what_there_is_is_said() {
+    fn the_error_names_required_and_found_versions() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let old = dir.path().join("node");

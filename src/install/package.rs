@@ -51,7 +51,7 @@ pub struct Checkout {
 }
 
 /// Lock files. Each belongs to one package manager.
-pub const LOCKS: [&str; 6] =
+pub const LOCK_FILES: [&str; 6] =
     ["pnpm-lock.yaml", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "bun.lock", "bun.lockb"];
 
 /// Reads a checkout.
@@ -61,7 +61,7 @@ pub const LOCKS: [&str; 6] =
 /// Returns the reason why the folder is not an OpenClaw, in words for a person.
 pub fn read(root: &Path) -> Result<Checkout, String> {
     let file = root.join("package.json");
-    let bytes = crate::home::atomic::read(&file, MOST_PACKAGE)
+    let bytes = crate::home::atomic::read(&file, MAX_PACKAGE_JSON)
         .map_err(|error| crate::error::chain(&error))?
         .ok_or("it has no package.json")?;
     let package: Package =
@@ -69,13 +69,13 @@ pub fn read(root: &Path) -> Result<Checkout, String> {
     if !root.join(ENTRY).is_file() {
         return Err(format!("it has no {ENTRY}"));
     }
-    if !is_version(&package.version) {
+    if !is_safe_version(&package.version) {
         return Err("its package.json has no version that can name a folder".to_owned());
     }
     let has_entries =
         |name: &str| std::fs::read_dir(root.join(name)).is_ok_and(|mut dir| dir.next().is_some());
     Ok(Checkout {
-        locks: LOCKS.into_iter().filter(|name| root.join(name).is_file()).collect(),
+        locks: LOCK_FILES.into_iter().filter(|name| root.join(name).is_file()).collect(),
         built: has_entries("dist"),
         sources: root.join("src").is_dir() || root.join("tsconfig.json").is_file(),
         workspace: root.join("pnpm-workspace.yaml").is_file() || is_workspace(&bytes),
@@ -91,7 +91,7 @@ fn is_workspace(package: &[u8]) -> bool {
 }
 
 /// Returns `true` if a version is safe as a part of a folder's name.
-fn is_version(text: &str) -> bool {
+fn is_safe_version(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|first: char| first.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
@@ -143,14 +143,14 @@ pub(super) fn clean(
     Ok(())
 }
 
-const MOST_PACKAGE: u64 = 4 << 20;
+const MAX_PACKAGE_JSON: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_version_can_name_a_folder_or_is_refused() {
+    fn unsafe_versions_are_refused() {
         for (text, expected) in [
             ("2026.2.9", true),
             ("2026.9.6-beta.1+build", true),
@@ -160,12 +160,12 @@ mod tests {
             ("v1", false),
             ("1 2", false),
         ] {
-            assert_eq!(is_version(text), expected, "{text:?}");
+            assert_eq!(is_safe_version(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn what_a_checkout_lacks_is_named() {
+    fn missing_files_are_named() {
         let dir = tempfile::tempdir().unwrap();
         assert!(read(dir.path()).unwrap_err().contains("no package.json"));
         std::fs::write(dir.path().join("package.json"), "{").unwrap();

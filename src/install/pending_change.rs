@@ -55,7 +55,7 @@ impl PendingVersionChange {
     ///
     /// Returns an error if the record cannot be written. Then nothing may be changed.
     pub fn begin(&self, _: &InstallLock, home: &Home) -> Result<(), InstallError> {
-        let path = home.openclaw_underway();
+        let path = home.openclaw_change_file();
         let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
         Ok(atomic::write(&path, &text, 0o600)?)
     }
@@ -66,7 +66,7 @@ impl PendingVersionChange {
     ///
     /// Returns an error if the record cannot be removed.
     pub fn end(_: &InstallLock, home: &Home) -> Result<(), InstallError> {
-        let path = home.openclaw_underway();
+        let path = home.openclaw_change_file();
         match fs_err::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
             _ => Ok(()),
@@ -77,7 +77,7 @@ impl PendingVersionChange {
 /// Returns the state of an interrupted change, if there is one.
 #[must_use]
 pub fn interrupted(home: &Home) -> Option<VersionChangeState> {
-    let bytes = atomic::read(&home.openclaw_underway(), MOST).ok()??;
+    let bytes = atomic::read(&home.openclaw_change_file(), MAX_RECORD).ok()??;
     // An unreadable record belongs to a change that had not begun.
     let Ok(found) = serde_json::from_slice::<PendingVersionChange>(&bytes) else {
         return Some(VersionChangeState::Nothing);
@@ -95,4 +95,4 @@ pub fn interrupted(home: &Home) -> Option<VersionChangeState> {
     })
 }
 
-const MOST: u64 = 64 << 10;
+const MAX_RECORD: u64 = 64 << 10;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::machine::{Machine, gigabytes};
 use super::package::{Checkout, Package};
 use super::staging::Stage;
-use super::{InstallError, REPOSITORY};
+use super::{DEFAULT_REPOSITORY, InstallError};
 
 /// A package manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct BuildPlan {
 /// Returns `true` if there is nothing to build: the checkout is built, and has no sources or no build script.
 #[must_use]
 pub fn is_package(checkout: &Checkout) -> bool {
-    checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD))
+    checkout.built && (!checkout.sources || !checkout.package.scripts.contains_key(BUILD_SCRIPT))
 }
 
 /// Decides the steps that make a checkout run.
@@ -238,9 +238,9 @@ fn install_args(
 /// Returns the scripts that build a gateway. `build` may empty `dist`, which also holds the control page. The page is
 /// therefore built afterwards, unless `build` does it.
 fn scripts(package: &Package) -> Vec<&'static str> {
-    let Some(build) = package.scripts.get(BUILD) else { return Vec::new() };
-    let own = package.scripts.contains_key(PAGE) && !build.contains(PAGE);
-    if own { vec![BUILD, PAGE] } else { vec![BUILD] }
+    let Some(build) = package.scripts.get(BUILD_SCRIPT) else { return Vec::new() };
+    let own = package.scripts.contains_key(UI_SCRIPT) && !build.contains(UI_SCRIPT);
+    if own { vec![BUILD_SCRIPT, UI_SCRIPT] } else { vec![BUILD_SCRIPT] }
 }
 
 /// Checks that the machine has enough memory and disk to build a workspace as large as OpenClaw's.
@@ -271,11 +271,11 @@ pub fn needs_large_machine(checkout: &Checkout, reached: Stage) -> bool {
 /// commits.
 #[must_use]
 pub fn is_large_source(repository: &str) -> bool {
-    repository == REPOSITORY
+    repository == DEFAULT_REPOSITORY
 }
 
-const BUILD: &str = "build";
-const PAGE: &str = "ui:build";
+const BUILD_SCRIPT: &str = "build";
+const UI_SCRIPT: &str = "ui:build";
 
 #[cfg(test)]
 #[path = "plan_tests.rs"]

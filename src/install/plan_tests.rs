@@ -31,7 +31,7 @@ fn lines(checkout: &Checkout, programs: &BuildTools) -> Vec<String> {
 }
 
 #[test]
-fn the_manager_is_the_named_one_else_that_of_the_lock_file_else_npm() {
+fn the_manager_comes_from_package_json_then_the_lock_file() {
     use PackageManager::{Bun, Npm, Pnpm, Yarn};
     for (named, locks, expected) in [
         (Some("pnpm@10.23.0+sha512.abc"), vec![], (Pnpm, Some("10.23.0"))),
@@ -51,7 +51,7 @@ fn the_manager_is_the_named_one_else_that_of_the_lock_file_else_npm() {
 }
 
 #[test]
-fn pnpm_is_the_found_one_else_by_corepack_else_by_npm() {
+fn pnpm_is_run_directly_then_by_corepack_then_by_npm() {
     let source = checkout(Some("pnpm@10.23.0"), &["pnpm-lock.yaml"], &BOTH);
     assert_eq!(
         lines(&source, &programs(&[PackageManager::Npm, PackageManager::Pnpm], true)),
@@ -76,7 +76,7 @@ fn pnpm_is_the_found_one_else_by_corepack_else_by_npm() {
 }
 
 #[test]
-fn a_yarn_of_another_kind_than_the_package_wants_is_not_taken() {
+fn yarn_of_another_major_version_is_not_used() {
     let there = |version: &str, names: &[PackageManager], corepack| BuildTools {
         yarn: Some(version.to_owned()),
         ..programs(names, corepack)
@@ -98,7 +98,7 @@ fn a_yarn_of_another_kind_than_the_package_wants_is_not_taken() {
 }
 
 #[test]
-fn a_lock_file_is_kept_to() {
+fn a_lock_file_is_respected() {
     let all = programs(&[PackageManager::Npm, PackageManager::Yarn, PackageManager::Bun], false);
     for (named, locks, expected) in [
         ("npm@11", vec!["package-lock.json"], "/bin/npm ci --no-audit --no-fund"),
@@ -113,14 +113,14 @@ fn a_lock_file_is_kept_to() {
 }
 
 #[test]
-fn a_page_that_the_build_makes_itself_is_not_made_twice() {
+fn the_control_page_is_not_built_twice() {
     let own = checkout(None, &[], &[("build", "tsc && npm run ui:build"), ("ui:build", "vite")]);
     let found = lines(&own, &programs(&[PackageManager::Npm], false));
     assert_eq!(found[1..], ["/bin/npm run build".to_owned()]);
 }
 
 #[test]
-fn what_is_built_already_is_not_built() {
+fn a_built_package_is_not_built_again() {
     let npm = programs(&[PackageManager::Npm], true);
     let mut published = checkout(Some("pnpm@10.23.0"), &[], &BOTH);
     published.built = true;
@@ -157,5 +157,5 @@ fn only_a_workspace_to_be_built_needs_a_large_machine() {
     assert!(needs(&source, Stage::Fetched), "an old build in a source tree is made again");
     source.sources = false;
     assert!(!needs(&source, Stage::Fetched), "what is published is not built");
-    assert!(is_large_source(REPOSITORY) && !is_large_source("https://example.org/openclaw.git"));
+    assert!(is_large_source(DEFAULT_REPOSITORY) && !is_large_source("https://example.org/openclaw.git"));
 }

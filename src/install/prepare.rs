@@ -34,7 +34,7 @@ pub fn prepare(
     wanted: &Wanted,
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<InstalledVersion, InstallError> {
-    let origin = RepositoryAddress::secured(&wanted.repository)?;
+    let origin = RepositoryAddress::parse_encrypted(&wanted.repository)?;
     let folder = home.openclaw_versions();
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     swap::sweep(home)?;
@@ -46,8 +46,8 @@ pub fn prepare(
     if let Some(moved) = versions::moved(home, origin.as_str(), &wanted.reference, &tip)? {
         return Err(InstallError::Moved { repository: origin.as_str().to_owned(), moved });
     }
-    tags::note(&home.openclaw_tags(), origin.as_str(), &tip)?;
-    if let Some(version) = tip.commit.as_deref().and_then(|commit| made(home, commit, events)) {
+    tags::note(&home.openclaw_tags_file(), origin.as_str(), &tip)?;
+    if let Some(version) = tip.commit.as_deref().and_then(|commit| find_intact(home, commit, events)) {
         return named.take_up(&version);
     }
 
@@ -57,8 +57,8 @@ pub fn prepare(
         // Known to be too much for this machine before anything is fetched.
         plan::check_machine(&machine::measure(home.root(), staging.root())?)?;
     }
-    let (fetched, mut stage) = source_of(&staging, &origin, &wanted.reference, &tip, events)?;
-    if let Some(version) = made(home, &fetched.commit, events) {
+    let (fetched, mut stage) = obtain_source(&staging, &origin, &wanted.reference, &tip, events)?;
+    if let Some(version) = find_intact(home, &fetched.commit, events) {
         // The reference was a shortened commit, or a branch that has moved to an installed commit.
         staging.remove()?;
         return named.take_up(&version);
@@ -117,7 +117,7 @@ pub fn prepare(
 }
 
 /// Returns an installed version of this commit, if its files are still those that were cloned and built.
-fn made(home: &Home, commit: &str, events: &dyn Fn(InstallEvent<'_>)) -> Option<InstalledVersion> {
+fn find_intact(home: &Home, commit: &str, events: &dyn Fn(InstallEvent<'_>)) -> Option<InstalledVersion> {
     let known = versions::list(home).ok()?;
     let found = known.into_iter().find(|version| version.commit == commit && version.entry().is_file())?;
     match found.check() {
@@ -153,7 +153,7 @@ impl RequestedVersion<'_> {
 }
 
 /// Returns the files of the commit: those of an interrupted installation, or newly fetched ones.
-fn source_of(
+fn obtain_source(
     staging: &StagingFolder,
     origin: &RepositoryAddress,
     reference: &str,
@@ -217,7 +217,7 @@ impl BuildContext<'_> {
             let ran = self.run(&planned, STEP_LIMIT, &mut log);
             ran.map_err(|error| match planned.kind {
                 // It downloads from other servers, so most failures are not the fault of this commit.
-                BuildStepKind::Dependencies => error.of_nobody(),
+                BuildStepKind::Dependencies => error.not_commit_fault(),
                 _ => error,
             })?;
         }
@@ -230,7 +230,7 @@ impl BuildContext<'_> {
             program: &planned.program,
             args: &planned.args,
             folder: &self.staging.checkout(),
-            env: &build_environment::of_build(&self.node.path),
+            env: &build_environment::for_build(&self.node.path),
             limit,
             log: self.home.log(LOG),
         };
@@ -241,7 +241,7 @@ impl BuildContext<'_> {
     fn try_out(&self, version: &str) -> Result<(), InstallError> {
         (self.events)(InstallEvent::Phase(InstallPhase::Trying));
         let title = format!("node {} --version", package::ENTRY);
-        let mut env = build_environment::of_build(&self.node.path);
+        let mut env = build_environment::for_build(&self.node.path);
         // The trial must not touch the state of an OpenClaw that the user already has.
         env.push(("OPENCLAW_STATE_DIR".into(), self.staging.state().into()));
         let args = [package::ENTRY.to_owned(), "--version".to_owned()];
@@ -292,7 +292,7 @@ fn programs(node: &Node) -> BuildTools {
             .collect();
     let yarn = managers.iter().find(|(manager, _)| *manager == PackageManager::Yarn);
     BuildTools {
-        yarn: yarn.and_then(|(_, path)| node::says(path, &build_environment::of_build(&node.path))),
+        yarn: yarn.and_then(|(_, path)| node::says(path, &build_environment::for_build(&node.path))),
         managers,
         corepack: find("corepack"),
     }

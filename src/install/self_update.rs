@@ -3,7 +3,7 @@
 //!
 //! [`choice`] decides where the source comes from and if there is anything new. [`build`] fetches and compiles.
 //! [`trial`] runs the result. [`place`] decides if the program in use may be replaced. [`swap`] replaces it.
-//! [`underway`] records how far a change got, so that it survives a `kill -9`. All functions block.
+//! [`pending_change`] records how far a change got, so that it survives a `kill -9`. All functions block.
 
 pub mod build;
 pub mod choice;
@@ -45,7 +45,7 @@ impl UpdateLock {
     ///
     /// # Errors
     ///
-    /// Returns [`OwnError::Busy`] if another process holds one of the locks.
+    /// Returns [`SelfUpdateError::Busy`] if another process holds one of the locks.
     pub fn begin(home: &Home, program: &Path) -> Result<Self, SelfUpdateError> {
         let own = match Lock::try_acquire(&home.program_lock()) {
             Ok(lock) => lock,

@@ -53,14 +53,14 @@ impl RepositoryAddress {
         Ok(Self { url: format!("file://{}", text.replace('%', "%25")), given: text.to_owned() })
     }
 
-    /// Reads an address as [`Origin::parse`] does, but only accepts sources that nobody on the way can change: https,
+    /// Reads an address as [`RepositoryAddress::parse`] does, but only accepts sources that nobody on the way can change: https,
     /// ssh, this machine.
     ///
     /// # Errors
     ///
     /// Returns [`InstallError::Repository`] if the address is not usable, holds a password or token, or is an `http` or
     /// `git` address of another machine.
-    pub fn secured(given: &str) -> Result<Self, InstallError> {
+    pub fn parse_encrypted(given: &str) -> Result<Self, InstallError> {
         let origin = Self::parse(given)?;
         if origin.is_unencrypted() {
             let reason = "its address is not encrypted, so anybody on the way could put another program in its place; \
@@ -142,7 +142,7 @@ pub fn resolve(origin: &RepositoryAddress, reference: &str) -> Result<ResolvedRe
             target: head.symref_target().map(str::to_owned),
         })
         .collect();
-    pick(&heads, reference).ok_or_else(|| InstallError::NoReference {
+    select_reference(&heads, reference).ok_or_else(|| InstallError::NoReference {
         repository: origin.given.clone(),
         reference: reference.to_owned(),
     })
@@ -155,7 +155,7 @@ struct RemoteReference {
     target: Option<String>,
 }
 
-fn pick(heads: &[RemoteReference], reference: &str) -> Option<ResolvedReference> {
+fn select_reference(heads: &[RemoteReference], reference: &str) -> Option<ResolvedReference> {
     let find = |name: &str| heads.iter().find(|head| head.name == name);
     let tip = |head: &RemoteReference, is_branch| ResolvedReference {
         name: Some(head.name.clone()),
@@ -166,8 +166,9 @@ fn pick(heads: &[RemoteReference], reference: &str) -> Option<ResolvedReference>
         let head = find("HEAD")?;
         // Older servers do not name the branch of `HEAD`. Then the first branch at the same commit is taken.
         let target = head.target.as_deref().and_then(find);
-        let same =
-            || heads.iter().find(|other| other.name.starts_with(BRANCHES) && other.commit == head.commit);
+        let same = || {
+            heads.iter().find(|other| other.name.starts_with(BRANCH_PREFIX) && other.commit == head.commit)
+        };
         return target.or_else(same).map(|branch| tip(branch, true)).or_else(|| Some(tip(head, false)));
     }
     // A full commit id always means that commit, even if a branch or tag has this name.
@@ -180,13 +181,13 @@ fn pick(heads: &[RemoteReference], reference: &str) -> Option<ResolvedReference>
         });
     }
     // A branch wins over a tag of the same name, as in `git clone --branch`.
-    for (prefix, is_branch) in [(BRANCHES, true), (TAGS, false), ("", false)] {
+    for (prefix, is_branch) in [(BRANCH_PREFIX, true), (TAG_PREFIX, false), ("", false)] {
         let name = format!("{prefix}{reference}");
         if prefix.is_empty() && !reference.starts_with("refs/") {
             continue;
         }
         if let Some(head) = find(&name) {
-            let is_branch = is_branch || name.starts_with(BRANCHES);
+            let is_branch = is_branch || name.starts_with(BRANCH_PREFIX);
             // An annotated tag is an object of its own. The server lists its commit beside it, with this suffix.
             let peeled = find(&format!("{name}^{{}}")).unwrap_or(head);
             return Some(ResolvedReference {
@@ -235,15 +236,16 @@ pub fn fetch(
     fs_err::create_dir_all(into).map_err(io("make the folder", into))?;
     let repository = Repository::init(into).map_err(fail("make a place for"))?;
     let mut remote = repository.remote("origin", &origin.url).map_err(fail("fetch"))?;
-    let found = match one_commit(&mut remote, tip, events) {
-        Ok(()) => commit_of(&repository, LOCAL, tip.commit.as_deref()),
+    let found = match fetch_one(&mut remote, tip, events) {
+        Ok(()) => find_commit(&repository, LOCAL_REFERENCE, tip.commit.as_deref()),
         // The server refuses to send a commit that no reference points to, or a part of the history. Everything is
         // fetched instead.
         Err(error) if tip.name.is_none() || is_refusal(&error) => {
-            everything(&mut remote, events).map_err(fail("fetch"))?;
+            fetch_all(&mut remote, events).map_err(fail("fetch"))?;
             let wanted = tip.commit.as_deref().unwrap_or(reference);
-            let name = tip.name.as_deref().map(|name| name.replacen(BRANCHES, "refs/remotes/origin/", 1));
-            commit_of(&repository, name.as_deref().unwrap_or(wanted), None)
+            let name =
+                tip.name.as_deref().map(|name| name.replacen(BRANCH_PREFIX, "refs/remotes/origin/", 1));
+            find_commit(&repository, name.as_deref().unwrap_or(wanted), None)
         }
         Err(error) => return Err(fail("fetch")(error)),
     };
@@ -268,7 +270,7 @@ pub fn fetch(
     }
     events(InstallEvent::Phase(InstallPhase::CheckingOut));
     check_out(&repository, &commit, events).map_err(fail("check out"))?;
-    is_whole(into, &given)?;
+    check_unaltered(into, &given)?;
     Ok(FetchedCommit::of(&commit))
 }
 
@@ -282,10 +284,10 @@ pub fn restore(
     commit: &str,
     keep_dependencies: bool,
 ) -> Result<FetchedCommit, InstallError> {
-    again(checkout, commit, |repository, found| {
+    with_checkout(checkout, commit, |repository, found| {
         check_out(repository, found, &|_| {}).map_err(|source| unusable(checkout, source))?;
         super::package::clean(repository, keep_dependencies)?;
-        is_whole(checkout, commit)
+        check_unaltered(checkout, commit)
     })
 }
 
@@ -295,11 +297,11 @@ pub fn restore(
 ///
 /// Returns an error if the folder is not a checkout of that commit, or if a file differs from the commit.
 pub fn look(checkout: &Path, commit: &str) -> Result<FetchedCommit, InstallError> {
-    again(checkout, commit, |_, _| is_whole(checkout, commit))
+    with_checkout(checkout, commit, |_, _| check_unaltered(checkout, commit))
 }
 
 /// Returns an error if a file of a checkout differs from the commit.
-fn is_whole(checkout: &Path, commit: &str) -> Result<(), InstallError> {
+fn check_unaltered(checkout: &Path, commit: &str) -> Result<(), InstallError> {
     let found = checkout_diff::find(checkout, commit).map_err(|source| unusable(checkout, source))?;
     match found.keys().next() {
         Some(file) => Err(altered(checkout, commit, file)),
@@ -308,14 +310,14 @@ fn is_whole(checkout: &Path, commit: &str) -> Result<(), InstallError> {
 }
 
 /// Opens an existing checkout, runs `work` on it, and returns its commit.
-fn again(
+fn with_checkout(
     checkout: &Path,
     commit: &str,
     work: impl FnOnce(&Repository, &git2::Commit<'_>) -> Result<(), InstallError>,
 ) -> Result<FetchedCommit, InstallError> {
     let fail = |source| unusable(checkout, source);
     let repository = Repository::open(checkout).map_err(fail)?;
-    let found = commit_of(&repository, commit, Some(commit)).map_err(fail)?;
+    let found = find_commit(&repository, commit, Some(commit)).map_err(fail)?;
     work(&repository, &found)?;
     Ok(FetchedCommit::of(&found))
 }
@@ -329,7 +331,7 @@ pub(super) fn unusable(checkout: &Path, source: git2::Error) -> InstallError {
     InstallError::Fetch { verb: "go on with", repository: checkout.display().to_string(), source }
 }
 
-fn one_commit(
+fn fetch_one(
     remote: &mut git2::Remote<'_>,
     tip: &ResolvedReference,
     events: &dyn Fn(InstallEvent<'_>),
@@ -340,10 +342,10 @@ fn one_commit(
     let mut options = FetchOptions::new();
     // A depth of 1: only the files of the commit are needed, not its history.
     options.remote_callbacks(callbacks(events)).download_tags(AutotagOption::None).depth(1);
-    remote.fetch(&[format!("+{from}:{LOCAL}")], Some(&mut options), None)
+    remote.fetch(&[format!("+{from}:{LOCAL_REFERENCE}")], Some(&mut options), None)
 }
 
-fn everything(remote: &mut git2::Remote<'_>, events: &dyn Fn(InstallEvent<'_>)) -> Result<(), git2::Error> {
+fn fetch_all(remote: &mut git2::Remote<'_>, events: &dyn Fn(InstallEvent<'_>)) -> Result<(), git2::Error> {
     let mut options = FetchOptions::new();
     options.remote_callbacks(callbacks(events)).download_tags(AutotagOption::All);
     remote.fetch(&["+refs/heads/*:refs/remotes/origin/*"], Some(&mut options), None)
@@ -359,7 +361,7 @@ fn is_refusal(error: &git2::Error) -> bool {
 }
 
 /// Returns the commit that a name means in this repository. With `expected`, that commit is preferred.
-fn commit_of<'r>(
+fn find_commit<'r>(
     repository: &'r Repository,
     name: &str,
     expected: Option<&str>,
@@ -404,9 +406,9 @@ fn callbacks<'a>(events: &'a dyn Fn(InstallEvent<'_>)) -> RemoteCallbacks<'a> {
 }
 
 /// The local reference of a commit that is fetched alone.
-const LOCAL: &str = "refs/flock/installed";
-const BRANCHES: &str = "refs/heads/";
-const TAGS: &str = "refs/tags/";
+const LOCAL_REFERENCE: &str = "refs/flock/installed";
+const BRANCH_PREFIX: &str = "refs/heads/";
+const TAG_PREFIX: &str = "refs/tags/";
 
 #[cfg(test)]
 #[path = "source_tests.rs"]

@@ -19,7 +19,7 @@ fn a_reference_is_a_branch_a_tag_or_a_commit() {
         head("refs/tags/v2^{}", 'e', None),
     ];
     let found = |reference: &str| {
-        pick(&heads, reference).map(|tip| {
+        select_reference(&heads, reference).map(|tip| {
             let digit = tip.commit.and_then(|commit| commit.chars().next()).unwrap_or('-');
             (tip.name.unwrap_or_default(), digit, tip.is_branch)
         })
@@ -36,7 +36,7 @@ fn a_reference_is_a_branch_a_tag_or_a_commit() {
     let full = "f".repeat(40);
     let taken =
         [head(&format!("refs/heads/{full}"), 'a', None), head(&format!("refs/tags/{full}"), 'b', None)];
-    let tip = pick(&taken, &full).unwrap();
+    let tip = select_reference(&taken, &full).unwrap();
     assert_eq!((tip.name, tip.commit), (None, Some(full)));
     assert_eq!(found("abc"), None);
 }
@@ -74,7 +74,7 @@ fn a_repository_is_a_url_or_a_path_and_has_no_password() {
 }
 
 #[test]
-fn what_anybody_on_the_way_can_change_is_not_taken() {
+fn unencrypted_addresses_are_refused() {
     for good in [
         "https://example.org/a.git",
         "ssh://git@example.org/a",
@@ -86,7 +86,7 @@ fn what_anybody_on_the_way_can_change_is_not_taken() {
         "http://[::1]:8080/a",
         "git://localhost/a",
     ] {
-        assert!(RepositoryAddress::secured(good).is_ok(), "{good}");
+        assert!(RepositoryAddress::parse_encrypted(good).is_ok(), "{good}");
     }
     for bad in [
         "http://example.org/a.git",
@@ -100,7 +100,7 @@ fn what_anybody_on_the_way_can_change_is_not_taken() {
         "http://2130706433.example.org/a",
         "http:///a",
     ] {
-        let told = RepositoryAddress::secured(bad).unwrap_err().to_string();
+        let told = RepositoryAddress::parse_encrypted(bad).unwrap_err().to_string();
         assert!(told.contains("not encrypted") && told.contains("https or ssh"), "{bad}: {told}");
     }
 }

@@ -68,7 +68,7 @@ impl StagingFolder {
     /// Returns the stage that an earlier installation of this commit reached, if it left anything.
     #[must_use]
     pub fn stage(&self, repository: &str, commit: &str) -> Option<Stage> {
-        let bytes = atomic::read(&self.note(), MOST_NOTE).ok()??;
+        let bytes = atomic::read(&self.note(), MAX_RECORD).ok()??;
         let note: StageRecord = serde_json::from_slice(&bytes).ok()?;
         (note.repository == repository && note.commit == commit).then_some(note.stage)
     }
@@ -140,14 +140,14 @@ impl StagingFolder {
     }
 }
 
-const MOST_NOTE: u64 = 1 << 16;
+const MAX_RECORD: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_commit_of_the_same_repository_is_gone_on_with() {
+    fn only_the_same_commit_and_repository_is_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         let staging = StagingFolder::of(&home);

@@ -56,17 +56,17 @@ pub fn run(
     let fail = |how: String, own: bool, tail: Vec<String>| InstallError::Step {
         command: run.title.to_owned(),
         how,
-        own: own && !tail.iter().any(|line| is_of_the_machine(line)),
+        own: own && !tail.iter().any(|line| is_machine_fault(line)),
         tail,
         log: run.log.clone(),
     };
     // A command that cannot be started says nothing about the built code.
     let mut running =
         spawn(run).map_err(|error| fail(format!("can't be started: {error}"), false, Vec::new()))?;
-    let mut tail = VecDeque::with_capacity(TAIL);
-    let ended = follow(&mut running, run.limit, &mut |line| {
+    let mut tail = VecDeque::with_capacity(TAIL_LINES);
+    let ended = wait_for_end(&mut running, run.limit, &mut |line| {
         let _ = log.append(format!("{line}\n").as_bytes());
-        if tail.len() == TAIL {
+        if tail.len() == TAIL_LINES {
             tail.pop_front();
         }
         events(InstallEvent::Line(line));
@@ -75,7 +75,7 @@ pub fn run(
     let tail: Vec<String> = tail.into();
     let (how, own) = match ended {
         Some(status) if status.success() => return Ok(tail),
-        Some(status) => (ending(status), status.code().is_some_and(is_an_answer)),
+        Some(status) => (describe_exit(status), status.code().is_some_and(is_an_answer)),
         None => (format!("took longer than {} minutes", run.limit.as_secs() / 60), false),
     };
     let _ = log.append(format!("{} {how}\n", run.title).as_bytes());
@@ -89,7 +89,7 @@ const fn is_an_answer(code: i32) -> bool {
 }
 
 /// Returns `true` if a line says that the disk or the memory is full.
-fn is_of_the_machine(line: &str) -> bool {
+fn is_machine_fault(line: &str) -> bool {
     let words =
         ["ENOSPC", "No space left on device", "ENOMEM", "Cannot allocate memory", "heap out of memory"];
     words.iter().any(|word| line.contains(word))
@@ -130,7 +130,7 @@ enum StepEvent {
 /// Returns a channel of limited length. A command that writes faster than the log waits, instead of filling flock's
 /// memory.
 fn channel() -> (SyncSender<StepEvent>, Receiver<StepEvent>) {
-    mpsc::sync_channel(AHEAD)
+    mpsc::sync_channel(QUEUED_LINES)
 }
 
 fn spawn(run: &StepCommand<'_>) -> io::Result<RunningStep> {
@@ -166,7 +166,11 @@ fn spawn(run: &StepCommand<'_>) -> io::Result<RunningStep> {
 }
 
 /// Passes on every line until the command and its output have ended. Returns `None` if the time limit comes first.
-fn follow(running: &mut RunningStep, limit: Duration, line: &mut dyn FnMut(&str)) -> Option<ExitStatus> {
+fn wait_for_end(
+    running: &mut RunningStep,
+    limit: Duration,
+    line: &mut dyn FnMut(&str),
+) -> Option<ExitStatus> {
     let mut until = Instant::now() + limit;
     let (mut ended, mut silent) = (None, false);
     while ended.is_none() || !silent {
@@ -181,7 +185,7 @@ fn follow(running: &mut RunningStep, limit: Duration, line: &mut dyn FnMut(&str)
             Ok(StepEvent::Ended(status)) => {
                 ended = Some(status);
                 // A background process of the command may keep the pipe open forever.
-                until = until.min(Instant::now() + LAST_WORDS);
+                until = until.min(Instant::now() + DRAIN_TIMEOUT);
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
@@ -195,7 +199,7 @@ fn read_lines(reader: impl io::Read, tell: &SyncSender<StepEvent>) {
     let mut line = Vec::new();
     loop {
         line.clear();
-        match reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+        match reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => break,
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
@@ -209,7 +213,7 @@ fn read_lines(reader: impl io::Read, tell: &SyncSender<StepEvent>) {
     let _ = tell.send(StepEvent::Silent);
 }
 
-fn ending(status: ExitStatus) -> String {
+fn describe_exit(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with code {code}"),
         (None, Some(9)) => "was killed (often: the machine ran out of memory)".to_owned(),
@@ -219,11 +223,11 @@ fn ending(status: ExitStatus) -> String {
 }
 
 const SHELL: &str = "/bin/sh";
-const TAIL: usize = 20;
-const LONGEST_LINE: u64 = 4096;
+const TAIL_LINES: usize = 20;
+const MAX_LINE: u64 = 4096;
 /// Number of lines that may wait to be written.
-const AHEAD: usize = 1024;
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const QUEUED_LINES: usize = 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 #[path = "step_tests.rs"]

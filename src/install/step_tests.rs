@@ -24,7 +24,7 @@ fn shell(script: &str, limit: Duration) -> (Result<Vec<String>, InstallError>, S
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn its_output_is_in_the_log_and_its_environment_is_what_was_given() {
+fn output_is_logged_and_only_the_given_environment_is_set() {
     let (result, log) = shell("echo one; echo two >&2; env | grep -c FLOCK; echo $ONLY", LONG);
     assert_eq!(result.unwrap(), ["one", "two", "0", "this"]);
     assert_eq!(log, "$ sh\none\ntwo\n0\nthis\n");
@@ -40,19 +40,19 @@ fn a_failure_has_the_last_twenty_lines_and_the_code() {
 }
 
 #[test]
-fn what_takes_too_long_is_killed_with_all_it_started() {
+fn a_timed_out_command_is_killed_with_its_descendants() {
     let (result, log) = shell("sleep 1000 & echo $! $$; wait", Duration::from_secs(1));
     let told = result.unwrap_err().to_string();
     assert!(told.contains("took longer"), "{told}");
     let pids: Vec<i32> = log.lines().nth(1).unwrap().split(' ').map(|pid| pid.parse().unwrap()).collect();
-    until_gone(&pids);
+    wait_until_gone(&pids);
 }
 
 #[test]
-fn what_it_leaves_behind_is_killed_and_not_waited_for() {
+fn background_processes_are_killed_without_waiting() {
     let (result, log) = shell("sleep 1000 & echo $!", LONG);
     result.unwrap();
-    until_gone(&[log.lines().nth(1).unwrap().parse().unwrap()]);
+    wait_until_gone(&[log.lines().nth(1).unwrap().parse().unwrap()]);
 }
 
 #[test]
@@ -72,9 +72,12 @@ fn a_signal_and_a_missing_program_are_told_apart() {
 }
 
 #[test]
-fn one_that_says_more_than_can_be_written_down_waits_and_ends_in_time() {
+fn a_command_with_much_output_is_throttled_and_times_out() {
     let (tell, _news) = channel();
-    assert_eq!((0..).take_while(|_| tell.try_send(StepEvent::Line(String::new())).is_ok()).count(), AHEAD);
+    assert_eq!(
+        (0..).take_while(|_| tell.try_send(StepEvent::Line(String::new())).is_ok()).count(),
+        QUEUED_LINES
+    );
     let begun = Instant::now();
     let told = shell("while :; do echo x; done", Duration::from_secs(1)).0.unwrap_err().to_string();
     assert!(told.contains("took longer"), "{told}");
@@ -82,7 +85,7 @@ fn one_that_says_more_than_can_be_written_down_waits_and_ends_in_time() {
 }
 
 /// Waits until the processes are gone. A killed process exists until its parent has collected its status.
-fn until_gone(pids: &[i32]) {
+fn wait_until_gone(pids: &[i32]) {
     let end = Instant::now() + Duration::from_secs(20);
     while pids.iter().any(|pid| ProcessId::of(*pid).is_some()) {
         assert!(Instant::now() < end, "{pids:?} still run");

@@ -24,7 +24,7 @@ pub fn swap(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<
     })?;
     record.replaces = before.map(|before| before.name());
     record.write(&version.path)?;
-    point(home, version)
+    replace_link(home, version)
 }
 
 /// Undoes a [`swap()`]: the version becomes current again, with its former record of what came before it.
@@ -34,10 +34,10 @@ pub fn swap(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<
 /// Returns an error if the record or the link cannot be written. Then the link is unchanged.
 pub fn swap_back(_: &InstallLock, home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
     version.write(&version.path)?;
-    point(home, version)
+    replace_link(home, version)
 }
 
-fn point(home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
+fn replace_link(home: &Home, version: &InstalledVersion) -> Result<(), InstallError> {
     let link = home.openclaw();
     let draft = home.root().join(".new-openclaw");
     // An interrupted call may have left one.
@@ -80,7 +80,7 @@ pub fn prune(_: &InstallLock, home: &Home, others: &[String]) -> Result<(), Inst
 /// Removes a version's folder. It is renamed first, so that a half-removed folder is never read as a version.
 fn remove(home: &Home, folder: &Path) -> Result<(), InstallError> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let aside = home.openclaw_versions().join(format!("{REMOVED}{name}"));
+    let aside = home.openclaw_versions().join(format!("{REMOVED_PREFIX}{name}"));
     if aside.exists() {
         fs_err::remove_dir_all(&aside).map_err(io("remove", &aside))?;
     }
@@ -92,7 +92,7 @@ fn remove(home: &Home, folder: &Path) -> Result<(), InstallError> {
 pub(super) fn sweep(home: &Home) -> Result<(), InstallError> {
     let folder = home.openclaw_versions();
     for entry in std::fs::read_dir(&folder).map_err(io("read", &folder))?.filter_map(Result::ok) {
-        if entry.file_name().to_string_lossy().starts_with(REMOVED) {
+        if entry.file_name().to_string_lossy().starts_with(REMOVED_PREFIX) {
             fs_err::remove_dir_all(entry.path()).map_err(io("remove", entry.path()))?;
         }
     }
@@ -111,4 +111,4 @@ pub(super) fn sync(folder: &Path) -> Result<(), InstallError> {
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("sync", folder))
 }
 
-const REMOVED: &str = ".removed-";
+const REMOVED_PREFIX: &str = ".removed-";

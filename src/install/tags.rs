@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::error::io;
 use super::source::ResolvedReference;
-use super::{InstallError, REFERENCE, REFERENCE_COMMIT, REPOSITORY};
+use super::{DEFAULT_COMMIT, DEFAULT_REFERENCE, DEFAULT_REPOSITORY, InstallError};
 use crate::home::atomic;
 
 /// A tag that points to another commit than before.
@@ -61,9 +61,9 @@ pub fn moved(
     let same = |one: &&InstalledReference<'_>| {
         one.origin == origin && !one.follows && self::tag(one.reference) == Some(tag) && !one.is_by_commit()
     };
-    let was = noted
-        .or_else(|| installed.iter().find(same).map(|one| one.commit.to_owned()))
-        .or_else(|| (origin == REPOSITORY && tag == REFERENCE).then(|| REFERENCE_COMMIT.to_owned()));
+    let was = noted.or_else(|| installed.iter().find(same).map(|one| one.commit.to_owned())).or_else(|| {
+        (origin == DEFAULT_REPOSITORY && tag == DEFAULT_REFERENCE).then(|| DEFAULT_COMMIT.to_owned())
+    });
     // A branch of the same name would be followed by updates, so it is reported even at the same commit.
     Ok(was.filter(|was| was != now || tip.is_branch).map(|was| MovedTag {
         tag: tag.to_owned(),
@@ -80,7 +80,7 @@ pub fn moved(
 /// Returns an error if the record cannot be read or written.
 pub fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), InstallError> {
     let (Some(name), Some(commit)) = (tip.name.as_deref(), tip.commit.as_deref()) else { return Ok(()) };
-    let Some(tag) = name.strip_prefix(TAGS) else { return Ok(()) };
+    let Some(tag) = name.strip_prefix(TAG_PREFIX) else { return Ok(()) };
     let mut all = read(record)?;
     let tags = all.entry(origin.to_owned()).or_default();
     if tags.insert(tag.to_owned(), commit.to_owned()).as_deref() == Some(commit) {
@@ -92,7 +92,7 @@ pub fn note(record: &Path, origin: &str, tip: &ResolvedReference) -> Result<(), 
 
 /// Returns the tag that a reference may mean. `HEAD` and other full names are not tags.
 fn tag(reference: &str) -> Option<&str> {
-    match reference.strip_prefix(TAGS) {
+    match reference.strip_prefix(TAG_PREFIX) {
         Some(tag) => Some(tag),
         None => (reference != "HEAD" && !reference.starts_with("refs/")).then_some(reference),
     }
@@ -100,12 +100,12 @@ fn tag(reference: &str) -> Option<&str> {
 
 /// Reads the known tags of each repository.
 fn read(record: &Path) -> Result<BTreeMap<String, BTreeMap<String, String>>, InstallError> {
-    let Some(bytes) = atomic::read(record, MOST)? else { return Ok(BTreeMap::new()) };
+    let Some(bytes) = atomic::read(record, MAX_RECORD)? else { return Ok(BTreeMap::new()) };
     serde_json::from_slice(&bytes).map_err(|error| io("read", record)(error.into()))
 }
 
-const TAGS: &str = "refs/tags/";
-const MOST: u64 = 4 << 20;
+const TAG_PREFIX: &str = "refs/tags/";
+const MAX_RECORD: u64 = 4 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_stays_the_commit_that_it_was_at_first() {
+    fn a_moved_tag_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let record = dir.path().join("tags.json");
         let moved = |reference: &str, tip: &ResolvedReference, installed: &[InstalledReference<'_>]| {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_counts_where_nothing_was_noted_and_a_broken_record_is_an_error() {
+    fn installed_versions_stand_in_for_a_missing_record() {
         let dir = tempfile::tempdir().unwrap();
         let record = dir.path().join("tags.json");
         let now = tip("refs/tags/v1", B);
@@ -158,9 +158,14 @@ mod tests {
         let followed = InstalledReference { follows: true, ..installed("v1", A) };
         assert_eq!(moved(&record, "/there", "v1", &now, &[followed]).unwrap(), None);
         // The version that flock was tested with is known before anything is installed.
-        let name = format!("refs/tags/{REFERENCE}");
-        assert!(moved(&record, REPOSITORY, REFERENCE, &tip(&name, B), &[]).unwrap().is_some());
-        assert_eq!(moved(&record, REPOSITORY, REFERENCE, &tip(&name, REFERENCE_COMMIT), &[]).unwrap(), None);
+        let name = format!("refs/tags/{DEFAULT_REFERENCE}");
+        assert!(
+            moved(&record, DEFAULT_REPOSITORY, DEFAULT_REFERENCE, &tip(&name, B), &[]).unwrap().is_some()
+        );
+        assert_eq!(
+            moved(&record, DEFAULT_REPOSITORY, DEFAULT_REFERENCE, &tip(&name, DEFAULT_COMMIT), &[]).unwrap(),
+            None
+        );
         // Branches and commits are not recorded.
         note(&record, "/there", &tip("refs/heads/main", A)).unwrap();
         note(&record, "/there", &tip("", A)).unwrap();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortened_commit_is_known_where_it_is_the_one_in_use() {
+    fn a_short_commit_in_use_is_recognized() {
         let fixed = version(A, false);
         let none = BTreeMap::new();
         let decided = |text: &str| decide(&fixed, &wanted(text), Some(&tip(None, false)), None, &none, false);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_blamed_for_what_its_own_steps_say_and_for_nothing_else() {
+    fn only_build_failures_are_blamed_on_the_commit() {
         let step = |own| InstallError::Step {
             command: "npm run build".to_owned(),
             how: "ended with code 1".to_owned(),
@@ -203,7 +203,7 @@ mod tests {
             log: "/build.log".into(),
         };
         assert_eq!(own_fault(&step(true)).as_deref(), Some("npm run build ended with code 1"));
-        assert_eq!(own_fault(&step(true).of_nobody()), None);
+        assert_eq!(own_fault(&step(true).not_commit_fault()), None);
         assert_eq!(own_fault(&step(false)), None);
         assert_eq!(own_fault(&InstallError::Busy), None);
         let shape = InstallError::Shape { repository: "/there".to_owned(), reason: "it has no x".to_owned() };
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_passed_over_until_a_person_wants_it() {
+    fn a_failed_commit_is_skipped_unless_retried() {
         let failure = Failed { version: None, reason: "it did not start".to_owned(), at: 7, doubtful: false };
         let failed = BTreeMap::from([(B.to_owned(), failure.clone())]);
         let branch = version("main", true);

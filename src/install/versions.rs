@@ -136,7 +136,7 @@ pub fn list(home: &Home) -> Result<Vec<InstalledVersion>, InstallError> {
 /// not.
 #[must_use]
 pub fn read(folder: &Path) -> Option<InstalledVersion> {
-    let bytes = atomic::read(&folder.join(RECORD), MOST_RECORD).ok()??;
+    let bytes = atomic::read(&folder.join(RECORD), MAX_RECORD).ok()??;
     let mut version: InstalledVersion = serde_json::from_slice(&bytes).ok()?;
     if folder.file_name()?.to_str()? != version.name() {
         return None;
@@ -162,7 +162,7 @@ pub fn previous(home: &Home) -> Option<InstalledVersion> {
 /// Returns the version whose folder has this name, if there is one.
 #[must_use]
 pub fn named(home: &Home, name: &str) -> Option<InstalledVersion> {
-    is_plain(name).then(|| read(&home.openclaw_versions().join(name)))?
+    is_folder_name(name).then(|| read(&home.openclaw_versions().join(name)))?
 }
 
 /// Returns the old and new commit if `reference` is a tag that pointed elsewhere when this home first saw it.
@@ -178,11 +178,11 @@ pub fn moved(
 ) -> Result<Option<MovedTag>, InstallError> {
     let known = list(home)?;
     let installed: Vec<InstalledReference<'_>> = known.iter().map(InstalledVersion::as_installed).collect();
-    tags::moved(&home.openclaw_tags(), origin, reference, tip, &installed)
+    tags::moved(&home.openclaw_tags_file(), origin, reference, tip, &installed)
 }
 
 // Names come from records. A name must not lead out of the folder of versions.
-fn is_plain(name: &str) -> bool {
+fn is_folder_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('/') && name != "." && name != ".."
 }
 
@@ -209,19 +209,19 @@ const fn is_false(value: &bool) -> bool {
 /// Returns the commits that failed here. An unreadable record counts as empty, so the commits are tried again.
 #[must_use]
 pub fn failed(home: &Home) -> BTreeMap<String, Failed> {
-    failed_in(&home.openclaw_failed())
+    failed_commits_in(&home.openclaw_failures_file())
 }
 
 /// Returns the failed commits of the record at a path.
-pub(super) fn failed_in(record: &Path) -> BTreeMap<String, Failed> {
-    let mut known = noted(record);
+pub(super) fn failed_commits_in(record: &Path) -> BTreeMap<String, Failed> {
+    let mut known = read_failures(record);
     known.retain(|_, failure| !failure.doubtful);
     known
 }
 
 /// Returns the failed commits and the doubtful ones.
-fn noted(record: &Path) -> BTreeMap<String, Failed> {
-    let bytes = atomic::read(record, MOST_RECORD).ok().flatten().unwrap_or_default();
+fn read_failures(record: &Path) -> BTreeMap<String, Failed> {
+    let bytes = atomic::read(record, MAX_RECORD).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
@@ -231,17 +231,21 @@ fn noted(record: &Path) -> BTreeMap<String, Failed> {
 /// # Errors
 ///
 /// Returns an error if the record cannot be written.
-pub fn remember_failure(home: &Home, commit: &str, failure: Failed) -> Result<bool, InstallError> {
-    remember_in(&home.openclaw_failed(), commit, failure)
+pub fn record_failure(home: &Home, commit: &str, failure: Failed) -> Result<bool, InstallError> {
+    record_failure_in(&home.openclaw_failures_file(), commit, failure)
 }
 
 /// Records a failure in the record at a path.
-pub(super) fn remember_in(record: &Path, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
-    let mut known = noted(record);
+pub(super) fn record_failure_in(
+    record: &Path,
+    commit: &str,
+    mut failure: Failed,
+) -> Result<bool, InstallError> {
+    let mut known = read_failures(record);
     failure.doubtful &= !known.contains_key(commit);
     let counts = !failure.doubtful;
     known.insert(commit.to_owned(), failure);
-    while known.len() > MOST_FAILED {
+    while known.len() > MAX_FAILURES {
         let Some(oldest) =
             known.iter().min_by_key(|(_, failure)| failure.at).map(|(commit, _)| commit.clone())
         else {
@@ -249,7 +253,7 @@ pub(super) fn remember_in(record: &Path, commit: &str, mut failure: Failed) -> R
         };
         known.remove(&oldest);
     }
-    write_failed(record, &known)?;
+    write_failures(record, &known)?;
     Ok(counts)
 }
 
@@ -259,25 +263,25 @@ pub(super) fn remember_in(record: &Path, commit: &str, mut failure: Failed) -> R
 ///
 /// Returns an error if the record cannot be written.
 pub fn forget_failure(home: &Home, commit: &str) -> Result<(), InstallError> {
-    forget_in(&home.openclaw_failed(), commit)
+    forget_failure_in(&home.openclaw_failures_file(), commit)
 }
 
 /// Removes a commit from the record at a path.
-pub(super) fn forget_in(record: &Path, commit: &str) -> Result<(), InstallError> {
-    let mut known = noted(record);
+pub(super) fn forget_failure_in(record: &Path, commit: &str) -> Result<(), InstallError> {
+    let mut known = read_failures(record);
     if known.remove(commit).is_none() {
         return Ok(());
     }
-    write_failed(record, &known)
+    write_failures(record, &known)
 }
 
-fn write_failed(record: &Path, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
+fn write_failures(record: &Path, known: &BTreeMap<String, Failed>) -> Result<(), InstallError> {
     let text = serde_json::to_vec_pretty(known).map_err(|error| io("describe", record)(error.into()))?;
     Ok(atomic::write(record, &text, 0o600)?)
 }
 
-const MOST_RECORD: u64 = 1 << 20;
-const MOST_FAILED: usize = 32;
+const MAX_RECORD: u64 = 1 << 20;
+const MAX_FAILURES: usize = 32;
 
 #[cfg(test)]
 #[path = "versions_tests.rs"]

@@ -30,7 +30,7 @@ fn version(home: &Home, version: &str, digit: char, built_at: i64) -> InstalledV
 }
 
 #[test]
-fn what_is_in_use_and_before_it_is_read_from_the_link_and_the_records() {
+fn current_and_previous_version_come_from_link_and_records() {
     let (_dir, home) = home();
     assert!(list(&home).unwrap().is_empty() && current(&home).is_none() && previous(&home).is_none());
     let first = version(&home, "2026.2.9", 'a', 1);
@@ -83,35 +83,35 @@ fn only_the_current_and_the_previous_version_are_kept() {
 }
 
 #[test]
-fn what_failed_is_remembered_by_commit_and_bounded() {
+fn failures_are_recorded_by_commit_with_a_limit() {
     let (_dir, home) = home();
     assert!(failed(&home).is_empty());
     for at in 0..40 {
         let failure = Failed { version: None, reason: "no luck".to_owned(), at, doubtful: false };
-        assert!(remember_failure(&home, &format!("{at:040}"), failure).unwrap());
+        assert!(record_failure(&home, &format!("{at:040}"), failure).unwrap());
     }
     assert_eq!(failed(&home).len(), 32);
     assert!(!failed(&home).contains_key(&format!("{:040}", 7)), "the oldest are forgotten");
     forget_failure(&home, &format!("{:040}", 39)).unwrap();
     assert!(!failed(&home).contains_key(&format!("{:040}", 39)));
-    std::fs::write(home.openclaw_failed(), "nonsense").unwrap();
+    std::fs::write(home.openclaw_failures_file(), "nonsense").unwrap();
     assert!(failed(&home).is_empty());
 }
 
 #[test]
-fn what_may_be_the_machines_fault_counts_the_second_time() {
+fn a_doubtful_failure_counts_the_second_time() {
     let (_dir, home) = home();
     let commit = "a".repeat(40);
     let failure = |doubtful| Failed { version: None, reason: "it was slow".to_owned(), at: 1, doubtful };
-    assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
+    assert!(!record_failure(&home, &commit, failure(true)).unwrap());
     assert!(failed(&home).is_empty());
-    assert!(remember_failure(&home, &commit, failure(true)).unwrap());
+    assert!(record_failure(&home, &commit, failure(true)).unwrap());
     assert!(failed(&home).contains_key(&commit));
     // The commit worked in between.
     forget_failure(&home, &commit).unwrap();
-    assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
+    assert!(!record_failure(&home, &commit, failure(true)).unwrap());
     forget_failure(&home, &commit).unwrap();
-    assert!(!remember_failure(&home, &commit, failure(true)).unwrap());
-    assert!(remember_failure(&home, &commit, failure(false)).unwrap());
-    assert!(remember_failure(&home, &commit, failure(true)).unwrap(), "what is known stays so");
+    assert!(!record_failure(&home, &commit, failure(true)).unwrap());
+    assert!(record_failure(&home, &commit, failure(false)).unwrap());
+    assert!(record_failure(&home, &commit, failure(true)).unwrap(), "what is known stays so");
 }

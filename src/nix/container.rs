@@ -28,9 +28,9 @@ use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{Command, CommandExit, CommandOutcome, SandboxError, containers, names, seccomp};
 
 /// User and group id of builds. It is neither root nor the user of any sandbox.
-const USER: u32 = 30_001;
-// Used instead if flock itself runs as `USER`.
-const OTHER_USER: u32 = 30_002;
+const BUILD_UID: u32 = 30_001;
+// Used instead if flock itself runs as `BUILD_UID`.
+const FALLBACK_UID: u32 = 30_002;
 /// Memory limit in bytes. There is no swap beyond it.
 pub const MEMORY: i64 = 4 << 30;
 /// Limit on processor cores.
@@ -48,7 +48,7 @@ const OPEN_FILES: i64 = 4096;
 /// Returns the user id that builds run as.
 #[must_use]
 pub fn user() -> u32 {
-    if crate::sandbox::workspace::process_user().uid == USER { OTHER_USER } else { USER }
+    if crate::sandbox::workspace::process_user().uid == BUILD_UID { FALLBACK_UID } else { BUILD_UID }
 }
 
 /// The properties of a build container.
@@ -118,12 +118,12 @@ impl BuildContainer {
         let entrance = plan.proxy.clone().map(egress::entrance);
         let look = format!("inspect {name}");
         let (helper, found) = tokio::join!(
-            HelperClient::attach_with(reader, writer, entrance),
+            HelperClient::attach_with_forward(reader, writer, entrance),
             engine.call(&look, engine::QUICK, client.inspect_container(&name, None))
         );
-        let helper = helper.map_err(|error| lost(&error))?;
+        let helper = helper.map_err(|error| lost_error(&error))?;
         let mut findings = differences(plan, &found?);
-        let report = helper.probe(&[]).await.map_err(|error| lost(&error))?;
+        let report = helper.probe(&[]).await.map_err(|error| lost_error(&error))?;
         // A runtime with its own kernel may show no seccomp filter. Every other one must.
         let kernel = engine.kernel().await?;
         findings.extend(report.findings(&ProbeExpectations { writable: &WRITABLE, kernel: Some(&kernel) }));
@@ -156,10 +156,10 @@ impl BuildContainer {
             workdir: Some(format!("/nix/store/{FILES}")),
             env: Vec::new(),
             timeout: Some(limit),
-            keep: KEEP,
+            keep: MAX_OUTPUT,
         };
         let outcome: CommandOutcome =
-            self.client.run(&command, cancel).await.map_err(|error| lost(&error))?;
+            self.client.run(&command, cancel).await.map_err(|error| lost_error(&error))?;
         let what = what.to_owned();
         match outcome.end {
             CommandExit::Exited(0) => {
@@ -222,7 +222,7 @@ async fn remove(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     containers::remove(engine, name).await
 }
 
-fn lost(error: &HelperError) -> NixError {
+fn lost_error(error: &HelperError) -> NixError {
     NixError::Lost { reason: error.to_string() }
 }
 
@@ -393,7 +393,7 @@ fn differences(plan: &BuildSpec<'_>, found: &ContainerInspectResponse) -> Vec<St
     check("volumes of other containers", none(host.volumes_from.as_ref().map(Vec::len)));
     let mut mounts: Vec<(&str, bool)> =
         // Memory mounts are compared by their options above.
-        found.mounts.iter().flatten().filter_map(place).filter(|(target, _)| !is_memory(target)).collect();
+        found.mounts.iter().flatten().filter_map(place).filter(|(target, _)| !is_memory_mount(target)).collect();
     mounts.sort_unstable();
     check("mounts", mounts == [(HELPER_TARGET, false), ("/nix/store", true)]);
     findings
@@ -403,9 +403,9 @@ fn place(mount: &MountPoint) -> Option<(&str, bool)> {
     Some((mount.destination.as_deref()?, mount.rw == Some(true)))
 }
 
-fn is_memory(target: &str) -> bool {
+fn is_memory_mount(target: &str) -> bool {
     tmpfs().contains_key(target)
 }
 
 /// Limit on the kept output of a script in bytes. It has room for the names of some thousand paths.
-const KEEP: usize = 768 * 1024;
+const MAX_OUTPUT: usize = 768 * 1024;

@@ -33,7 +33,7 @@ pub fn outputs(text: &str) -> Option<Vec<DerivationOutput>> {
             if at > 0 {
                 rest = rest.strip_prefix(',')?;
             }
-            (*word, rest) = string(rest)?;
+            (*word, rest) = parse_string(rest)?;
         }
         rest = rest.strip_prefix(')')?;
         let [_, path, method, hash] = words;
@@ -59,7 +59,7 @@ fn fixed(method: &str, hash: &str) -> Option<Option<FixedOutput>> {
 }
 
 /// Parses a quoted string. Returns it with the rest of the text.
-fn string(text: &str) -> Option<(String, &str)> {
+fn parse_string(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let mut plain = String::new();
     let mut characters = text.char_indices();
@@ -85,7 +85,7 @@ mod tests {
     const LIB: &str = "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-lib";
 
     #[test]
-    fn outputs_are_read_with_what_fixes_them() {
+    fn outputs_are_parsed_with_their_fixed_hash() {
         let text = format!(r#"Derive([("lib","{LIB}","",""),("out","{LIB}2","r:sha256","00ff")],[],[],"#);
         let found = outputs(&text).unwrap();
         assert_eq!(found[0], DerivationOutput { path: LIB.parse().unwrap(), fixed: None });

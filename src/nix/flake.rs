@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flake_is_fetched_or_a_folder() {
+    fn a_flake_reference_is_remote_or_a_folder() {
         let remote = Flake::configured(None).unwrap();
         assert_eq!(remote.reference(), DEFAULT_FLAKE);
         let folder = Flake::configured(Some("path:/srv/flake")).unwrap();

@@ -80,7 +80,7 @@ fn element(element: &Value, origins: &BTreeMap<String, PackageOrigin>) -> Option
     // Packages that Nix installed from a flake by itself carry their attribute in the manifest.
     if let Some(path) = text(["attrPath", "attrPath"]) {
         let flake = text(["originalUrl", "originalUri"]).unwrap_or_default();
-        return Some(InstalledPackage { package: attribute(&path), flake, nar_hash: None, store_paths });
+        return Some(InstalledPackage { package: attribute_name(&path), flake, nar_hash: None, store_paths });
     }
     // An element without a recorded origin was not installed by flock and is skipped.
     let origin = store_paths.iter().find_map(|path| origins.get(path.rsplit('/').next()?))?.clone();
@@ -89,7 +89,7 @@ fn element(element: &Value, origins: &BTreeMap<String, PackageOrigin>) -> Option
 }
 
 /// Returns the attribute's name: `legacyPackages.x86_64-linux.hello` becomes `hello`.
-fn attribute(path: &str) -> String {
+fn attribute_name(path: &str) -> String {
     let mut parts = path.splitn(3, '.');
     match (parts.next(), parts.next(), parts.next()) {
         (Some("packages" | "legacyPackages"), Some(_), Some(name)) => name.to_owned(),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_one_package_by_what_flock_wrote_down() {
+    fn outputs_are_grouped_by_the_recorded_origin() {
         let origin = r#"{"package":"greet","flake":"path:/srv/flake"}"#;
         let text = format!(
             "{{\"version\":2,\"elements\":[{{\"active\":true,\"storePaths\":[\"/nix/store/a-greet\"]}},\

@@ -26,7 +26,7 @@ impl NarHasher {
     fn text(&mut self, text: &[u8]) {
         self.0.update((text.len() as u64).to_le_bytes());
         self.0.update(text);
-        self.pad(text.len() as u64);
+        self.write_padding(text.len() as u64);
     }
 
     fn texts(&mut self, texts: &[&str]) {
@@ -35,7 +35,7 @@ impl NarHasher {
         }
     }
 
-    fn pad(&mut self, length: u64) {
+    fn write_padding(&mut self, length: u64) {
         let over = usize::try_from(length % 8).unwrap_or_default();
         self.0.update(&[0; 8][..(8 - over) % 8]);
     }
@@ -93,7 +93,7 @@ impl NarHasher {
         if total != length {
             return Err(io::Error::other(format!("{} changed while it was read", path.display())));
         }
-        self.pad(length);
+        self.write_padding(length);
         Ok(())
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folders_hash_is_the_one_that_nix_gives_it() {
+    fn a_folder_hash_matches_nix() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir(at("b")).unwrap();

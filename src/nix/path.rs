@@ -6,7 +6,7 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 /// Path of the store in every container.
-pub const STORE: &str = "/nix/store";
+pub const STORE_DIR: &str = "/nix/store";
 
 /// A path directly below the store, for example `/nix/store/<32 characters>-hello-2.12`. It contains no character that
 /// would end a quoted word in a shell.
@@ -28,19 +28,19 @@ impl StorePath {
     /// Returns the last component, which is the hash and the name.
     #[must_use]
     pub fn base(&self) -> &str {
-        &self.0[STORE.len() + 1..]
+        &self.0[STORE_DIR.len() + 1..]
     }
 
     /// Returns the hash in the path's name.
     #[must_use]
     pub fn hash(&self) -> &str {
-        &self.base()[..HASH]
+        &self.base()[..HASH_LEN]
     }
 
     /// Returns the name without the hash.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.base()[HASH + 1..]
+        &self.base()[HASH_LEN + 1..]
     }
 
     /// Returns `true` if it is the path of a derivation.
@@ -52,15 +52,15 @@ impl StorePath {
     /// Returns the path of a source tree whose archive has this SHA-256. Nix computes the path from the hash, so it can
     /// hold no other content.
     #[must_use]
-    pub fn of_source(digest: &[u8; 32]) -> Self {
+    pub fn for_source(digest: &[u8; 32]) -> Self {
         let inner = crate::id::hex(digest);
         // Nix's scheme: hash a description of the path, and fold the digest to 160 bits by XOR.
-        let outer = Sha256::digest(format!("source:sha256:{inner}:{STORE}:source"));
+        let outer = Sha256::digest(format!("source:sha256:{inner}:{STORE_DIR}:source"));
         let mut folded = [0; 20];
         for (at, byte) in outer.iter().enumerate() {
             folded[at % 20] ^= byte;
         }
-        Self(format!("{STORE}/{}-source", base32(&folded)))
+        Self(format!("{STORE_DIR}/{}-source", base32(&folded)))
     }
 }
 
@@ -69,10 +69,10 @@ impl FromStr for StorePath {
 
     fn from_str(text: &str) -> Result<Self, InvalidStorePath> {
         let wrong = || InvalidStorePath(text.chars().take(120).collect());
-        let base = text.strip_prefix(STORE).and_then(|rest| rest.strip_prefix('/')).ok_or_else(wrong)?;
+        let base = text.strip_prefix(STORE_DIR).and_then(|rest| rest.strip_prefix('/')).ok_or_else(wrong)?;
         let (hash, name) = base.split_once('-').ok_or_else(wrong)?;
         let named = |c: char| c.is_ascii_alphanumeric() || "+-._?=".contains(c);
-        let whole = hash.len() == HASH
+        let whole = hash.len() == HASH_LEN
             && hash.bytes().all(|byte| ALPHABET.contains(&byte))
             && (1..=211).contains(&name.len())
             && !name.starts_with('.')
@@ -98,7 +98,7 @@ fn base32(bytes: &[u8]) -> String {
     (0..length).rev().map(digit).collect()
 }
 
-const HASH: usize = 32;
+const HASH_LEN: usize = 32;
 /// The 32 digits of Nix's base 32.
 const ALPHABET: &[u8; 32] = b"0123456789abcdfghijklmnpqrsvwxyz";
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_directly_below_the_store_is_a_path_of_it() {
+    fn only_paths_directly_below_the_store_are_store_paths() {
         let path: StorePath = "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-lib-1.0.drv".parse().unwrap();
         assert_eq!(path.hash(), "ppc3xm1flkzr35z08qmzsf98g37yk7pl");
         assert_eq!(path.name(), "lib-1.0.drv");
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_source_is_the_one_that_nix_gives_it() {
+    fn a_source_path_matches_nix() {
         // The result of `nix store add-path --name source` of Nix 2.8 and of `nix path-info --json`.
         let digest = base64::engine::general_purpose::STANDARD
             .decode("vvrXn+qyaZiBVFWyUqU64cjm3lFUs5I2p/ySRbxYBZg=")
             .unwrap();
-        let path = StorePath::of_source(&digest.try_into().unwrap());
+        let path = StorePath::for_source(&digest.try_into().unwrap());
         assert_eq!(path.as_str(), "/nix/store/c9jdljdszhvc2n6qc23jfqwbygi3yh88-source");
     }
 }

@@ -82,7 +82,7 @@ impl Pin {
         let digest: Option<[u8; 32]> = digest.and_then(|bytes| bytes.try_into().ok());
         let reason = format!("{:?} is no hash", self.nar_hash);
         let digest = digest.ok_or(NixError::PinRecord { path: home.nix_pin(), reason })?;
-        Ok(StorePath::of_source(&digest))
+        Ok(StorePath::for_source(&digest))
     }
 }
 

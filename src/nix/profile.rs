@@ -317,7 +317,7 @@ impl Store {
 
     /// Removes an agent's profile if this home has a store, so that a later agent of the same id does not start with
     /// its packages. A store that does not run is started for this and stopped again.
-    pub async fn forget_if_any(&self, agent: &AgentId) -> Result<(), NixError> {
+    pub async fn clean_up_profile(&self, agent: &AgentId) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
             return Ok(());
@@ -331,7 +331,7 @@ impl Store {
 
     /// Moves an agent's profile with all its generations to another id, if this home has a store. Repeating it changes
     /// nothing.
-    pub async fn rename_if_any(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
+    pub async fn rename_profile(&self, old: &AgentId, new: &AgentId) -> Result<(), NixError> {
         let state = self.state().await?;
         if state.state == "absent" {
             return Ok(());
@@ -358,7 +358,7 @@ impl Store {
 
     async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
         let profile = profile(agent)?;
-        // Not `echo` for the origins: that of dash replaces the backslashes of JSON.
+        // Not `context_echo` for the origins: that of dash replaces the backslashes of JSON.
         let script = format!(
             "if [ -e {profile}/manifest.json ]; then cat {profile}/manifest.json; fi; echo
              for origin in {ORIGINS}/{agent}/*; do
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_the_store_can_give_up() {
+    async fn a_cancelled_request_stops_waiting_for_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let document = json!({"gateway": {"auth": {"token": "t"}}});

@@ -22,7 +22,7 @@ use super::container::{self, BuildContainer, BuildSpec, FILES, Volumes};
 use super::derivation::{self, DerivationOutput, FixedOutput};
 use super::path::StorePath;
 use super::profile::{LONG, SHORT, Watch};
-use super::store::{BUILDS, ROOTS, shell};
+use super::store::{BUILDS, GC_ROOTS, shell};
 use super::{Attribute, Flake, NixError, Pin, Store};
 use crate::home::lock::Lock;
 use crate::id::AgentId;
@@ -69,7 +69,7 @@ impl Store {
         let free = async {
             // A collection must not delete paths that this work counts on.
             while self.is_locked("gc").await? {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             Ok::<_, NixError>(())
         };
@@ -120,7 +120,7 @@ impl Store {
             if !std::mem::replace(&mut told, true) {
                 watch("waiting for packages that are being installed");
             }
-            if cancel.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+            if cancel.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_none() {
                 return Err(NixError::Cancelled { what: "collect garbage".to_owned() });
             }
         }
@@ -134,7 +134,7 @@ impl Store {
             for entry in fs_err::read_dir(&run)?.filter_map(Result::ok) {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 let id = name.strip_prefix("nix-").and_then(|rest| rest.strip_suffix(".lock"));
-                let Some(id) = id.filter(|id| is_request(id)) else { continue };
+                let Some(id) = id.filter(|id| is_request_id(id)) else { continue };
                 // A lock that cannot be examined counts as held.
                 if Lock::is_held(&entry.path()).unwrap_or(true) {
                     ids.insert(id.to_owned());
@@ -153,13 +153,13 @@ impl Store {
     pub(super) async fn sweep(&self, daemon: &str) -> Result<(), NixError> {
         // List the folders before the locks. A folder that is made later is not in the list, and the owner of an
         // earlier one has its lock already.
-        let script = format!("mkdir -p {BUILDS} {ROOTS}; ls {BUILDS} {ROOTS}");
+        let script = format!("mkdir -p {BUILDS} {GC_ROOTS}; ls {BUILDS} {GC_ROOTS}");
         let found = self.script(daemon, "list leftovers of builds", &script, SHORT).await?;
         let containers = containers::list(&self.engine, &self.home).await?;
         let working = self.working().await?;
         let is_left = |id: &str| {
             let request = id.split('-').next().unwrap_or_default();
-            is_request(request) && !working.contains(request)
+            is_request_id(request) && !working.contains(request)
         };
         for container in containers {
             if container.build.as_deref().is_some_and(is_left) {
@@ -170,7 +170,8 @@ impl Store {
         if left.is_empty() {
             return Ok(());
         }
-        let folders: Vec<String> = left.iter().map(|id| format!("'{BUILDS}/{id}' '{ROOTS}/{id}'")).collect();
+        let folders: Vec<String> =
+            left.iter().map(|id| format!("'{BUILDS}/{id}' '{GC_ROOTS}/{id}'")).collect();
         let script = format!("rm -rf -- {}", folders.join(" "));
         self.script(daemon, "remove leftovers of builds", &script, LONG).await.map(drop)
     }
@@ -277,12 +278,12 @@ impl Realisation<'_> {
 
     /// Returns the place for a link that keeps a path from being collected while the work lives.
     pub fn root(&self, name: &str) -> String {
-        format!("{ROOTS}/{}/{name}", self.id)
+        format!("{GC_ROOTS}/{}/{name}", self.id)
     }
 
     /// Removes the folders and roots of the work.
     pub async fn finish(self) -> Result<(), NixError> {
-        let script = format!("rm -rf -- {BUILDS}/{id}-* {ROOTS}/{id}", id = self.id);
+        let script = format!("rm -rf -- {BUILDS}/{id}-* {GC_ROOTS}/{id}", id = self.id);
         let done = self.store.script(self.daemon, "clean up after a build", &script, LONG).await.map(drop);
         // The file is removed while the lock is held. Nobody else takes a lock of a random name.
         let _ = fs_err::remove_file(self.store.home.nix_lock(&self.id));
@@ -312,13 +313,13 @@ impl Realisation<'_> {
                 _ => return Err(NixError::NotAPackage { package: package.to_string() }),
             }
         }
-        let missing = self.take_evaluated(&folder, &derivations, &fetched_paths(&said, &mark)).await?;
+        let missing = self.import_evaluation(&folder, &derivations, &fetched_paths(&said, &mark)).await?;
         Ok(Evaluation { packages: evaluated, missing })
     }
 
     /// Takes derivations, their sources and the fetched paths out of the folder of an evaluation. Returns the
     /// derivations that have to be built, each after those that it needs.
-    async fn take_evaluated(
+    async fn import_evaluation(
         &self,
         folder: &str,
         derivations: &[StorePath],
@@ -328,7 +329,7 @@ impl Realisation<'_> {
         // list of fetched paths comes through standard input, because it can be longer than a command line may be.
         let quoted: Vec<&str> = derivations.iter().map(StorePath::as_str).collect();
         let quoted = quoted.join(" ");
-        let roots = format!("{ROOTS}/{}", self.id);
+        let roots = format!("{GC_ROOTS}/{}", self.id);
         let script = format!(
             "set -e
              from='file://{BUILDS}/{folder}/upper/{FILES}/cache'
@@ -349,7 +350,7 @@ impl Realisation<'_> {
         let what = "take over the evaluated packages";
         let outcome = self.store.command(self.daemon, what, exec, self.cancel, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
-        Ok(to_build(&String::from_utf8_lossy(&text)))
+        Ok(missing_derivations(&String::from_utf8_lossy(&text)))
     }
 
     /// Builds one derivation whose inputs are in the store, and takes its outputs.
@@ -367,7 +368,7 @@ impl Realisation<'_> {
         // Remove the container first, so that none of its processes runs when the files are examined.
         container.remove().await?;
         built?;
-        self.take_outputs(&folder, derivation, fixed).await
+        self.import_outputs(&folder, derivation, fixed).await
     }
 
     /// Reads the outputs of a derivation in the store.
@@ -390,7 +391,7 @@ impl Realisation<'_> {
     }
 
     /// Takes the outputs of a derivation out of the folder of its build.
-    async fn take_outputs(
+    async fn import_outputs(
         &self,
         folder: &str,
         derivation: &StorePath,
@@ -400,7 +401,7 @@ impl Realisation<'_> {
             outputs.into_iter().partition(|output| output.fixed.is_some());
         for output in fixed {
             if let Some(fixed) = &output.fixed {
-                self.take_fixed(folder, &output.path, fixed).await?;
+                self.import_fixed_output(folder, &output.path, fixed).await?;
             }
         }
         let own: BTreeSet<StorePath> = plain.iter().map(|output| output.path.clone()).collect();
@@ -418,7 +419,7 @@ impl Realisation<'_> {
             };
             let path = plain.remove(ready).path;
             let needs = references.remove(&path).unwrap_or_default();
-            self.take_output(folder, derivation, &path, &needs).await?;
+            self.import_output(folder, derivation, &path, &needs).await?;
             taken.insert(path);
         }
         Ok(())
@@ -448,10 +449,10 @@ impl Realisation<'_> {
              cut -c12-43 known | sort -u > hashes
              for path in {paths}; do
                nix-store --dump \"upper/$path\" > /dev/null
-               echo \"{MARK} output $path\"
+               echo \"{OUTPUT_PREFIX} output $path\"
                nix-store --dump \"upper/$path\" | tr -c '0-9a-z' '\\n' | grep -E '.{{32}}' | grep -oFf hashes | sort -u || :
              done
-             echo '{MARK} known'; cat known",
+             echo '{OUTPUT_PREFIX} known'; cat known",
             own = own_names.join(" "),
         );
         let exec = EngineExec {
@@ -463,11 +464,11 @@ impl Realisation<'_> {
         let outcome = self.store.command(self.daemon, &what, exec, self.cancel, &|_| {}).await?;
         let text = [outcome.output.head, outcome.output.tail].concat();
         let text = String::from_utf8_lossy(&text);
-        let (found, known) = text.split_once(&format!("{MARK} known\n")).unwrap_or((&text, ""));
+        let (found, known) = text.split_once(&format!("{OUTPUT_PREFIX} known\n")).unwrap_or((&text, ""));
         let known: Vec<StorePath> = known.lines().filter_map(|line| line.parse().ok()).collect();
         let mut of: Option<StorePath> = None;
         for line in found.lines() {
-            if let Some(base) = line.strip_prefix(&format!("{MARK} output ")) {
+            if let Some(base) = line.strip_prefix(&format!("{OUTPUT_PREFIX} output ")) {
                 of = own.iter().find(|path| path.base() == base).cloned();
                 continue;
             }
@@ -478,7 +479,7 @@ impl Realisation<'_> {
         Ok(references)
     }
 
-    async fn take_output(
+    async fn import_output(
         &self,
         folder: &str,
         derivation: &StorePath,
@@ -499,7 +500,12 @@ impl Realisation<'_> {
 
     /// Takes an output whose content is fixed in advance. Nix computes the path from the content, so any other content
     /// ends up at another path.
-    async fn take_fixed(&self, folder: &str, path: &StorePath, fixed: &FixedOutput) -> Result<(), NixError> {
+    async fn import_fixed_output(
+        &self,
+        folder: &str,
+        path: &StorePath,
+        fixed: &FixedOutput,
+    ) -> Result<(), NixError> {
         let (recursive, test) = if fixed.is_recursive {
             ("--recursive ", String::new())
         } else {
@@ -580,7 +586,7 @@ impl Realisation<'_> {
     async fn full(&self, folder: &str, what: &str) -> NixError {
         let script = format!("du -sk '{BUILDS}/{folder}' 2>/dev/null; df -Pk {BUILDS} | tail -n 1");
         loop {
-            tokio::time::sleep(DISK_LOOK).await;
+            tokio::time::sleep(DISK_POLL_INTERVAL).await;
             // A look that fails says nothing about the disk.
             let Ok(said) = self.store.script(self.daemon, "look at the disk", &script, SHORT).await else {
                 continue;
@@ -642,7 +648,7 @@ fn evaluate_script(flake: &str, packages: &[&str], mark: &str) -> String {
     for package in packages {
         let _ = write!(
             script,
-            "paths=$(nix eval --raw --no-update-lock-file '{flake}#{package}' --apply '{PATHS}')\n\
+            "paths=$(nix eval --raw --no-update-lock-file '{flake}#{package}' --apply '{PATHS_FUNCTION}')\n\
              printf '%s\\n' \"$paths\" >> paths; echo; echo \"{mark} package {package} $paths\"\n"
         );
     }
@@ -680,7 +686,7 @@ fn fetched_paths(said: &str, mark: &str) -> Vec<StorePath> {
 }
 
 /// Parses the derivations that Nix says it would build. Its order puts each after those that it needs.
-fn to_build(said: &str) -> Vec<StorePath> {
+fn missing_derivations(said: &str) -> Vec<StorePath> {
     let mut found = Vec::new();
     let mut listed = false;
     for line in said.lines() {
@@ -695,7 +701,7 @@ fn to_build(said: &str) -> Vec<StorePath> {
 
 /// Returns the bytes that follow a path's archive in the stream of `nix-store --import`.
 fn trailer(path: &StorePath, references: &BTreeSet<StorePath>, deriver: &StorePath) -> Vec<u8> {
-    let mut bytes = EXPORT.to_le_bytes().to_vec();
+    let mut bytes = EXPORT_MAGIC.to_le_bytes().to_vec();
     let text = |bytes: &mut Vec<u8>, text: &str| {
         bytes.extend((text.len() as u64).to_le_bytes());
         bytes.extend(text.as_bytes());
@@ -712,24 +718,24 @@ fn trailer(path: &StorePath, references: &BTreeSet<StorePath>, deriver: &StorePa
     bytes
 }
 
-fn is_request(id: &str) -> bool {
+fn is_request_id(id: &str) -> bool {
     id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 // The magic number `NIXE` of the export format.
-const EXPORT: u64 = 0x4558_494e;
+const EXPORT_MAGIC: u64 = 0x4558_494e;
 /// Prefix of the output lines that are meant for flock, where nothing else in the output can have it.
-const MARK: &str = "flock:";
+const OUTPUT_PREFIX: &str = "flock:";
 /// Nix function that returns a package's derivation and the paths of the outputs to install.
-const PATHS: &str = "p: if (p.type or null) == \"derivation\" then builtins.concatStringsSep \" \" ([ p.drvPath ] ++ \
+const PATHS_FUNCTION: &str = "p: if (p.type or null) == \"derivation\" then builtins.concatStringsSep \" \" ([ p.drvPath ] ++ \
                      builtins.map (o: p.${o}.outPath) (p.meta.outputsToInstall or [ p.outputName ])) else throw \"it is \
                      not a package\"";
 /// Limit on a derivation and on a list of paths, in bytes.
 const MAX_DERIVATION: usize = 16 << 20;
 /// Free disk space in KiB below which a build is ended.
 const MIN_FREE_KIB: u64 = 1 << 20;
-const DISK_LOOK: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(200);
+const DISK_POLL_INTERVAL: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
@@ -738,15 +744,15 @@ mod tests {
     const LIB: &str = "/nix/store/ppc3xm1flkzr35z08qmzsf98g37yk7pl-lib.drv";
 
     #[test]
-    fn what_has_to_be_built_is_read_in_its_order() {
+    fn derivations_to_build_keep_their_order() {
         let said = format!(
             "warning: x\nthese 2 derivations will be built:\n  {LIB}\n  {LIB}2.drv\nthese 1 paths will be \
              fetched (0.1 MiB):\n  /nix/store/bbc3xm1flkzr35z08qmzsf98g37yk7pl-x\n"
         );
-        let built: Vec<String> = to_build(&said).iter().map(ToString::to_string).collect();
+        let built: Vec<String> = missing_derivations(&said).iter().map(ToString::to_string).collect();
         assert_eq!(built, [LIB.to_owned(), format!("{LIB}2.drv")]);
-        assert_eq!(to_build("this derivation will be built:\n  ../x\n"), []);
-        assert_eq!(to_build(""), []);
+        assert_eq!(missing_derivations("this derivation will be built:\n  ../x\n"), []);
+        assert_eq!(missing_derivations(""), []);
     }
 
     #[test]
@@ -756,7 +762,7 @@ mod tests {
         let mark = mark();
         // `builtins.trace` prints a text of several lines as it is, before and after the line of the script.
         let guess = super::mark();
-        let traced = [MARK, guess.as_str()]
+        let traced = [OUTPUT_PREFIX, guess.as_str()]
             .map(|mark| format!("trace: a text\n{mark} package lib {LIB} {OTHER}\n{mark} fetched {OTHER}\n"));
         let traced = traced.concat();
         let said =
@@ -770,7 +776,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_an_archive_is_as_nix_reads_it() {
+    fn an_export_trailer_matches_nix() {
         let path: StorePath = LIB.parse().unwrap();
         let bytes = trailer(&path, &BTreeSet::from([path.clone()]), &path);
         assert_eq!(bytes.len() % 8, 0);

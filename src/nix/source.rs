@@ -7,7 +7,7 @@ use super::path::StorePath;
 use super::pin;
 use super::profile::{LONG, SHORT, Watch};
 use super::realise::Realisation;
-use super::store::{ROOTS, shell};
+use super::store::{GC_ROOTS, shell};
 use super::{NixError, Pin, Store};
 use crate::id::AgentId;
 use crate::sandbox::exec::EngineExec;
@@ -31,7 +31,7 @@ impl Store {
         };
         if let Flake::Folder(folder) = flake {
             let home = self.home.clone();
-            return blocking(move || Pin::folder(&home, &folder)).await;
+            return run_blocking(move || Pin::folder(&home, &folder)).await;
         }
         // The write lock is not held while the reference is looked up.
         let container = {
@@ -40,7 +40,7 @@ impl Store {
             self.sweep(&container).await?;
             container
         };
-        let work = self.begin(&container, &owner()?, "pin the package set", cancel, watch).await?;
+        let work = self.begin(&container, &log_agent()?, "pin the package set", cancel, watch).await?;
         let pin = work.lock(&flake.reference(), &reference).await;
         // Finish before returning an error, so that the folders of the work are removed.
         let finished = work.finish().await;
@@ -61,7 +61,7 @@ impl Store {
             Box::pin(self.running()).await?
         };
         let never = CancellationToken::new();
-        let work = self.begin(&container, &owner()?, "probe a build container", &never, &|_| {}).await?;
+        let work = self.begin(&container, &log_agent()?, "probe a build container", &never, &|_| {}).await?;
         let probed = work.probe().await;
         let finished = work.finish().await;
         probed.and(finished)
@@ -74,7 +74,7 @@ impl Store {
     /// Returns [`NixError::Changed`] if the content of a pinned folder has changed.
     pub(super) async fn pinned(&self, flake: &Flake) -> Result<Option<Pin>, NixError> {
         let (home, flake) = (self.home.clone(), flake.clone());
-        blocking(move || {
+        run_blocking(move || {
             let pin = pin::adopt(&home, Some(&flake.reference()))?;
             if let (Flake::Folder(folder), Some(pin)) = (&flake, &pin)
                 && pin::folder_hash(folder)? != pin.nar_hash
@@ -106,7 +106,7 @@ impl Store {
         let root = work.root("source");
         let script = format!(
             "if nix-store --check-validity '{source}' 2>/dev/null; then mkdir -p \"$(dirname '{root}')\"; ln -sfn \
-             '{source}' '{root}'; ln -sfn '{source}' {ROOTS}/set; echo there; fi"
+             '{source}' '{root}'; ln -sfn '{source}' {GC_ROOTS}/set; echo there; fi"
         );
         let said = self.script(work.daemon(), "look for the package set", &script, SHORT).await?;
         if said.trim() == "there" {
@@ -122,7 +122,7 @@ impl Store {
             }
             Flake::Remote(_) => work.fetch(&pin.locked, &source).await?,
         }
-        let script = format!("ln -sfn '{source}' {ROOTS}/set");
+        let script = format!("ln -sfn '{source}' {GC_ROOTS}/set");
         self.script(work.daemon(), "keep the package set", &script, SHORT).await?;
         Ok((pin, source))
     }
@@ -134,7 +134,7 @@ impl Store {
         folder: std::path::PathBuf,
         root: &str,
     ) -> Result<StorePath, NixError> {
-        let packed = blocking(move || flake::pack(&folder)).await?;
+        let packed = run_blocking(move || flake::pack(&folder)).await?;
         let script = format!(
             "set -e; made=$(mktemp -d /tmp/flake.XXXXXX); trap 'rm -rf \"$made\"' EXIT; mkdir \"$made/source\"
              tar -x --no-same-owner -C \"$made/source\"
@@ -156,11 +156,11 @@ impl Store {
 }
 
 /// Returns the name for the log if no agent has made the request.
-fn owner() -> Result<AgentId, NixError> {
+fn log_agent() -> Result<AgentId, NixError> {
     "owner".parse().map_err(|_| NixError::Lost { reason: "no name for it".to_owned() })
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, NixError> + Send + 'static,
 ) -> Result<T, NixError> {
     let done = tokio::task::spawn_blocking(work).await;

@@ -31,7 +31,7 @@ pub const PROFILES: &str = "/nix/var/nix/profiles/per-agent";
 /// Folder of the builds in the store's container, with one subfolder per build.
 pub(super) const BUILDS: &str = "/build";
 /// Folder of the links that keep parts of an unfinished request from being collected.
-pub(super) const ROOTS: &str = "/nix/var/nix/gcroots/flock";
+pub(super) const GC_ROOTS: &str = "/nix/var/nix/gcroots/flock";
 
 /// The Nix store of one home.
 pub struct Store {
@@ -201,12 +201,12 @@ impl Store {
             user: Some("0:0".to_owned()),
             workdir: Some("/".to_owned()),
             env: vec![
-                format!("NIX_CONFIG={NIX_CONFIG}\n{}\n{DAEMON_CONFIG}", self.cache.keys()),
+                format!("NIX_CONFIG={NIX_CONFIG}\n{}\n{STORE_NIX_CONFIG}", self.cache.keys()),
                 "HOME=/root".to_owned(),
                 "NIX_REMOTE=local".to_owned(),
             ],
-            // `Exec::default` would keep no output.
-            keep: if exec.keep == 0 { KEEP } else { exec.keep },
+            // `EngineExec::default` would keep no output.
+            keep: if exec.keep == 0 { MAX_OUTPUT } else { exec.keep },
             ..exec
         };
         let outcome = exec::run_with(&self.engine, &exec, cancel, watch).await?;
@@ -259,8 +259,11 @@ impl Store {
         let what = format!("start {name}");
         self.engine.call(&what, engine::SLOW, client.start_container(&id, None)).await?;
         // Initialising an existing store again changes nothing, so it is done after each start.
-        let seed =
-            EngineExec { command: shell(SEED), timeout: Duration::from_secs(120), ..EngineExec::default() };
+        let seed = EngineExec {
+            command: shell(INIT_SCRIPT),
+            timeout: Duration::from_secs(120),
+            ..EngineExec::default()
+        };
         self.command(&id, "make the store", seed, &CancellationToken::new(), &|_| {}).await?;
         Ok(id)
     }
@@ -315,7 +318,7 @@ impl Store {
             hostname: Some("flock-nix".to_owned()),
             user: Some("0:0".to_owned()),
             image: Some(image.to_owned()),
-            entrypoint: Some(shell(WAIT)),
+            entrypoint: Some(shell(WAIT_SCRIPT)),
             cmd: Some(Vec::new()),
             stop_signal: Some("SIGKILL".to_owned()),
             host_config: Some(HostConfig {
@@ -371,7 +374,7 @@ pub(super) fn tail(outcome: &CommandOutcome) -> String {
     }
 }
 
-const KEEP: usize = 256 << 10;
+const MAX_OUTPUT: usize = 256 << 10;
 
 /// Limit on requests that are evaluated and built at once. The others wait.
 const MAX_BUILDS: usize = 2;
@@ -395,14 +398,14 @@ warn-dirty = false";
 
 /// Additional settings of the store's container, which fetches and builds nothing. Garbage collection keeps profiles
 /// and requests in progress: the derivations of a request with all of their outputs.
-const DAEMON_CONFIG: &str = "\
+const STORE_NIX_CONFIG: &str = "\
 substituters =
 max-jobs = 0
 keep-derivations = false
 keep-outputs = true";
 
 /// The container's main command. It waits and reaps children.
-const WAIT: &str = "while :; do sleep 3600 & wait $!; done";
+const WAIT_SCRIPT: &str = "while :; do sleep 3600 & wait $!; done";
 
 /// Initialises the store. It also removes what an interrupted collection left.
-const SEED: &str = "set -e; rm -rf /nix/var/nix/gc-socket /tmp/flake.*; mkdir -p /nix/store /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots/flock /nix/var/flock; nix-store --init";
+const INIT_SCRIPT: &str = "set -e; rm -rf /nix/var/nix/gc-socket /tmp/flake.*; mkdir -p /nix/store /nix/var/nix/profiles/per-agent /nix/var/nix/gcroots/flock /nix/var/flock; nix-store --init";

@@ -40,13 +40,13 @@ impl OpenClawProgram {
 }
 
 /// Time limit for one check. A version that was just installed compiles itself first.
-const LIMIT: Duration = Duration::from_secs(180);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(180);
 /// Maximum number of problems that are reported.
-const MOST: usize = 5;
+const MAX_PROBLEMS: usize = 5;
 /// Maximum number of bytes that are kept of each of stdout and stderr.
-const MOST_SAID: u64 = 1 << 20;
+const MAX_OUTPUT: u64 = 1 << 20;
 /// Time to wait for the outputs to close after the group was killed. A process that left the group may still hold them.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Checks that the program accepts the configuration in `file`. It runs on a new, empty state folder that is removed
 /// afterwards.
@@ -64,9 +64,9 @@ pub async fn check(
     let unchecked = |reason: String| OpenClawError::Unchecked { version: program.version.clone(), reason };
     let folder = file.parent().unwrap_or(Path::new("/"));
     // A check that was killed could not remove its own files.
-    sweep(folder);
+    remove_stale(folder);
     let state = tempfile::Builder::new()
-        .prefix(&name(STATE))
+        .prefix(&name(STATE_PREFIX))
         .tempdir_in(folder)
         .map_err(|error| unchecked(error.to_string()))?;
     let validates = super::schema::ConfigSchema::of(&program.version).validates;
@@ -80,13 +80,13 @@ pub async fn check(
         .args(args)
         .env_clear()
         .envs(process::own(program, Folders { config: file, state: state.path() }))
-        .envs(process::without_keys("not-the-token", keys))
+        .envs(process::placeholder_environment("not-the-token", keys))
         .current_dir(state.path());
-    let ended = tokio::time::timeout(LIMIT, run(command)).await;
+    let ended = tokio::time::timeout(CHECK_TIMEOUT, run(command)).await;
     let (status, said) = match ended {
         Ok(Ok(ended)) => ended,
         Ok(Err(error)) => return Err(unchecked(format!("{}: {error}", program.node.display()))),
-        Err(_) => return Err(unchecked(format!("no answer within {} seconds", LIMIT.as_secs()))),
+        Err(_) => return Err(unchecked(format!("no answer within {} seconds", CHECK_TIMEOUT.as_secs()))),
     };
     if status.success() {
         return Ok(());
@@ -111,7 +111,8 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (mut said, mut complained) = (Vec::new(), Vec::new());
     let status = {
-        let mut heard = pin!(async { tokio::join!(hear(out, &mut said), hear(err, &mut complained)) });
+        let mut heard =
+            pin!(async { tokio::join!(read_capped(out, &mut said), read_capped(err, &mut complained)) });
         let mut silent = false;
         let status = loop {
             // Reading goes on while the program runs: a full pipe would block it.
@@ -123,7 +124,7 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
         // Kill the group before waiting for the outputs: processes that the program left behind keep them open.
         drop(group);
         if !silent {
-            let _ = tokio::time::timeout(LAST_WORDS, heard).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, heard).await;
         }
         status
     };
@@ -131,10 +132,10 @@ async fn run(mut command: Command) -> io::Result<(ExitStatus, Vec<u8>)> {
     Ok((status, said))
 }
 
-/// Reads to the end of the stream and keeps the first [`MOST_SAID`] bytes.
-async fn hear(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
+/// Reads to the end of the stream and keeps the first [`MAX_OUTPUT`] bytes.
+async fn read_capped(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) {
     let Some(mut from) = from else { return };
-    let _ = (&mut from).take(MOST_SAID).read_to_end(into).await;
+    let _ = (&mut from).take(MAX_OUTPUT).read_to_end(into).await;
     // The rest is read and dropped, so that the writer never blocks on a full pipe.
     let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
 }
@@ -152,9 +153,9 @@ impl Drop for ProcessGroup {
 }
 
 /// Prefix of the files that hold a configuration to be checked.
-pub const CANDIDATE: &str = "candidate-";
+pub const CANDIDATE_PREFIX: &str = "candidate-";
 /// Prefix of the temporary state folders.
-const STATE: &str = ".asked-";
+const STATE_PREFIX: &str = ".asked-";
 
 /// Returns a name prefix that contains the current process's id and start time, so that a sweep can tell which files
 /// belong to a dead process.
@@ -165,19 +166,25 @@ pub fn name(kind: &str) -> String {
 }
 
 /// Removes the files and folders that killed checks left in `folder`.
-fn sweep(folder: &Path) {
+fn remove_stale(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let Some(rest) = [CANDIDATE, STATE].iter().find_map(|kind| name.strip_prefix(kind)) else { continue };
+        let Some(rest) = [CANDIDATE_PREFIX, STATE_PREFIX].iter().find_map(|kind| name.strip_prefix(kind))
+        else {
+            continue;
+        };
         let asker = rest.split_once('-').and_then(|(who, _)| who.replace('.', " ").parse::<ProcessId>().ok());
         if asker.is_none_or(ProcessId::is_alive) {
             continue;
         }
         let path = entry.path();
         // Best effort: what can't be removed now is tried again at the next check.
-        let _ =
-            if name.starts_with(STATE) { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
+        let _ = if name.starts_with(STATE_PREFIX) {
+            fs_err::remove_dir_all(path)
+        } else {
+            fs_err::remove_file(path)
+        };
     }
 }
 
@@ -216,7 +223,7 @@ fn problems(said: &str) -> Vec<String> {
             }
         }
     }
-    found.truncate(MOST);
+    found.truncate(MAX_PROBLEMS);
     found
 }
 
@@ -232,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_leaves_ends_with_it_and_what_it_says_has_a_bound() {
+    async fn leftover_processes_are_killed_and_output_is_bounded() {
         let (status, said) = run(shell("sleep 1000 & echo $!; echo wrong >&2; exit 3")).await.unwrap();
         let said = String::from_utf8(said).unwrap();
         let (pid, rest) = said.split_once('\n').unwrap();
@@ -245,34 +252,40 @@ mod tests {
         }
         let (status, said) = run(shell("head -c 3000000 /dev/zero; echo last >&2")).await.unwrap();
         assert!(status.success());
-        assert_eq!(u64::try_from(said.len()).unwrap(), MOST_SAID + 5);
+        assert_eq!(u64::try_from(said.len()).unwrap(), MAX_OUTPUT + 5);
     }
 
     #[test]
-    fn what_killed_askers_left_goes_and_that_of_others_stays() {
+    fn files_of_dead_checks_are_removed_and_others_kept() {
         let dir = tempfile::tempdir().unwrap();
         let me = ProcessId::current();
         let dead = format!("{}.{}", me.pid, me.started + 1);
         std::fs::create_dir_all(dir.path().join(format!(".asked-{dead}-x/inner"))).unwrap();
-        std::fs::create_dir(dir.path().join(format!("{}x", name(STATE)))).unwrap();
-        for file in
-            [format!("candidate-{dead}-x.json"), format!("{}x.json", name(CANDIDATE)), "candidate-x".into()]
-        {
+        std::fs::create_dir(dir.path().join(format!("{}x", name(STATE_PREFIX)))).unwrap();
+        for file in [
+            format!("candidate-{dead}-x.json"),
+            format!("{}x.json", name(CANDIDATE_PREFIX)),
+            "candidate-x".into(),
+        ] {
             std::fs::write(dir.path().join(file), "{}").unwrap();
         }
-        sweep(dir.path());
+        remove_stale(dir.path());
         let entries = std::fs::read_dir(dir.path()).unwrap();
         let mut left: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         left.sort();
-        let mine = [format!("{}x", name(STATE)), format!("{}x.json", name(CANDIDATE)), "candidate-x".into()];
+        let mine = [
+            format!("{}x", name(STATE_PREFIX)),
+            format!("{}x.json", name(CANDIDATE_PREFIX)),
+            "candidate-x".into(),
+        ];
         let mut mine = mine.to_vec();
         mine.sort();
         assert_eq!(left, mine);
     }
 
     #[test]
-    fn what_it_says_is_found_in_its_reports_and_in_its_frames() {
+    fn problems_are_parsed_from_reports_and_framed_text() {
         let report = r#"a warning
 {"ok": false, "valid": false, "issues": [{"path": "gateway", "message": "Unrecognized key: \"x\""}]}
 Run: something"#;

@@ -70,7 +70,7 @@ pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag)
         let entries = fs_err::read_dir(&source).map_err(failed("read", &source))?;
         for entry in entries {
             let entry = entry.map_err(failed("read", &source))?;
-            if is_lock(&entry.file_name()) || extent.leaves_out(&entry.file_name()) {
+            if is_lock(&entry.file_name()) || extent.excludes(&entry.file_name()) {
                 continue;
             }
             let kind = entry.file_type().map_err(failed("look at", entry.path()))?;
@@ -85,7 +85,7 @@ pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag)
                 }
             } else if kind.is_file() {
                 match copy_file(&entry.path(), &to.join(&place), patience) {
-                    Ok(()) => extent.turn_inwards(&to.join(&place), to)?,
+                    Ok(()) => extent.rewrite_index(&to.join(&place), to)?,
                     // Temporary files of a running version may vanish between the listing and the copy.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(failed("copy", entry.path())(error)),
@@ -97,8 +97,8 @@ pub fn copy(from: &Path, to: &Path, extent: CopyMode<'_>, patience: &CancelFlag)
 }
 
 impl CopyMode<'_> {
-    fn leaves_out(self, name: &OsStr) -> bool {
-        matches!(self, Self::Alone { .. }) && KEYS.iter().any(|key| name == *key)
+    fn excludes(self, name: &OsStr) -> bool {
+        matches!(self, Self::Alone { .. }) && KEY_FILES.iter().any(|key| name == *key)
     }
 
     /// Returns `true` if a symbolic link is copied. A trial's copy takes only relative links that resolve to a place
@@ -111,9 +111,9 @@ impl CopyMode<'_> {
 
     /// Rewrites an index of conversations so that it names the files of the copy instead of those of the state in use.
     /// A version that migrates conversations during a trial must migrate only the copy's.
-    fn turn_inwards(self, file: &Path, root: &Path) -> Result<(), HomeError> {
+    fn rewrite_index(self, file: &Path, root: &Path) -> Result<(), HomeError> {
         let Self::Alone { live } = self else { return Ok(()) };
-        if file.file_name() != Some(OsStr::new(INDEX)) {
+        if file.file_name() != Some(OsStr::new(INDEX_FILE)) {
             return Ok(());
         }
         // The JSON escaped form of the path, with its opening quote, so that only whole paths at the start of a string
@@ -135,7 +135,7 @@ fn copy_file(from: &Path, to: &Path, patience: &CancelFlag) -> io::Result<()> {
     let mut target = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     loop {
         patience.check()?;
-        if io::copy(&mut (&source).take(PIECE), &mut target)? == 0 {
+        if io::copy(&mut (&source).take(CHUNK_SIZE), &mut target)? == 0 {
             return target.set_permissions(mode);
         }
     }
@@ -149,18 +149,19 @@ fn is_lock(name: &OsStr) -> bool {
 
 /// Files in which the known versions keep provider keys. Older versions write the keys that they were given into
 /// `models.json`.
-const KEYS: [&str; 5] = ["models.json", "auth-profiles.json", "auth-state.json", "auth.json", "oauth.json"];
+const KEY_FILES: [&str; 5] =
+    ["models.json", "auth-profiles.json", "auth-state.json", "auth.json", "oauth.json"];
 /// Index in which older versions record the paths of conversation files.
-const INDEX: &str = "sessions.json";
+const INDEX_FILE: &str = "sessions.json";
 /// Number of bytes that are copied between two checks for cancellation.
-const PIECE: u64 = 16 << 20;
+const CHUNK_SIZE: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_for_a_trial_has_no_key_and_nothing_in_it_leads_out() {
+    fn an_isolated_copy_has_no_keys_and_no_outside_references() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let (live, left, trial) = (root.join("state"), root.join("state-of-x"), root.join("trial"));
@@ -168,7 +169,7 @@ mod tests {
             fs_err::create_dir_all(left.join(folder)).unwrap();
         }
         let agent = left.join("agents/coder/agent");
-        for key in KEYS {
+        for key in KEY_FILES {
             fs_err::write(agent.join(key), "sk-planted").unwrap();
         }
         fs_err::write(agent.join("openclaw-agent.sqlite"), "data").unwrap();
@@ -214,16 +215,16 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_nobody_waits_for_is_given_up() {
+    fn a_copy_is_cancelled_when_its_caller_stops_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         fs_err::create_dir_all(&from).unwrap();
         // A sparse file is larger than one piece but costs the disk nothing.
-        fs_err::File::create(from.join("large")).unwrap().set_len(3 * PIECE + 1).unwrap();
+        fs_err::File::create(from.join("large")).unwrap().set_len(3 * CHUNK_SIZE + 1).unwrap();
         let waiting = Waiting::default();
         let patience = waiting.patience();
         copy(&from, &to, CopyMode::Whole, &patience).unwrap();
-        assert_eq!(fs_err::metadata(to.join("large")).unwrap().len(), 3 * PIECE + 1);
+        assert_eq!(fs_err::metadata(to.join("large")).unwrap().len(), 3 * CHUNK_SIZE + 1);
         drop(waiting);
         let error = copy(&from, &to, CopyMode::Whole, &patience).unwrap_err();
         assert!(

@@ -11,7 +11,7 @@ use crate::id::AgentId;
 const FILES: [(&str, &str); 2] =
     [("HOOK.md", include_str!("hook/HOOK.md")), ("handler.js", include_str!("hook/handler.js"))];
 /// Maximum size of a file of the hook, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns the folder in which OpenClaw looks for the hook's folder.
 #[must_use]
@@ -26,11 +26,11 @@ pub fn hooks(home: &Home) -> PathBuf {
 /// Returns [`HomeError`] if a folder or file can't be written.
 pub fn install(home: &Home) -> Result<(), HomeError> {
     let folder = hooks(home).join(IDENTITY_HOOK);
-    make(&folder)?;
+    make_folder(&folder)?;
     for (name, text) in FILES {
         let path = folder.join(name);
         // A file that can't be read is replaced like one that is missing.
-        if atomic::read(&path, LARGEST).ok().flatten().as_deref() != Some(text.as_bytes()) {
+        if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() != Some(text.as_bytes()) {
             atomic::write(&path, text.as_bytes(), 0o600)?;
         }
     }
@@ -43,9 +43,9 @@ pub fn install(home: &Home) -> Result<(), HomeError> {
 ///
 /// Returns [`HomeError`] if the folder or file can't be written.
 pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeError> {
-    let path = role(home, agent);
-    make(path.parent().unwrap_or(&path))?;
-    if atomic::read(&path, LARGEST).ok().flatten().as_deref() == Some(text.as_bytes()) {
+    let path = role_path(home, agent);
+    make_folder(path.parent().unwrap_or(&path))?;
+    if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() == Some(text.as_bytes()) {
         return Ok(());
     }
     atomic::write(&path, text.as_bytes(), 0o600)
@@ -56,8 +56,8 @@ pub fn set_role(home: &Home, agent: &AgentId, text: &str) -> Result<(), HomeErro
 /// # Errors
 ///
 /// Returns [`HomeError`] if the file exists and can't be removed.
-pub fn forget_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
-    let path = role(home, agent);
+pub fn remove_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
+    let path = role_path(home, agent);
     match fs_err::remove_file(&path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             Err(HomeError::Io { verb: "remove", path, source })
@@ -66,11 +66,11 @@ pub fn forget_role(home: &Home, agent: &AgentId) -> Result<(), HomeError> {
     }
 }
 
-fn role(home: &Home, agent: &AgentId) -> PathBuf {
+fn role_path(home: &Home, agent: &AgentId) -> PathBuf {
     home.openclaw_versions().join("roles").join(format!("{agent}.md"))
 }
 
-fn make(folder: &std::path::Path) -> Result<(), HomeError> {
+fn make_folder(folder: &std::path::Path) -> Result<(), HomeError> {
     fs_err::create_dir_all(folder).map_err(|source| HomeError::Io {
         verb: "make",
         path: folder.to_owned(),

@@ -1,7 +1,7 @@
 //! Support for OpenClaw, the Node.js gateway that flock can run beside its own.
 //!
 //! Users edit only the home's configuration. [`mod@derive`] makes OpenClaw's configuration from it for the schema of
-//! the installed version ([`dialect`]), and [`place`] puts it where OpenClaw reads it.
+//! the installed version ([`schema`]), and [`place`] puts it where OpenClaw reads it.
 
 pub mod check;
 pub mod copy;

@@ -54,7 +54,7 @@ pub enum ApplyOutcome {
     AtNextStart,
 }
 
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_SIZE: u64 = 16 << 20;
 
 /// Puts a derived configuration in place for this program. The program is asked only if it was not asked about the same
 /// configuration before.
@@ -79,19 +79,19 @@ pub async fn put(
         sandboxes: sandboxes(&derived.document),
         uncleared: false,
     };
-    let known = placed_last(home)?;
+    let known = read_record(home)?;
     let fits = |(id, one): (&String, &String)| placed.sandboxes.get(id) == Some(one);
     let uncleared = known.as_ref().is_none_or(|known| known.uncleared || !known.sandboxes.iter().all(fits));
     let placed = AppliedRecord { uncleared, ..placed };
     // An unreadable file is written anew, like a missing one.
-    let there = atomic::read(&path, LARGEST).ok().flatten();
+    let there = atomic::read(&path, MAX_FILE_SIZE).ok().flatten();
     let is_known = known.as_ref() == Some(&placed);
     if is_known && there.as_deref() == Some(&text) {
         return Ok(if uncleared { ApplyOutcome::Sandboxes } else { ApplyOutcome::Same });
     }
     // A trial may have asked the program about exactly this text already.
-    if !is_known && !has_taken(home, program, &placed.sha256) {
-        ask(home, &text, derived, program).await?;
+    if !is_known && !is_accepted(home, program, &placed.sha256) {
+        check_document(home, &text, derived, program).await?;
     }
     let has = |variable: &String| known.as_ref().is_some_and(|known| known.variables.contains(variable));
     let is_others = known.as_ref().is_some_and(|known| known.build != placed.build);
@@ -112,29 +112,29 @@ pub async fn put(
 }
 
 /// Records that no container is left that was made for other sandbox settings. Until then, [`put`] returns
-/// [`Put::Sandboxes`].
+/// [`ApplyOutcome::Sandboxes`].
 ///
 /// # Errors
 ///
 /// Returns [`HomeError`] if the record can't be read or written.
 pub fn cleared(home: &Home) -> Result<(), HomeError> {
-    match placed_last(home)? {
+    match read_record(home)? {
         Some(placed) if placed.uncleared => record(home, &AppliedRecord { uncleared: false, ..placed }),
         _ => Ok(()),
     }
 }
 
-fn placed_last(home: &Home) -> Result<Option<AppliedRecord>, HomeError> {
-    let bytes = atomic::read(&home.openclaw_versions().join(PLACED), LARGEST)?;
+fn read_record(home: &Home) -> Result<Option<AppliedRecord>, HomeError> {
+    let bytes = atomic::read(&home.openclaw_versions().join(RECORD_FILE), MAX_FILE_SIZE)?;
     Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 fn record(home: &Home, placed: &AppliedRecord) -> Result<(), HomeError> {
     let text = serde_json::to_vec(placed).unwrap_or_default();
-    atomic::write(&home.openclaw_versions().join(PLACED), &text, 0o600)
+    atomic::write(&home.openclaw_versions().join(RECORD_FILE), &text, 0o600)
 }
 
-const PLACED: &str = "placed.json";
+const RECORD_FILE: &str = "placed.json";
 
 /// Returns the digest of each agent's sandbox settings. The defaults for all agents are under the empty name.
 fn sandboxes(document: &Value) -> BTreeMap<String, String> {
@@ -155,17 +155,17 @@ fn sandboxes(document: &Value) -> BTreeMap<String, String> {
 ///
 /// Returns [`OpenClawError::Invalid`] or [`OpenClawError::Unchecked`] from the program's check, or
 /// [`OpenClawError::Home`] if the record can't be written.
-pub async fn try_on(
+pub async fn check_candidate(
     home: &Home,
     derived: &DerivedConfig,
     program: &OpenClawProgram,
 ) -> Result<(), OpenClawError> {
     make_folders(home)?;
     let text = text(derived);
-    ask(home, &text, derived, program).await?;
+    check_document(home, &text, derived, program).await?;
     let taken = AcceptedRecord { entry: program.entry.clone(), sha256: hex(&Sha256::digest(&text)) };
     let record = serde_json::to_vec(&taken).unwrap_or_default();
-    Ok(atomic::write(&home.openclaw_versions().join(TAKEN), &record, 0o600)?)
+    Ok(atomic::write(&home.openclaw_versions().join(ACCEPTED_FILE), &record, 0o600)?)
 }
 
 /// A record of the configuration that a program accepted before it was put in use.
@@ -175,16 +175,18 @@ struct AcceptedRecord {
     sha256: String,
 }
 
-const TAKEN: &str = "taken.json";
+const ACCEPTED_FILE: &str = "taken.json";
 
-fn has_taken(home: &Home, program: &OpenClawProgram, sha256: &str) -> bool {
-    let bytes =
-        atomic::read(&home.openclaw_versions().join(TAKEN), LARGEST).ok().flatten().unwrap_or_default();
+fn is_accepted(home: &Home, program: &OpenClawProgram, sha256: &str) -> bool {
+    let bytes = atomic::read(&home.openclaw_versions().join(ACCEPTED_FILE), MAX_FILE_SIZE)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     serde_json::from_slice::<AcceptedRecord>(&bytes)
         .is_ok_and(|taken| taken.entry == program.entry && taken.sha256 == sha256)
 }
 
-async fn ask(
+async fn check_document(
     home: &Home,
     text: &[u8],
     derived: &DerivedConfig,
@@ -197,8 +199,10 @@ async fn ask(
     let folder = home.openclaw_versions();
     // A unique name, because a command and the supervisor may ask at the same time. The file is readable only by its
     // owner.
-    let candidate =
-        tempfile::Builder::new().prefix(&check::name(check::CANDIDATE)).suffix(".json").tempfile_in(&folder);
+    let candidate = tempfile::Builder::new()
+        .prefix(&check::name(check::CANDIDATE_PREFIX))
+        .suffix(".json")
+        .tempfile_in(&folder);
     let candidate = candidate.map_err(io("make a file in", &folder))?;
     fs_err::write(candidate.path(), text).map_err(io("write", candidate.path()))?;
     check::check(program, candidate.path(), &derived.keys).await
@@ -283,13 +287,13 @@ pub fn provider_keys(
     let asks_aws =
         |model| catalog::wire(model, config).is_ok_and(|wire| wire.api == Api::BedrockConverseStream);
     if agents(config).flat_map(|agent| agent.models()).any(asks_aws) {
-        found.extend(aws(home, config)?);
+        found.extend(aws_variables(home, config)?);
     }
     Ok(found)
 }
 
 /// Returns the variables that AWS request signing reads: a bearer token or an access key pair, and the region.
-fn aws(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawError> {
+fn aws_variables(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawError> {
     const PROVIDER: &str = "amazon-bedrock";
     let settings = config.providers.get(PROVIDER);
     let failed = |reason| OpenClawError::NoKey { provider: PROVIDER.to_owned(), reason };
@@ -299,11 +303,15 @@ fn aws(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawEr
     let variables = match &key {
         Some(key) => {
             let parts: Vec<&str> = key.expose().splitn(3, ':').collect();
-            let names = if let [_] = parts[..] { &[env::AWS_BEARER_TOKEN_BEDROCK][..] } else { &PAIR[..] };
+            let names = if let [_] = parts[..] {
+                &[env::AWS_BEARER_TOKEN_BEDROCK][..]
+            } else {
+                &KEY_PAIR_VARIABLES[..]
+            };
             found.extend(names.iter().zip(parts).map(|(name, part)| (name.name.to_owned(), part.to_owned())));
             &[][..]
         }
-        None => &PAIR[..],
+        None => &KEY_PAIR_VARIABLES[..],
     };
     let regions = [env::AWS_REGION, env::AWS_DEFAULT_REGION];
     for variable in variables.iter().chain(&regions) {
@@ -315,7 +323,8 @@ fn aws(home: &Home, config: &Config) -> Result<Vec<(String, String)>, OpenClawEr
     Ok(found)
 }
 
-const PAIR: [env::Var; 3] = [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
+const KEY_PAIR_VARIABLES: [env::Var; 3] =
+    [env::AWS_ACCESS_KEY_ID, env::AWS_SECRET_ACCESS_KEY, env::AWS_SESSION_TOKEN];
 
 pub(super) fn make_folders(home: &Home) -> Result<(), HomeError> {
     use std::os::unix::fs::DirBuilderExt as _;

@@ -31,7 +31,7 @@ impl Fixture {
 
     /// Sets the program's script. The program records each time that it is asked.
     fn says(&self, script: &str) {
-        let asked = self.asked_file();
+        let asked = self.calls_file();
         let text = format!(
             "echo \"$@ $FLOCK_OPENCLAW_TOKEN $FLOCK_PROVIDER_KEY_LAB\" >> {}\ntest -s \"$OPENCLAW_CONFIG_PATH\" || exit 9\n{script}\n",
             asked.display()
@@ -40,19 +40,19 @@ impl Fixture {
     }
 
     /// Makes another build of the same version that runs the first one's current script.
-    fn another(&self, name: &str) -> OpenClawProgram {
+    fn other_build(&self, name: &str) -> OpenClawProgram {
         let entry = self.program.entry.with_file_name(name).join("openclaw.mjs");
         std::fs::create_dir(entry.parent().unwrap()).unwrap();
         std::fs::copy(&self.program.entry, &entry).unwrap();
         OpenClawProgram { entry, ..self.program.clone() }
     }
 
-    fn asked_file(&self) -> std::path::PathBuf {
+    fn calls_file(&self) -> std::path::PathBuf {
         self.program.entry.with_file_name("asked")
     }
 
     fn asked(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(self.asked_file()).unwrap_or_default();
+        let text = std::fs::read_to_string(self.calls_file()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -107,7 +107,7 @@ async fn put(
 }
 
 #[tokio::test]
-async fn what_was_made_for_another_sandbox_counts_as_there_until_it_is_cleared() {
+async fn stale_sandboxes_are_reported_until_they_are_cleared() {
     let bench = Fixture::new("2026.9.6");
     let one = bench.derived(&["coder"]);
     for _ in 0..2 {
@@ -120,7 +120,7 @@ async fn what_was_made_for_another_sandbox_counts_as_there_until_it_is_cleared()
 }
 
 #[tokio::test]
-async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
+async fn an_accepted_config_is_applied_and_checked_once() {
     let bench = Fixture::new("2026.9.6");
     let one = bench.derived(&["coder"]);
     assert_eq!(
@@ -139,7 +139,7 @@ async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
     assert!(bench.there().contains("\"coder\""));
     assert_eq!(bench.asked().len(), 1);
     // Another build is asked again, even if it has the same version.
-    let newer = bench.another("newer");
+    let newer = bench.other_build("newer");
     assert_eq!(put(&bench.home, &one, &newer).await.unwrap(), ApplyOutcome::Same);
     assert_eq!(bench.asked().len(), 2);
     let two = bench.derived(&["coder", "tester"]);
@@ -153,7 +153,7 @@ async fn what_the_program_takes_is_put_in_place_and_asked_about_once() {
 }
 
 #[tokio::test]
-async fn what_it_refuses_never_replaces_what_it_took() {
+async fn a_rejected_config_never_replaces_an_accepted_one() {
     let bench = Fixture::new("2026.2.9");
     put(&bench.home, &bench.derived(&["coder"]), &bench.program).await.unwrap();
     let good = bench.there();
@@ -181,7 +181,7 @@ async fn what_it_refuses_never_replaces_what_it_took() {
 }
 
 #[tokio::test]
-async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have() {
+async fn a_config_with_a_new_key_waits_for_the_next_start() {
     let bench = Fixture::new("2026.2.9");
     put(&bench.home, &bench.derived(&["coder"]), &bench.program).await.unwrap();
     let before = bench.there();
@@ -220,14 +220,14 @@ async fn a_process_that_runs_is_given_no_file_with_a_key_that_it_does_not_have()
 }
 
 #[tokio::test]
-async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() {
+async fn a_candidate_is_checked_once_without_replacing_the_config() {
     let bench = Fixture::new("2026.9.6");
     let one = bench.derived(&["coder"]);
     put(&bench.home, &one, &bench.program).await.unwrap();
     let before = bench.there();
-    let newer = bench.another("newer");
+    let newer = bench.other_build("newer");
     let two = bench.derived(&["coder", "tester"]);
-    try_on(&bench.home, &two, &newer).await.unwrap();
+    check_candidate(&bench.home, &two, &newer).await.unwrap();
     assert_eq!((bench.there(), bench.asked().len()), (before.clone(), 2));
     let pid_file = bench.home.pid_file("openclaw");
     std::fs::write(&pid_file, format!("{}\n", crate::process::ProcessId::current())).unwrap();
@@ -237,18 +237,18 @@ async fn a_version_that_is_to_come_is_asked_once_and_what_runs_keeps_its_file() 
     assert_eq!(put(&bench.home, &two, &newer).await.unwrap(), ApplyOutcome::Changed);
     assert_eq!(bench.asked().len(), 2, "it took it already");
     // Another build and another configuration are both asked about.
-    let elsewhere = bench.another("elsewhere");
+    let elsewhere = bench.other_build("elsewhere");
     put(&bench.home, &two, &elsewhere).await.unwrap();
     put(&bench.home, &one, &newer).await.unwrap();
     assert_eq!(bench.asked().len(), 4);
     bench.says("echo '- agents: Unrecognized key: \"x\"' >&2; exit 1");
-    let third = bench.another("third");
-    let error = try_on(&bench.home, &bench.derived(&["tester"]), &third).await.unwrap_err();
+    let third = bench.other_build("third");
+    let error = check_candidate(&bench.home, &bench.derived(&["tester"]), &third).await.unwrap_err();
     assert!(matches!(error, OpenClawError::Invalid { .. }), "{error:?}");
 }
 
 #[test]
-fn its_environment_has_the_keys_of_its_models_and_no_others() {
+fn the_environment_has_only_the_keys_of_used_models() {
     let bench = Fixture::new("2026.9.6");
     let (_, config) = bench.config(&["coder"]);
     let keys = bench.derived(&["coder"]).keys;
@@ -272,7 +272,7 @@ fn its_environment_has_the_keys_of_its_models_and_no_others() {
 }
 
 #[test]
-fn a_role_is_told_in_a_file_of_its_own() {
+fn a_role_is_written_to_its_own_file() {
     let bench = Fixture::new("2026.9.6");
     let id = "coder".parse().unwrap();
     identity::set_role(&bench.home, &id, "You work.").unwrap();

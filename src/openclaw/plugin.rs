@@ -23,7 +23,7 @@ pub const RUNTIME: &str = "openclaw";
 
 const CODE: &str = include_str!("plugin/index.js");
 /// Maximum size of a file of the plugin, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns the plugin's folder in this home.
 #[must_use]
@@ -51,7 +51,7 @@ pub fn install(home: &Home, tools: &[ToolSpec]) -> Result<bool, HomeError> {
     ] {
         let path = folder.join(name);
         // A file that can't be read is replaced like one that is missing.
-        if atomic::read(&path, LARGEST).ok().flatten().as_deref() != Some(text.as_bytes()) {
+        if atomic::read(&path, MAX_FILE_SIZE).ok().flatten().as_deref() != Some(text.as_bytes()) {
             // No secret is in these files: the token is in a file of its own, which the settings name.
             atomic::write(&path, text.as_bytes(), 0o644)?;
             changed = true;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_agent_of_openclaw_is_offered_what_its_role_has() {
+    fn each_openclaw_agent_is_offered_the_tools_of_its_role() {
         let (_dir, home) = home();
         let model = "script/demo".parse().unwrap();
         let mut document = crate::config::starter::document(&home, Some(&model), "t", 4321);

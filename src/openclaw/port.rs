@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::config::Config;
 
 /// The port at which the search begins.
-const FIRST: u16 = 3790;
+const FIRST_PORT: u16 = 3790;
 /// Number of consecutive ports that must be free. Some versions also listen on the ports right after the first.
-const WIDTH: u16 = 4;
+const PORT_COUNT: u16 = 4;
 
 /// Returns the configured port of OpenClaw's gateway or, if none is configured, a free one.
 #[must_use]
 pub fn choose(config: &Config) -> Option<u16> {
-    config.openclaw.port.or_else(|| free(config.port, is_free))
+    config.openclaw.port.or_else(|| find_free(config.port, is_free))
 }
 
 /// Sets the document's port unless it already has one.
@@ -32,22 +32,22 @@ pub fn set(document: &mut Value, port: u16) {
 #[must_use]
 pub fn for_trial(own: u16) -> Option<u16> {
     let first = rand::random_range(20_000..30_000);
-    free_from(first, own, is_free)
+    find_free_from(first, own, is_free)
 }
 
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-fn free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
-    free_from(FIRST, own, is_free)
+fn find_free(own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+    find_free_from(FIRST_PORT, own, is_free)
 }
 
-fn free_from(start: u16, own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
+fn find_free_from(start: u16, own: u16, is_free: impl Fn(u16) -> bool) -> Option<u16> {
     (start..start + 1000)
-        .step_by(usize::from(WIDTH))
+        .step_by(usize::from(PORT_COUNT))
         // flock's own port counts as taken, even while its gateway does not run.
-        .find(|first| (*first..first + WIDTH).all(|port| port != own && is_free(port)))
+        .find(|first| (*first..first + PORT_COUNT).all(|port| port != own && is_free(port)))
 }
 
 #[cfg(test)]
@@ -55,15 +55,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_port_is_taken_that_is_free_with_those_after_it() {
-        assert_eq!(free(3779, |_| true), Some(3790));
-        assert_eq!(free(3779, |port| port != 3792), Some(3794));
-        assert_eq!(free(3795, |port| port != 3792), Some(3798));
-        assert_eq!(free(3779, |_| false), None);
+    fn the_first_free_run_of_ports_is_chosen() {
+        assert_eq!(find_free(3779, |_| true), Some(3790));
+        assert_eq!(find_free(3779, |port| port != 3792), Some(3794));
+        assert_eq!(find_free(3795, |port| port != 3792), Some(3798));
+        assert_eq!(find_free(3779, |_| false), None);
     }
 
     #[test]
-    fn a_port_that_is_there_stays() {
+    fn a_configured_port_is_kept() {
         let mut document = json!({"gateway": {"port": 18789}});
         set(&mut document, 3790);
         assert_eq!(document["gateway"]["port"], 18789);

@@ -57,7 +57,7 @@ pub async fn ready(
     let program = &OpenClawProgram::from(&version);
     // One caller at a time, from reading to writing. Otherwise the caller that read first could write last and bring
     // back settings that were changed meanwhile.
-    let _one = alone(home, program).await?;
+    let _one = acquire_lock(home, program).await?;
     let (_, document) = file::read_document(home)?;
     let config = file::read(home)?;
     let (facts, derived) = derived(home, &document, &config, engine, approved, program).await?;
@@ -73,11 +73,11 @@ pub async fn ready(
     Ok(PreparedConfig { derived, put, version, port: facts.port, token: place::token(home)?, environment })
 }
 
-/// Waits for the lock that admits one caller at a time, up to [`PATIENCE`].
-async fn alone(home: &Home, program: &OpenClawProgram) -> Result<Lock, OpenClawError> {
+/// Waits for the lock that admits one caller at a time, up to [`LOCK_TIMEOUT`].
+async fn acquire_lock(home: &Home, program: &OpenClawProgram) -> Result<Lock, OpenClawError> {
     let path = home.openclaw_versions().join("ready.lock");
     place::make_folders(home)?;
-    let end = tokio::time::Instant::now() + PATIENCE;
+    let end = tokio::time::Instant::now() + LOCK_TIMEOUT;
     loop {
         match Lock::try_acquire(&path) {
             Ok(lock) => return Ok(lock),
@@ -94,7 +94,7 @@ async fn alone(home: &Home, program: &OpenClawProgram) -> Result<Lock, OpenClawE
 }
 
 /// Time limit for another caller that holds the lock. On a slow machine, a version's first answer takes minutes.
-const PATIENCE: Duration = Duration::from_secs(240);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Returns the configuration that would be derived for this program, with the facts that went into it. Writes nothing
 /// except which user each agent's sandbox has.

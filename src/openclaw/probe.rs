@@ -74,15 +74,15 @@ pub async fn ask(
     }
     drop(ready);
     if depth == Depth::Proof {
-        port::is_held_by(port, process).map_err(|holder| ProbeError::Foreign { port, holder })?;
-        expect(port, &empty(&stranger, limit).await?, 401, "without the token")?;
+        port::check_held_by(port, process).map_err(|holder| ProbeError::Foreign { port, holder })?;
+        expect(port, &send_empty_chat(&stranger, limit).await?, 401, "without the token")?;
     }
     let friend = stranger.with_token(token);
-    expect(port, &empty(&friend, limit).await?, 400, "with the token")
+    expect(port, &send_empty_chat(&friend, limit).await?, 400, "with the token")
 }
 
 /// Sends a chat request without any message.
-async fn empty(client: &Client, limit: Duration) -> Result<Answer, GatewayClientError> {
+async fn send_empty_chat(client: &Client, limit: Duration) -> Result<Answer, GatewayClientError> {
     client.send(Call::post("/v1/chat/completions").json(&serde_json::json!({}))?, limit).await
 }
 

@@ -52,7 +52,7 @@ fn environment(
 ) -> Vec<(OsString, OsString)> {
     let passes = |name: &OsString| {
         name.to_str().is_some_and(|name| {
-            PASSED.contains(&name) || env::NETWORK.contains(&name) || name.starts_with("LC_")
+            PASSED.contains(&name) || env::NETWORK_VARS.contains(&name) || name.starts_with("LC_")
         })
     };
     let mut env: Vec<(OsString, OsString)> = from.filter(|(name, _)| passes(name)).collect();
@@ -77,36 +77,37 @@ pub(super) fn own(program: &OpenClawProgram, folders: Folders<'_>) -> [(OsString
 
 /// Returns the variables of a configuration with this token and placeholder keys. Without a model request, a key only
 /// has to have a value.
-pub(super) fn without_keys(token: &str, keys: &[ProviderKey]) -> Vec<(String, String)> {
+pub(super) fn placeholder_environment(token: &str, keys: &[ProviderKey]) -> Vec<(String, String)> {
     let keys = keys.iter().map(|key| (key.variable.clone(), "not-the-key".to_owned()));
     std::iter::once((TOKEN_VARIABLE.to_owned(), token.to_owned())).chain(keys).collect()
 }
 
 /// Reads OpenClaw's exit codes and output. Newer versions exit with 78 (`EX_CONFIG`) if a new start would fail the same
 /// way. Older ones exit with 1 in every case. Some take most of a minute to report that their port is taken.
-pub static ENDINGS: ExitRules = ExitRules { tells, lasting, passing: |_| None };
+pub static EXIT_REASONS: ExitRules = ExitRules { tells, lasting, passing: |_| None };
 
 fn lasting(exit: Exit, said: Option<&str>) -> Option<crate::error::Kind> {
     use crate::error::Kind;
     // A signal or another code says nothing about the next start, so the usual restart applies.
     let (Exit::Code(1 | 78), said) = (exit, said.unwrap_or_default()) else { return None };
     let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
-    if has(&HELD) {
+    if has(&CONFLICT_TEXTS) {
         return Some(Kind::Conflict);
     }
     // Exit code 1 may be any error, so it counts as lasting only if the output names the configuration.
-    (exit == Exit::Code(78) || has(&CONFIG)).then_some(Kind::Usage)
+    (exit == Exit::Code(78) || has(&CONFIG_ERROR_TEXTS)).then_some(Kind::Usage)
 }
 
 fn tells(line: &str) -> bool {
-    HELD.iter().chain(&CONFIG).any(|word| line.contains(word)) || line.contains("Error:")
+    CONFLICT_TEXTS.iter().chain(&CONFIG_ERROR_TEXTS).any(|word| line.contains(word))
+        || line.contains("Error:")
 }
 
 /// Texts that OpenClaw prints if another process holds its port or state.
-const HELD: [&str; 5] =
+const CONFLICT_TEXTS: [&str; 5] =
     ["already in use", "EADDRINUSE", "already running", "gateway lock", "another gateway instance"];
 /// Texts that OpenClaw prints if its configuration is wrong.
-const CONFIG: [&str; 6] = [
+const CONFIG_ERROR_TEXTS: [&str; 6] = [
     "Invalid config",
     "Config invalid",
     "Missing config",
@@ -142,7 +143,7 @@ mod tests {
     use crate::error::Kind;
 
     #[test]
-    fn it_gets_what_it_needs_and_nothing_else() {
+    fn the_environment_has_only_the_required_variables() {
         let from = [
             ("LANG", "C.UTF-8"),
             ("LC_ALL", "C"),
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_would_come_again_are_known() {
+    fn permanent_failures_are_recognized() {
         for (exit, said, kind) in [
             (Exit::Code(78), None, Some(Kind::Usage)),
             (Exit::Code(78), Some("gateway already running (pid 7); lock timeout"), Some(Kind::Conflict)),

@@ -25,7 +25,9 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     let prefix = container_prefix(home);
     let filters = HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])]);
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-    let found = engine.call("list containers", engine::GLANCE, client.list_containers(Some(options))).await?;
+    let found = engine
+        .call("list containers", engine::DISPLAY_TIMEOUT, client.list_containers(Some(options)))
+        .await?;
     let names = found.into_iter().filter_map(|one| one.names?.into_iter().next());
     // The engine returns names with a leading slash.
     let mut names: Vec<String> = names.map(|name| name.trim_start_matches('/').to_owned()).collect();

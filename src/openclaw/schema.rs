@@ -26,7 +26,7 @@ pub struct ConfigSchema {
     chatgpt: Option<&'static str>,
 }
 
-static DIALECTS: [ConfigSchema; 4] = [
+static SCHEMAS: [ConfigSchema; 4] = [
     ConfigSchema {
         since: [2026, 2, 0],
         text: include_str!("known/2026.2.json"),
@@ -61,9 +61,9 @@ static DIALECTS: [ConfigSchema; 4] = [
     },
 ];
 
-static KNOWN: LazyLock<[Value; 4]> = LazyLock::new(|| {
+static ALLOWED_KEYS: LazyLock<[Value; 4]> = LazyLock::new(|| {
     // A test checks that every file parses, so the default is never used.
-    std::array::from_fn(|at| serde_json::from_str(DIALECTS[at].text).unwrap_or_default())
+    std::array::from_fn(|at| serde_json::from_str(SCHEMAS[at].text).unwrap_or_default())
 });
 
 impl ConfigSchema {
@@ -71,17 +71,16 @@ impl ConfigSchema {
     /// schema. A version that is newer than all known ones, or that can't be parsed, gets the newest.
     #[must_use]
     pub fn of(version: &str) -> &'static Self {
-        let newest = &DIALECTS[DIALECTS.len() - 1];
-        let Some(version) = numbers(version) else { return newest };
-        DIALECTS.iter().rev().find(|dialect| dialect.since <= version).unwrap_or(&DIALECTS[0])
+        let newest = &SCHEMAS[SCHEMAS.len() - 1];
+        let Some(version) = parse_version(version) else { return newest };
+        SCHEMAS.iter().rev().find(|dialect| dialect.since <= version).unwrap_or(&SCHEMAS[0])
     }
 
     /// Returns the keys that are allowed at the root of the document.
     #[must_use]
     pub fn known(&self) -> &'static Value {
-        let at =
-            DIALECTS.iter().position(|dialect| dialect.since == self.since).unwrap_or(DIALECTS.len() - 1);
-        &KNOWN[at]
+        let at = SCHEMAS.iter().position(|dialect| dialect.since == self.since).unwrap_or(SCHEMAS.len() - 1);
+        &ALLOWED_KEYS[at]
     }
 
     /// Returns the version's name for a wire format, or `None` if it does not support the format.
@@ -140,7 +139,7 @@ pub fn prune(value: &mut Value, known: &Value, at: &str, dropped: &mut impl FnMu
 }
 
 /// Parses year, month and number of a version. A suffix after `-` or `+` marks another build of the same version.
-fn numbers(version: &str) -> Option<[u32; 3]> {
+fn parse_version(version: &str) -> Option<[u32; 3]> {
     let version = version.trim().trim_start_matches('v');
     let version = version.split(['-', '+']).next()?;
     let mut parts = version.split('.').map(|part| part.parse().ok());
@@ -155,8 +154,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lists_can_be_read_and_hold_what_every_version_needs() {
-        for dialect in &DIALECTS {
+    fn every_schema_parses_and_has_the_required_keys() {
+        for dialect in &SCHEMAS {
             let known = dialect.known();
             for pointer in ["/gateway/port", "/agents/defaults/sandbox/docker/network", "/plugins/load/paths"]
             {
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_does_not_know_is_taken_out_and_named() {
+    fn unknown_keys_are_removed_and_reported() {
         let known = json!({"a": {"b": true}, "list": {"id": true}, "any": {"*": {"x": true}}});
         let mut value = json!({
             "a": {"b": {"deep": 1}, "c": 2}, "z": 1,

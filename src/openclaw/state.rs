@@ -58,22 +58,22 @@ pub fn ready(
 ) -> Result<StateOutcome, HomeError> {
     make(&home.openclaw_versions())?;
     // A start that was cancelled may still be copying.
-    let _one = alone(home, patience)?;
+    let _one = acquire_lock(home, patience)?;
     let name = version.name();
     let note = read(home);
     let state = home.openclaw_state();
-    let own = copy_of(home, &name);
+    let own = copy_path(home, &name);
     let last = note.last.clone().filter(|last| *last != name);
     let mut readied = StateOutcome::Same;
     let wanted = note.put_back.as_deref() == Some(&name);
-    let aside = last.as_ref().map(|last| copy_of(home, last));
+    let aside = last.as_ref().map(|last| copy_path(home, last));
     if wanted && !own.is_dir() && state.is_dir() && aside.as_ref().is_some_and(|aside| aside.is_dir()) {
         // An earlier call put it back and was killed before it wrote the note.
         readied = StateOutcome::PutBack;
     } else if wanted && own.is_dir() {
         if state.is_dir() {
             // If this same version ran last, its current state needs another name, because its copy has the usual one.
-            let aside = aside.unwrap_or_else(|| copy_of(home, &format!("{name}{SINCE}")));
+            let aside = aside.unwrap_or_else(|| copy_path(home, &format!("{name}{ASIDE_SUFFIX}")));
             remove(&aside)?;
             rename(&state, &aside)?;
         }
@@ -83,14 +83,14 @@ pub fn ready(
         && state.is_dir()
     {
         // Only one copy is kept: that of the version before this one.
-        for old in copies(home) {
+        for old in copy_paths(home) {
             remove(&old)?;
         }
         readied = if is_copyable(home, &state) {
-            let draft = home.openclaw_versions().join(DRAFT);
+            let draft = home.openclaw_versions().join(DRAFT_FOLDER);
             // A partial copy has no use and takes space.
             copy(&state, &draft, CopyMode::Whole, patience).inspect_err(|_| drop(remove(&draft)))?;
-            rename(&draft, &copy_of(home, last))?;
+            rename(&draft, &copy_path(home, last))?;
             StateOutcome::Copied
         } else {
             StateOutcome::TooLarge
@@ -105,12 +105,12 @@ pub fn ready(
     Ok(readied)
 }
 
-/// Waits for the lock that admits one caller at a time, up to [`LONGEST`] or until the caller no longer waits.
-fn alone(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
+/// Waits for the lock that admits one caller at a time, up to [`LOCK_TIMEOUT`] or until the caller no longer waits.
+fn acquire_lock(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
     let path = home.openclaw_versions().join("state-owner.lock");
-    let end = Instant::now() + LONGEST;
+    let end = Instant::now() + LOCK_TIMEOUT;
     loop {
-        let lock = Lock::acquire(&path, PAUSE);
+        let lock = Lock::acquire(&path, LOCK_POLL);
         patience.check().map_err(failed("wait for", &path))?;
         match lock {
             Err(HomeError::Held { .. }) if Instant::now() < end => {}
@@ -124,7 +124,7 @@ fn alone(home: &Home, patience: &CancelFlag) -> Result<Lock, HomeError> {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the record can't be written.
-pub fn was_seen_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
+pub fn record_healthy(home: &Home, version: &str) -> Result<(), HomeError> {
     let note = read(home);
     if note.healthy || note.last.as_deref() != Some(version) {
         return Ok(());
@@ -145,7 +145,7 @@ pub fn has_been_healthy(home: &Home, version: &InstalledVersion) -> bool {
 /// # Errors
 ///
 /// Returns [`HomeError`] if the request can't be recorded.
-pub fn put_back_at_start(home: &Home, version: &InstalledVersion) -> Result<(), HomeError> {
+pub fn request_restore(home: &Home, version: &InstalledVersion) -> Result<(), HomeError> {
     let note = OwnerRecord { put_back: Some(version.name()), ..read(home) };
     write(home, &note)
 }
@@ -153,9 +153,9 @@ pub fn put_back_at_start(home: &Home, version: &InstalledVersion) -> Result<(), 
 /// Returns `true` if a version gets back the state that it left, at its next start. It can't work with the current
 /// state.
 #[must_use]
-pub fn is_to_be_put_back(home: &Home, version: &InstalledVersion) -> bool {
+pub fn is_restore_pending(home: &Home, version: &InstalledVersion) -> bool {
     let name = version.name();
-    read(home).put_back.as_deref() == Some(&name) && copy_of(home, &name).is_dir()
+    read(home).put_back.as_deref() == Some(&name) && copy_path(home, &name).is_dir()
 }
 
 /// Withdraws a request to put a state back.
@@ -163,7 +163,7 @@ pub fn is_to_be_put_back(home: &Home, version: &InstalledVersion) -> bool {
 /// # Errors
 ///
 /// Returns [`HomeError`] if that can't be recorded.
-pub fn leave_as_it_is(home: &Home) -> Result<(), HomeError> {
+pub fn cancel_restore(home: &Home) -> Result<(), HomeError> {
     let note = read(home);
     if note.put_back.is_none() {
         return Ok(());
@@ -173,8 +173,8 @@ pub fn leave_as_it_is(home: &Home) -> Result<(), HomeError> {
 
 /// Returns the path of the copy of the state that a version left, if there is one.
 #[must_use]
-pub fn left_by(home: &Home, version: &InstalledVersion) -> Option<PathBuf> {
-    Some(copy_of(home, &version.name())).filter(|copy| copy.is_dir())
+pub fn find_copy(home: &Home, version: &InstalledVersion) -> Option<PathBuf> {
+    Some(copy_path(home, &version.name())).filter(|copy| copy.is_dir())
 }
 
 /// Returns `true` if conversations in `before` have another form or place in `after`. A version that wrote `before`
@@ -221,25 +221,25 @@ pub fn size(folder: &Path) -> Option<u64> {
 /// Returns `true` if a state is small enough to be copied and the copy leaves at least its own size free.
 #[must_use]
 pub fn is_copyable(home: &Home, state: &Path) -> bool {
-    size(state).is_some_and(|bytes| bytes <= LARGEST && fits(home, bytes))
+    size(state).is_some_and(|bytes| bytes <= LARGEST && has_space_for(home, bytes))
 }
 
 /// Returns `true` if a copy of this size leaves the same amount of space free.
-fn fits(home: &Home, bytes: u64) -> bool {
+fn has_space_for(home: &Home, bytes: u64) -> bool {
     let Ok(found) = nix::sys::statvfs::statvfs(&home.openclaw_versions()) else { return false };
     let free = found.blocks_available().saturating_mul(found.fragment_size());
     bytes.saturating_mul(2) <= free
 }
 
-fn copy_of(home: &Home, name: &str) -> PathBuf {
-    home.openclaw_versions().join(format!("{COPY}{name}"))
+fn copy_path(home: &Home, name: &str) -> PathBuf {
+    home.openclaw_versions().join(format!("{COPY_PREFIX}{name}"))
 }
 
-fn copies(home: &Home) -> Vec<PathBuf> {
+fn copy_paths(home: &Home) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(home.openclaw_versions()).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| {
         let name = entry.file_name();
-        name.to_string_lossy().starts_with(COPY) || name == DRAFT
+        name.to_string_lossy().starts_with(COPY_PREFIX) || name == DRAFT_FOLDER
     });
     ours.map(|entry| entry.path()).collect()
 }
@@ -247,13 +247,13 @@ fn copies(home: &Home) -> Vec<PathBuf> {
 /// Returns the paths of the state and of every copy of it.
 #[must_use]
 pub fn all(home: &Home) -> Vec<PathBuf> {
-    let mut all = copies(home);
+    let mut all = copy_paths(home);
     all.push(home.openclaw_state());
     all
 }
 
 fn read(home: &Home) -> OwnerRecord {
-    let bytes = atomic::read(&note(home), MOST_NOTE).ok().flatten().unwrap_or_default();
+    let bytes = atomic::read(&note(home), MAX_RECORD_SIZE).ok().flatten().unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
@@ -305,15 +305,15 @@ pub(super) fn failed(
 }
 
 /// Name prefix of a copy. The version's name follows.
-const COPY: &str = "state-of-";
+const COPY_PREFIX: &str = "state-of-";
 /// Name suffix of a state that was set aside to put back an older copy of the same version.
-const SINCE: &str = "-since";
+const ASIDE_SUFFIX: &str = "-since";
 /// Time limit for another caller that holds the lock.
-const LONGEST: Duration = Duration::from_secs(120);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time between two checks of whether the caller still waits.
-const PAUSE: Duration = Duration::from_millis(100);
-const DRAFT: &str = ".state-copy";
-const MOST_NOTE: u64 = 64 << 10;
+const LOCK_POLL: Duration = Duration::from_millis(100);
+const DRAFT_FOLDER: &str = ".state-copy";
+const MAX_RECORD_SIZE: u64 = 64 << 10;
 
 #[cfg(test)]
 #[path = "state_tests.rs"]

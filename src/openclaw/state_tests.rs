@@ -29,7 +29,7 @@ impl Fixture {
     }
 
     fn kept(&self) -> Vec<String> {
-        let found = copies(&self.home).into_iter();
+        let found = copy_paths(&self.home).into_iter();
         found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
     }
 }
@@ -52,7 +52,7 @@ fn version(version: &str) -> InstalledVersion {
 }
 
 #[test]
-fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
+fn the_state_is_copied_only_before_another_version_starts() {
     let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     assert_eq!(bench.ready(&old), StateOutcome::Same, "there is none yet");
@@ -64,7 +64,7 @@ fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
     std::fs::write(bench.home.openclaw_state().join("agents/gateway.lock"), "7").unwrap();
     assert_eq!(bench.ready(&new), StateOutcome::Copied);
     assert_eq!(bench.kept(), [format!("state-of-{}", old.name())]);
-    let copy = left_by(&bench.home, &old).unwrap();
+    let copy = find_copy(&bench.home, &old).unwrap();
     assert_eq!(std::fs::read_link(copy.join("link")).unwrap(), Path::new("agents"));
     let names = |folder: &Path| {
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
@@ -79,30 +79,30 @@ fn what_a_version_left_is_copied_before_another_one_starts_and_only_then() {
 }
 
 #[test]
-fn it_is_put_back_where_that_was_asked_for_and_the_other_one_is_kept_aside() {
+fn a_requested_restore_sets_the_other_state_aside() {
     let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
     bench.ready(&new);
     bench.say("two");
-    put_back_at_start(&bench.home, &old).unwrap();
+    request_restore(&bench.home, &old).unwrap();
     assert_eq!(bench.ready(&new), StateOutcome::Same, "not its own");
-    put_back_at_start(&bench.home, &old).unwrap();
+    request_restore(&bench.home, &old).unwrap();
     assert_eq!(bench.ready(&old), StateOutcome::PutBack);
     assert_eq!((bench.said(), bench.kept()), ("one".to_owned(), vec![format!("state-of-{}", new.name())]));
     assert_eq!(bench.ready(&old), StateOutcome::Same, "once");
     // There is nothing to put back, so the state stays as it is.
-    put_back_at_start(&bench.home, &new).unwrap();
-    leave_as_it_is(&bench.home).unwrap();
+    request_restore(&bench.home, &new).unwrap();
+    cancel_restore(&bench.home).unwrap();
     assert_eq!(bench.ready(&new), StateOutcome::Copied);
     assert_eq!(bench.said(), "one");
-    put_back_at_start(&bench.home, &version("3")).unwrap();
+    request_restore(&bench.home, &version("3")).unwrap();
     assert_eq!(bench.ready(&version("3")), StateOutcome::Copied);
 }
 
 #[test]
-fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed() {
+fn restoring_an_older_copy_keeps_the_versions_current_state() {
     let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
@@ -119,27 +119,27 @@ fn what_a_version_has_itself_is_set_aside_for_its_older_copy_and_never_removed()
 }
 
 #[test]
-fn one_that_can_not_be_put_back_is_still_to_be() {
+fn a_failed_restore_stays_pending() {
     let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     bench.say("one");
     bench.ready(&new);
-    assert!(!is_to_be_put_back(&bench.home, &old));
-    put_back_at_start(&bench.home, &old).unwrap();
-    assert!(is_to_be_put_back(&bench.home, &old) && !is_to_be_put_back(&bench.home, &new));
+    assert!(!is_restore_pending(&bench.home, &old));
+    request_restore(&bench.home, &old).unwrap();
+    assert!(is_restore_pending(&bench.home, &old) && !is_restore_pending(&bench.home, &new));
     let lock = bench.home.openclaw_versions().join("state-owner.lock");
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
     ready(&bench.home, &old, &CancelFlag::default()).unwrap_err();
-    assert!(is_to_be_put_back(&bench.home, &old));
+    assert!(is_restore_pending(&bench.home, &old));
     std::fs::remove_dir(&lock).unwrap();
     assert_eq!(bench.ready(&old), StateOutcome::PutBack);
-    assert!(!is_to_be_put_back(&bench.home, &old));
+    assert!(!is_restore_pending(&bench.home, &old));
 }
 
 #[test]
-fn interrupted_anywhere_it_is_ended_at_the_next_start() {
+fn an_interrupted_restore_is_finished_at_the_next_start() {
     let (old, new) = (version("1"), version("2"));
     let bench = || {
         let bench = Fixture::new();
@@ -147,30 +147,30 @@ fn interrupted_anywhere_it_is_ended_at_the_next_start() {
         bench.say("one");
         bench.ready(&new);
         bench.say("two");
-        put_back_at_start(&bench.home, &old).unwrap();
+        request_restore(&bench.home, &old).unwrap();
         bench
     };
     // The newer version's state was set aside, and nothing is in its place yet.
     let half = bench();
-    rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
+    rename(&half.home.openclaw_state(), &copy_path(&half.home, &new.name())).unwrap();
     assert_eq!((half.ready(&old), half.said()), (StateOutcome::PutBack, "one".to_owned()));
     // Everything is in its place, but that is not recorded.
     let half = bench();
-    rename(&half.home.openclaw_state(), &copy_of(&half.home, &new.name())).unwrap();
-    rename(&copy_of(&half.home, &old.name()), &half.home.openclaw_state()).unwrap();
+    rename(&half.home.openclaw_state(), &copy_path(&half.home, &new.name())).unwrap();
+    rename(&copy_path(&half.home, &old.name()), &half.home.openclaw_state()).unwrap();
     assert_eq!((half.ready(&old), half.said()), (StateOutcome::PutBack, "one".to_owned()));
     assert_eq!(half.kept(), [format!("state-of-{}", new.name())]);
     // A partial copy does not count as a copy.
     let half = Fixture::new();
     half.ready(&old);
     half.say("one");
-    make(&half.home.openclaw_versions().join(DRAFT).join("agents")).unwrap();
+    make(&half.home.openclaw_versions().join(DRAFT_FOLDER).join("agents")).unwrap();
     assert_eq!(half.ready(&new), StateOutcome::Copied);
     assert_eq!(half.kept(), [format!("state-of-{}", old.name())]);
 }
 
 #[test]
-fn a_copy_that_nobody_waits_for_leaves_all_as_it_was() {
+fn a_cancelled_copy_leaves_the_state_unchanged() {
     let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
@@ -186,35 +186,35 @@ fn a_copy_that_nobody_waits_for_leaves_all_as_it_was() {
     });
     drop(held);
     ready(&bench.home, &new, &patience).unwrap_err();
-    assert!(bench.kept().is_empty() && !bench.home.openclaw_versions().join(DRAFT).exists());
+    assert!(bench.kept().is_empty() && !bench.home.openclaw_versions().join(DRAFT_FOLDER).exists());
     assert_eq!((bench.said(), read(&bench.home).last), ("one".to_owned(), Some(old.name())));
     assert_eq!(bench.ready(&new), StateOutcome::Copied);
 }
 
 #[test]
-fn that_a_version_was_healthy_is_known_until_another_one_is_started() {
+fn the_healthy_mark_lasts_until_another_version_starts() {
     let bench = Fixture::new();
     let (old, new) = (version("1"), version("2"));
     bench.ready(&old);
     assert!(!has_been_healthy(&bench.home, &old));
-    was_seen_healthy(&bench.home, &new.name()).unwrap();
+    record_healthy(&bench.home, &new.name()).unwrap();
     assert!(!has_been_healthy(&bench.home, &new), "it was not started");
-    was_seen_healthy(&bench.home, &old.name()).unwrap();
+    record_healthy(&bench.home, &old.name()).unwrap();
     bench.say("one");
-    put_back_at_start(&bench.home, &new).unwrap();
-    leave_as_it_is(&bench.home).unwrap();
+    request_restore(&bench.home, &new).unwrap();
+    cancel_restore(&bench.home).unwrap();
     bench.ready(&old);
     assert!(has_been_healthy(&bench.home, &old) && !has_been_healthy(&bench.home, &new));
     bench.ready(&new);
     assert!(!has_been_healthy(&bench.home, &old) && !has_been_healthy(&bench.home, &new));
-    was_seen_healthy(&bench.home, &new.name()).unwrap();
-    put_back_at_start(&bench.home, &old).unwrap();
+    record_healthy(&bench.home, &new.name()).unwrap();
+    request_restore(&bench.home, &old).unwrap();
     bench.ready(&old);
     assert!(!has_been_healthy(&bench.home, &old));
 }
 
 #[test]
-fn a_state_in_another_form_is_known_as_such() {
+fn a_migrated_state_is_recognized() {
     let dir = tempfile::tempdir().unwrap();
     let (before, after) = (dir.path().join("before"), dir.path().join("after"));
     let write = |root: &Path, file: &str| {

@@ -68,13 +68,13 @@ async fn start(home: &Home, trial: &Trial<'_>) -> Result<(), OpenClawError> {
         }
         None => state::make(&own)?,
     }
-    let mut tries = PORTS;
+    let mut tries = MAX_PORTS;
     loop {
         let port = port::for_trial(trial.gateway).ok_or(OpenClawError::NoPort)?;
-        let (document, workspaces) = harmless(&trial.derived.document, port, &root);
+        let (document, workspaces) = isolate_config(&trial.derived.document, port, &root);
         workspaces.iter().try_for_each(|folder| state::make(folder))?;
         atomic::write(&config, &serde_json::to_vec(&document).unwrap_or_default(), 0o600)?;
-        let wrong = match once(home, trial, Folders { config: &config, state: &own }, port).await {
+        let wrong = match run_once(home, trial, Folders { config: &config, state: &own }, port).await {
             Ok(()) => return Ok(()),
             Err(wrong) => wrong,
         };
@@ -110,7 +110,7 @@ impl TrialFailure {
 
     /// Creates the failure of a version that ended before it answered.
     fn ended(exit: Exit, said: Option<&str>) -> Self {
-        let is_taken = (process::ENDINGS.lasting)(exit, said) == Some(Kind::Conflict);
+        let is_taken = (process::EXIT_REASONS.lasting)(exit, said) == Some(Kind::Conflict);
         let blame = match exit {
             _ if is_taken => FailureCause::Machine,
             // The kernel kills with this signal when memory runs out.
@@ -122,7 +122,12 @@ impl TrialFailure {
     }
 }
 
-async fn once(home: &Home, trial: &Trial<'_>, folders: Folders<'_>, port: u16) -> Result<(), TrialFailure> {
+async fn run_once(
+    home: &Home,
+    trial: &Trial<'_>,
+    folders: Folders<'_>,
+    port: u16,
+) -> Result<(), TrialFailure> {
     let token = hex(&rand::random::<[u8; 32]>());
     let program = program(trial, folders, &token);
     let mut log = Log::new(home.log(LOG), RotationLimits::default());
@@ -143,11 +148,11 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
     let end = Instant::now() + limit;
     loop {
         if let Some(exit) = child.ended().map_err(|error| TrialFailure::machine(error.to_string()))? {
-            let said = child.last_words(process::ENDINGS.tells).await;
+            let said = child.last_words(process::EXIT_REASONS.tells).await;
             return Err(TrialFailure::ended(exit, said.as_deref()));
         }
         // Even the last question gets at least a second, so that a slow answer is not cut off at once.
-        let left = end.saturating_duration_since(Instant::now()).clamp(LAST_ANSWER, ONE_ANSWER);
+        let left = end.saturating_duration_since(Instant::now()).clamp(MIN_ANSWER_TIME, MAX_ANSWER_TIME);
         let Err(error) = probe::ask(port, token, child.id(), Depth::Proof, left).await else { return Ok(()) };
         if Instant::now() >= end {
             let reason = format!("it was not ready within {} seconds: {}", limit.as_secs(), error.text());
@@ -159,13 +164,13 @@ async fn ask(child: &mut Child, port: u16, token: &str, limit: Duration) -> Resu
             };
             return Err(TrialFailure { reason, blame, is_taken: false });
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Returns the command of the trial, without keys and engine, in a process group that ends with flock.
 fn program(trial: &Trial<'_>, folders: Folders<'_>, token: &str) -> child::ChildCommand {
-    let secrets = process::without_keys(token, &trial.derived.keys);
+    let secrets = process::placeholder_environment(token, &trial.derived.keys);
     let program = process::program(&OpenClawProgram::from(trial.version), folders, &secrets);
     let mut env = program.env;
     env.retain(|(name, _)| name != "DOCKER_HOST" && name != "XDG_RUNTIME_DIR");
@@ -191,7 +196,7 @@ fn mark(home: &Home) -> EnvMarker {
 
 /// Returns a copy of the configuration for the trial, and the workspace folders in it. It has another port, its plugin
 /// can't reach flock's gateway, and it writes only into the trial's folder.
-fn harmless(document: &Value, port: u16, root: &Path) -> (Value, Vec<PathBuf>) {
+fn isolate_config(document: &Value, port: u16, root: &Path) -> (Value, Vec<PathBuf>) {
     let mut document = document.clone();
     document["gateway"]["port"] = port.into();
     document["logging"]["file"] = json!(root.join("openclaw.log"));
@@ -218,13 +223,13 @@ fn harmless(document: &Value, port: u16, root: &Path) -> (Value, Vec<PathBuf>) {
 }
 
 /// Number of ports that are tried.
-const PORTS: u32 = 3;
+const MAX_PORTS: u32 = 3;
 /// Time between two questions.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Minimum time for an answer.
-const LAST_ANSWER: Duration = Duration::from_secs(1);
+const MIN_ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Maximum time for an answer. A starting version does much work on one thread.
-const ONE_ANSWER: Duration = Duration::from_secs(15);
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_copy_leads_nowhere_and_is_else_the_same() {
+    fn the_isolated_config_only_changes_outside_references() {
         let document = json!({
             "gateway": {"port": 3790, "mode": "local"},
             "logging": {"file": "/home/openclaw.log", "level": "warn"},
@@ -243,7 +248,7 @@ mod tests {
                 "list": [{"id": "coder", "workspace": "/live/coder"}, {"id": "writer", "workspace": "/live/writer"}],
             },
         });
-        let (copy, folders) = harmless(&document, 4000, Path::new("/trial"));
+        let (copy, folders) = isolate_config(&document, 4000, Path::new("/trial"));
         assert_eq!(folders.len(), 4);
         assert_eq!(
             copy,
@@ -263,11 +268,11 @@ mod tests {
                 },
             })
         );
-        assert_eq!(harmless(&json!({}), 1, Path::new("/t")).0["plugins"], json!(null));
+        assert_eq!(isolate_config(&json!({}), 1, Path::new("/t")).0["plugins"], json!(null));
     }
 
     #[test]
-    fn what_a_busy_or_full_machine_does_is_not_the_versions_alone() {
+    fn the_cause_of_a_failure_is_derived_from_its_exit() {
         for (exit, said, blame) in [
             (Exit::Code(3), Some("TypeError: x is not a function"), FailureCause::Version),
             (Exit::Code(78), None, FailureCause::Version),
@@ -280,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_runs_on_is_not_copied() {
+    fn a_state_in_use_is_not_copied() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         let (state, left) = (home.openclaw_state(), home.openclaw_versions().join("left"));
@@ -295,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gets_no_key_and_no_engine() {
+    fn a_trial_gets_no_key_and_no_engine() {
         let version: InstalledVersion = serde_json::from_value(json!({
             "version": "2026.9.6", "commit": "0".repeat(40), "reference": "main", "follows": true, "origin": "/o",
             "committedAt": 1, "builtAt": 1, "node": "/n/bin/node", "nodeVersion": "24.0.0",

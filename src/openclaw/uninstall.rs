@@ -16,7 +16,7 @@ use crate::supervise::unit::OPENCLAW;
 #[must_use]
 pub fn found(home: &Home) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for link in [home.openclaw(), home.root().join(DRAFT)] {
+    for link in [home.openclaw(), home.root().join(DRAFT_LINK)] {
         if link.is_symlink() {
             found.push(link);
         }
@@ -47,14 +47,14 @@ pub fn found(home: &Home) -> Vec<PathBuf> {
         entries.sort_by_key(|path| (install::versions::read(path).is_some(), path.clone()));
         found.extend(entries);
     }
-    below(home, found)
+    relative_paths(home, found)
 }
 
 /// Returns OpenClaw's state, the copies that other versions left, and the note about their owner, as paths below the
 /// home. Empty if the state is missing or an empty folder.
 #[must_use]
 pub fn state(home: &Home) -> Vec<PathBuf> {
-    below(home, kept(home))
+    relative_paths(home, kept(home))
 }
 
 fn kept(home: &Home) -> Vec<PathBuf> {
@@ -81,12 +81,12 @@ fn first_link(home: &Home, path: &Path) -> Option<PathBuf> {
     })
 }
 
-fn below(home: &Home, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+fn relative_paths(home: &Home, paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().filter_map(|path| path.strip_prefix(home.root()).ok().map(Path::to_owned)).collect()
 }
 
 /// Temporary name of the version link before it is moved into place.
-const DRAFT: &str = ".new-openclaw";
+const DRAFT_LINK: &str = ".new-openclaw";
 
 #[cfg(test)]
 mod tests {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_bundle_is_found_as_well_as_a_whole_one() {
+    fn partial_and_complete_installations_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         assert!(found(&home).is_empty() && state(&home).is_empty());
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_linked_elsewhere_is_not_looked_into() {
+    fn linked_folders_are_listed_but_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().join("home"), None);
         let elsewhere = dir.path().join("large");

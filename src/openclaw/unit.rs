@@ -80,11 +80,11 @@ impl OpenClawUnit {
     }
 
     fn started(&self) -> MutexGuard<'_, LastStart> {
-        locked(&self.started)
+        lock_start(&self.started)
     }
 }
 
-fn locked(started: &Mutex<LastStart>) -> MutexGuard<'_, LastStart> {
+fn lock_start(started: &Mutex<LastStart>) -> MutexGuard<'_, LastStart> {
     started.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -107,7 +107,7 @@ impl Unit for OpenClawUnit {
             clear(&home).await;
             // Recorded before anything is read. A change that happens meanwhile is then seen by the next check.
             let now = now.await;
-            locked(&started).basis = now;
+            lock_start(&started).basis = now;
             let ready = prepare().await?;
             port::free(ready.port).await.map_err(|error| StartError {
                 lasting: Some(Kind::Conflict),
@@ -116,11 +116,11 @@ impl Unit for OpenClawUnit {
                     None => chain(&error),
                 },
             })?;
-            ready_state(&home, &ready.version).await?;
+            prepare_state(&home, &ready.version).await?;
             let folders = Folders { config: &home.openclaw_config(), state: &home.openclaw_state() };
             let program =
                 process::program(&OpenClawProgram::from(&ready.version), folders, &ready.environment);
-            let mut started = locked(&started);
+            let mut started = lock_start(&started);
             started.build = Some(ready.version.name());
             started.version = ready.version.version;
             started.port = Some(ready.port);
@@ -140,23 +140,23 @@ impl Unit for OpenClawUnit {
         Box::pin(async move {
             // The lock is released before the probe: a guard must not be held across an await.
             let (port, token, version, proved) = {
-                let started = locked(&started);
+                let started = lock_start(&started);
                 (started.port, started.token.clone(), started.version.clone(), started.proved)
             };
             let unseen = |reason| HealthCheckFailure { reason, counts: true };
             let port = port.ok_or_else(|| unseen("it has no port".to_owned()))?;
             let depth = if proved == Some(process) { Depth::Sign } else { Depth::Proof };
-            let asked = probe::ask(port, &token, process, depth, CHECK).await;
+            let asked = probe::ask(port, &token, process, depth, CHECK_TIMEOUT).await;
             asked.map_err(|error: ProbeError| unseen(error.text()))?;
             if proved != Some(process) {
                 let build = {
-                    let mut started = locked(&started);
+                    let mut started = lock_start(&started);
                     started.proved = Some(process);
                     started.build.clone().unwrap_or_default()
                 };
                 // Best effort. Without the record, an update that is interrupted now only has to prove the version
                 // again.
-                let noted = move || state::was_seen_healthy(&home, &build);
+                let noted = move || state::record_healthy(&home, &build);
                 let _ = tokio::task::spawn_blocking(noted).await;
             }
             Ok(Health {
@@ -180,7 +180,7 @@ impl Unit for OpenClawUnit {
     }
 
     fn endings(&self) -> &'static ExitRules {
-        &process::ENDINGS
+        &process::EXIT_REASONS
     }
 
     fn is_optional(&self) -> bool {
@@ -195,7 +195,7 @@ impl Unit for OpenClawUnit {
         let (now, started) = (self.now(), Arc::clone(&self.started));
         Box::pin(async move {
             let now = now.await;
-            let started = locked(&started);
+            let started = lock_start(&started);
             let is_due = started.retry_at.is_some_and(|at| clock::unix_ms() >= at);
             // Compared by pointer: a configuration that was read again is a new one.
             let same = |(old, was): &(Arc<Config>, u64)| {
@@ -211,16 +211,16 @@ impl Unit for OpenClawUnit {
         Box::pin(async move {
             let now = now.await;
             let build = {
-                let mut started = locked(&started);
+                let mut started = lock_start(&started);
                 started.basis = now;
                 started.retry_at = None;
                 started.build.clone()
             };
             if versions::current(&home).map(|version| version.name()) != build {
-                if home.openclaw_underway().exists() {
+                if home.openclaw_change_file().exists() {
                     // The running update restarts OpenClaw and takes up these changes too. Forgetting the basis makes
                     // the next check come back here in case the update was killed.
-                    locked(&started).basis = None;
+                    lock_start(&started).basis = None;
                     return Ok(Refresh::Done);
                 }
                 return Ok(Refresh::Restart("another version is installed".to_owned()));
@@ -229,14 +229,14 @@ impl Unit for OpenClawUnit {
                 // The cause may pass, for example a busy machine or an engine that did not answer, so it is tried again
                 // later.
                 if unready.lasting.is_none() {
-                    locked(&started).retry_at = Some(clock::unix_ms() + AGAIN);
+                    lock_start(&started).retry_at = Some(clock::unix_ms() + RETRY_DELAY_MS);
                 }
             })?;
             if ready.put == ApplyOutcome::AtNextStart {
                 return Ok(Refresh::Restart("it needs a key that it was started without".to_owned()));
             }
             let changed = {
-                let started = locked(&started);
+                let started = lock_start(&started);
                 started.environment != ready.environment || started.port != Some(ready.port)
             };
             if changed {
@@ -254,8 +254,8 @@ impl Unit for OpenClawUnit {
 
 /// Prepares the state for this version. If the previous version's state can't be copied, the start goes on without a
 /// copy. If this version needs its own state back and can't get it, the start fails.
-async fn ready_state(home: &Home, version: &InstalledVersion) -> Result<(), StartError> {
-    let is_needed = state::is_to_be_put_back(home, version);
+async fn prepare_state(home: &Home, version: &InstalledVersion) -> Result<(), StartError> {
+    let is_needed = state::is_restore_pending(home, version);
     let (own, version) = (home.clone(), version.clone());
     // Cancels the copy if this start is cancelled. Otherwise a stop would have to wait for the copy.
     let waiting = Waiting::default();
@@ -282,15 +282,15 @@ async fn ready_state(home: &Home, version: &InstalledVersion) -> Result<(), Star
 /// time, the next start or stop removes them.
 async fn clear(home: &Home) {
     let engine = Engine::from_env();
-    let _ = tokio::time::timeout(CLEAR, sandboxes::remove_all(&engine, home)).await;
+    let _ = tokio::time::timeout(CLEAR_TIMEOUT, sandboxes::remove_all(&engine, home)).await;
 }
 
 /// Milliseconds until the next attempt to bring it up to date.
-const AGAIN: i64 = 30_000;
+const RETRY_DELAY_MS: i64 = 30_000;
 /// Time limit for a health answer. OpenClaw does much work on one thread.
-const CHECK: Duration = Duration::from_secs(15);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time limit for the removal of its containers.
-const CLEAR: Duration = Duration::from_secs(30);
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
@@ -298,7 +298,7 @@ mod tests {
     use crate::home::lock::Lock;
 
     #[test]
-    fn a_start_that_is_given_up_has_nobody_wait_for_its_copy() {
+    fn cancelling_a_start_cancels_its_copy() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
         home.make_folders().unwrap();
@@ -315,7 +315,9 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let start = Duration::from_millis(20);
             let ready = runtime.block_on(async {
-                tokio::time::timeout(start, ready_state(&home, &version)).await.map(|readied| readied.is_ok())
+                tokio::time::timeout(start, prepare_state(&home, &version))
+                    .await
+                    .map(|readied| readied.is_ok())
             });
             // Dropping the runtime waits for blocking tasks.
             drop(runtime);

@@ -13,25 +13,25 @@ use image::{DynamicImage, ImageDecoder, ImageReader, RgbImage};
 use super::sniff::{self, PictureHeader};
 
 /// Number of bytes above which a picture is refused unread.
-pub const MOST_INPUT: usize = 10 * 1024 * 1024;
+pub const MAX_INPUT_BYTES: usize = 10 * 1024 * 1024;
 
 /// Number of pixels above which a picture is not decoded. A file of a few bytes can claim any number of them.
-const MOST_PIXELS: u64 = 25_000_000;
+const MAX_PIXELS: u64 = 25_000_000;
 
 /// Maximum size of a decoded picture in bytes. A format can use up to sixteen bytes for each pixel.
-const MOST_DECODED: u64 = 100_000_000;
+const MAX_DECODED_BYTES: u64 = 100_000_000;
 
 /// Maximum memory in bytes that the decoder may allocate.
-const MOST_MEMORY: u64 = 256 * 1024 * 1024;
+const MAX_DECODER_MEMORY: u64 = 256 * 1024 * 1024;
 
 /// Size of a decoded picture in bytes above which pictures are decoded one at a time, whatever the number of turns.
-const LARGE: u64 = 16_000_000;
+const LARGE_DECODED_BYTES: u64 = 16_000_000;
 
-/// Held while a picture above [`LARGE`] is decoded, so that several turns together cannot exhaust the memory.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Held while a picture above [`LARGE_DECODED_BYTES`] is decoded, so that several turns together cannot exhaust the memory.
+static LARGE_DECODE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Longest sides in pixels that are tried after the largest allowed one.
-const SIDES: [u32; 6] = [1800, 1600, 1400, 1200, 1000, 800];
+const FALLBACK_SIDES: [u32; 6] = [1800, 1600, 1400, 1200, 1000, 800];
 
 /// JPEG qualities that are tried for each side, best first.
 const QUALITIES: [u8; 6] = [85, 75, 65, 55, 45, 35];
@@ -67,8 +67,8 @@ pub enum PictureError {
     /// The header has no usable size.
     #[error("it begins like {0}, but is damaged or incomplete")]
     Damaged(&'static str),
-    /// The file has more than [`MOST_INPUT`] bytes and was not read. Holds the number of bytes.
-    #[error("it has {0} bytes, and at most {MOST_INPUT} are looked at")]
+    /// The file has more than [`MAX_INPUT_BYTES`] bytes and was not read. Holds the number of bytes.
+    #[error("it has {0} bytes, and at most {MAX_INPUT_BYTES} are looked at")]
     TooLarge(usize),
     /// Decoding would take too much memory. Holds width and height.
     #[error("it has {0}x{1} pixels, which is too many to look at")]
@@ -88,16 +88,16 @@ pub enum PictureError {
 ///
 /// # Errors
 ///
-/// Returns [`Unfit`] if the bytes are no complete picture of a known format, if it has too many bytes or pixels, or if
+/// Returns [`PictureError`] if the bytes are no complete picture of a known format, if it has too many bytes or pixels, or if
 /// no side and quality meets the limits.
 pub fn fit(bytes: &[u8], limits: PictureLimits) -> Result<FittedPicture, PictureError> {
-    if bytes.len() > MOST_INPUT {
+    if bytes.len() > MAX_INPUT_BYTES {
         return Err(PictureError::TooLarge(bytes.len()));
     }
     let picture = sniff::sniff(bytes).ok_or(PictureError::Unknown)?;
     let size = picture.size.filter(|(width, height)| *width > 0 && *height > 0);
     let (width, height) = size.ok_or(PictureError::Damaged(picture.media_type))?;
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(PictureError::TooManyPixels(width, height));
     }
     // A provider refuses a request with a damaged picture together with everything else in it. A valid header is no
@@ -107,9 +107,9 @@ pub fn fit(bytes: &[u8], limits: PictureLimits) -> Result<FittedPicture, Picture
     // is encoded anew, so that all find the same.
     let is_clear = decoder.dimensions() == (width, height);
     let fits = is_clear && width.max(height) <= limits.side && bytes.len() <= limits.bytes;
-    let is_large = decoder.total_bytes() > LARGE;
+    let is_large = decoder.total_bytes() > LARGE_DECODED_BYTES;
     // A poisoned lock is taken as it is: it guards no data.
-    let _turn = is_large.then(|| ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner));
+    let _turn = is_large.then(|| LARGE_DECODE_LOCK.lock().unwrap_or_else(PoisonError::into_inner));
     if fits {
         DynamicImage::from_decoder(decoder).map_err(undecodable)?;
         return Ok(FittedPicture::AsIs(picture));
@@ -127,12 +127,12 @@ fn decoder(bytes: &[u8]) -> Result<impl ImageDecoder + '_, PictureError> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     let mut reader = reader.map_err(|error| PictureError::Undecodable(error.to_string()))?;
     let mut limits = image::Limits::default();
-    limits.max_alloc = Some(MOST_MEMORY);
+    limits.max_alloc = Some(MAX_DECODER_MEMORY);
     reader.limits(limits);
     let decoder = reader.into_decoder().map_err(undecodable)?;
     // The decoder's own size counts: the header may have told the sniffer another one.
     let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MOST_PIXELS || decoder.total_bytes() > MOST_DECODED {
+    if u64::from(width) * u64::from(height) > MAX_PIXELS || decoder.total_bytes() > MAX_DECODED_BYTES {
         return Err(PictureError::TooManyPixels(width, height));
     }
     Ok(decoder)
@@ -143,11 +143,11 @@ fn decode(mut decoder: impl ImageDecoder) -> Result<RgbImage, PictureError> {
     let orientation = decoder.orientation().map_err(undecodable)?;
     let mut decoded = DynamicImage::from_decoder(decoder).map_err(undecodable)?;
     decoded.apply_orientation(orientation);
-    Ok(on_white(decoded))
+    Ok(flatten_on_white(decoded))
 }
 
 /// Lays a transparent picture on white, because JPEG has no transparency and most screens show a white background.
-fn on_white(decoded: DynamicImage) -> RgbImage {
+fn flatten_on_white(decoded: DynamicImage) -> RgbImage {
     if !decoded.color().has_alpha() {
         return decoded.into_rgb8();
     }
@@ -166,7 +166,7 @@ fn shrink(picture: &RgbImage, limits: PictureLimits) -> Result<FittedPicture, Pi
     let own = picture.width().max(picture.height());
     // Every quality is tried before the next smaller side, so quality is lost before size.
     let most = limits.side.min(own).max(1);
-    let sides = std::iter::once(most).chain(SIDES.into_iter().filter(|side| *side < most));
+    let sides = std::iter::once(most).chain(FALLBACK_SIDES.into_iter().filter(|side| *side < most));
     for side in sides {
         let scaled = if side == own { None } else { Some(scaled(picture, side)) };
         let scaled = scaled.as_ref().unwrap_or(picture);

@@ -10,32 +10,32 @@ fn noise(width: u32, height: u32) -> RgbImage {
     })
 }
 
-fn encoded(picture: &DynamicImage, format: image::ImageFormat) -> Vec<u8> {
+fn encode(picture: &DynamicImage, format: image::ImageFormat) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
     picture.write_to(&mut bytes, format).unwrap();
     bytes.into_inner()
 }
 
-const ROOMY: PictureLimits = PictureLimits { side: 1200, bytes: 1 << 20 };
+const ROOMY_LIMITS: PictureLimits = PictureLimits { side: 1200, bytes: 1 << 20 };
 
 #[test]
-fn what_fits_stays_byte_for_byte() {
+fn a_picture_within_the_limits_is_unchanged() {
     let picture = DynamicImage::ImageRgb8(noise(30, 20));
     for format in
         [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP]
     {
-        let bytes = encoded(&picture, format);
-        let FittedPicture::AsIs(found) = fit(&bytes, ROOMY).unwrap() else { panic!("{format:?}") };
+        let bytes = encode(&picture, format);
+        let FittedPicture::AsIs(found) = fit(&bytes, ROOMY_LIMITS).unwrap() else { panic!("{format:?}") };
         assert_eq!((found.media_type, found.size), (format.to_mime_type(), Some((30, 20))));
     }
 }
 
 #[test]
-fn what_is_too_long_gets_the_longest_side_that_is_allowed() {
+fn a_picture_above_the_side_limit_is_scaled_to_it() {
     for format in
         [image::ImageFormat::Png, image::ImageFormat::Jpeg, image::ImageFormat::Gif, image::ImageFormat::WebP]
     {
-        let bytes = encoded(&DynamicImage::ImageRgb8(noise(400, 100)), format);
+        let bytes = encode(&DynamicImage::ImageRgb8(noise(400, 100)), format);
         let FittedPicture::Jpeg { bytes, size } =
             fit(&bytes, PictureLimits { side: 200, bytes: 1 << 20 }).unwrap()
         else {
@@ -48,8 +48,8 @@ fn what_is_too_long_gets_the_longest_side_that_is_allowed() {
 }
 
 #[test]
-fn what_has_too_many_bytes_loses_quality_and_then_size() {
-    let bytes = encoded(&DynamicImage::ImageRgb8(noise(1000, 900)), image::ImageFormat::Png);
+fn too_many_bytes_reduce_quality_before_size() {
+    let bytes = encode(&DynamicImage::ImageRgb8(noise(1000, 900)), image::ImageFormat::Png);
     let of = |most| match fit(&bytes, PictureLimits { side: 1200, bytes: most }).unwrap() {
         FittedPicture::Jpeg { bytes, size } => {
             assert!(bytes.len() <= most);
@@ -63,9 +63,9 @@ fn what_has_too_many_bytes_loses_quality_and_then_size() {
 }
 
 #[test]
-fn what_is_transparent_is_laid_on_white() {
+fn a_transparent_picture_gets_a_white_background() {
     let clear = image::RgbaImage::from_pixel(300, 300, image::Rgba([10, 20, 30, 0]));
-    let bytes = encoded(&DynamicImage::ImageRgba8(clear), image::ImageFormat::Png);
+    let bytes = encode(&DynamicImage::ImageRgba8(clear), image::ImageFormat::Png);
     let FittedPicture::Jpeg { bytes, .. } = fit(&bytes, PictureLimits { side: 100, bytes: 1 << 20 }).unwrap()
     else {
         panic!()
@@ -79,18 +79,21 @@ fn what_is_transparent_is_laid_on_white() {
 }
 
 #[test]
-fn what_claims_too_much_or_lies_is_not_decoded() {
+fn a_header_with_too_many_pixels_or_a_false_size_is_refused() {
     // Headers without bodies: nothing is allocated for the size that they claim.
-    let mut bomb = encoded(&DynamicImage::ImageRgb8(noise(2, 2)), image::ImageFormat::Png);
+    let mut bomb = encode(&DynamicImage::ImageRgb8(noise(2, 2)), image::ImageFormat::Png);
     bomb[16..24].copy_from_slice(&[0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
-    assert_eq!(fit(&bomb, ROOMY), Err(PictureError::TooManyPixels(65_535, 65_535)));
+    assert_eq!(fit(&bomb, ROOMY_LIMITS), Err(PictureError::TooManyPixels(65_535, 65_535)));
     bomb[16..24].copy_from_slice(&[0, 0, 0x10, 0, 0, 0, 0x10, 0]);
-    assert!(matches!(fit(&bomb, ROOMY), Err(PictureError::Undecodable(_))));
+    assert!(matches!(fit(&bomb, ROOMY_LIMITS), Err(PictureError::Undecodable(_))));
     bomb[16..24].fill(0);
-    assert_eq!(fit(&bomb, ROOMY), Err(PictureError::Damaged("image/png")));
-    assert_eq!(fit(b"<svg/>", ROOMY), Err(PictureError::Unknown));
-    assert_eq!(fit(&vec![0; MOST_INPUT + 1], ROOMY), Err(PictureError::TooLarge(MOST_INPUT + 1)));
-    let mut torn = encoded(&DynamicImage::ImageRgb8(noise(400, 400)), image::ImageFormat::Png);
+    assert_eq!(fit(&bomb, ROOMY_LIMITS), Err(PictureError::Damaged("image/png")));
+    assert_eq!(fit(b"<svg/>", ROOMY_LIMITS), Err(PictureError::Unknown));
+    assert_eq!(
+        fit(&vec![0; MAX_INPUT_BYTES + 1], ROOMY_LIMITS),
+        Err(PictureError::TooLarge(MAX_INPUT_BYTES + 1))
+    );
+    let mut torn = encode(&DynamicImage::ImageRgb8(noise(400, 400)), image::ImageFormat::Png);
     torn.truncate(2_000);
     assert!(matches!(
         fit(&torn, PictureLimits { side: 100, bytes: 1 << 20 }),
@@ -100,7 +103,7 @@ fn what_claims_too_much_or_lies_is_not_decoded() {
 
 #[test]
 fn what_has_two_sizes_is_encoded_anew() {
-    let jpeg = encoded(&DynamicImage::ImageRgb8(noise(400, 100)), image::ImageFormat::Jpeg);
+    let jpeg = encode(&DynamicImage::ImageRgb8(noise(400, 100)), image::ImageFormat::Jpeg);
     // For the sniffer a restart marker has no body, so that it finds a small frame behind it. The decoder reads the
     // frame's marker as the length of a body, and skips that.
     let mut lie = b"\xff\xd8\xff\xd0\xff\xc0\0\x11\x08\0\x03\0\x02".to_vec();
@@ -117,30 +120,34 @@ fn what_has_two_sizes_is_encoded_anew() {
 }
 
 #[test]
-fn what_is_damaged_behind_its_head_is_not_shown_even_if_it_fits() {
+fn a_picture_with_a_damaged_body_is_refused() {
     let picture = DynamicImage::ImageRgb8(noise(300, 200));
     for format in [image::ImageFormat::Png, image::ImageFormat::Gif, image::ImageFormat::WebP] {
-        let bytes = encoded(&picture, format);
+        let bytes = encode(&picture, format);
         let cut = &bytes[..bytes.len() / 2];
         assert!(
-            matches!(fit(cut, ROOMY), Err(PictureError::Undecodable(_))),
+            matches!(fit(cut, ROOMY_LIMITS), Err(PictureError::Undecodable(_))),
             "{format:?}: {:?}",
-            fit(cut, ROOMY)
+            fit(cut, ROOMY_LIMITS)
         );
     }
-    let mut bytes = encoded(&picture, image::ImageFormat::Png);
+    let mut bytes = encode(&picture, image::ImageFormat::Png);
     let middle = bytes.len() / 2;
     bytes[middle..middle + 64].fill(0xa5);
-    assert!(matches!(fit(&bytes, ROOMY), Err(PictureError::Undecodable(_))), "{:?}", fit(&bytes, ROOMY));
+    assert!(
+        matches!(fit(&bytes, ROOMY_LIMITS), Err(PictureError::Undecodable(_))),
+        "{:?}",
+        fit(&bytes, ROOMY_LIMITS)
+    );
 }
 
 #[test]
-fn bytes_count_and_not_pixels_alone() {
+fn the_decoded_size_is_limited_in_bytes_not_only_pixels() {
     // This picture has few bytes and few pixels, but eight bytes for each pixel.
     let deep = DynamicImage::new_rgba16(4_000, 4_000);
-    let bytes = encoded(&deep, image::ImageFormat::Png);
+    let bytes = encode(&deep, image::ImageFormat::Png);
     assert!(bytes.len() < 1 << 20, "{}", bytes.len());
-    assert_eq!(fit(&bytes, ROOMY), Err(PictureError::TooManyPixels(4_000, 4_000)));
-    let flat = encoded(&DynamicImage::new_rgb8(4_000, 4_000), image::ImageFormat::Png);
-    assert!(matches!(fit(&flat, ROOMY), Ok(FittedPicture::Jpeg { .. })));
+    assert_eq!(fit(&bytes, ROOMY_LIMITS), Err(PictureError::TooManyPixels(4_000, 4_000)));
+    let flat = encode(&DynamicImage::new_rgb8(4_000, 4_000), image::ImageFormat::Png);
+    assert!(matches!(fit(&flat, ROOMY_LIMITS), Ok(FittedPicture::Jpeg { .. })));
 }

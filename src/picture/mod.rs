@@ -3,5 +3,5 @@
 mod fit;
 mod sniff;
 
-pub use fit::{FittedPicture, MOST_INPUT, PictureError, PictureLimits, fit};
+pub use fit::{FittedPicture, MAX_INPUT_BYTES, PictureError, PictureLimits, fit};
 pub use sniff::{PictureHeader, sniff};

@@ -17,7 +17,7 @@ pub fn sniff(bytes: &[u8]) -> Option<PictureHeader> {
     } else if bytes.starts_with(b"\xff\xd8\xff") {
         ("image/jpeg", jpeg(bytes))
     } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
-        ("image/gif", little(bytes, 6).zip(little(bytes, 8)))
+        ("image/gif", read_le(bytes, 6).zip(read_le(bytes, 8)))
     } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
         ("image/webp", webp(bytes))
     } else {
@@ -48,13 +48,13 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
             0x01 | 0xd0..=0xd7 => at += 2,
             // All start-of-frame markers. 0xc4, 0xc8 and 0xcc lie among them and mean something else.
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
-                return big(bytes, at + 7).zip(big(bytes, at + 5));
+                return read_be(bytes, at + 7).zip(read_be(bytes, at + 5));
             }
             // The image data or the end of the file comes before any frame header.
             0xd8..=0xda => return None,
             _ => {
                 // The length counts its own two bytes, so less would not advance.
-                let length = big(bytes, at + 2).filter(|length| *length >= 2)?;
+                let length = read_be(bytes, at + 2).filter(|length| *length >= 2)?;
                 at += 2 + length as usize;
             }
         }
@@ -68,7 +68,7 @@ fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
                 return None;
             }
             // The two high bits of each side are a scaling hint.
-            Some((little(bytes, 26)? & 0x3fff, little(bytes, 28)? & 0x3fff))
+            Some((read_le(bytes, 26)? & 0x3fff, read_le(bytes, 28)? & 0x3fff))
         }
         b"VP8L" => {
             if *bytes.get(20)? != 0x2f {
@@ -79,18 +79,18 @@ fn webp(bytes: &[u8]) -> Option<(u32, u32)> {
             Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
         }
         b"VP8X" => {
-            let side = |at: usize| Some((little(bytes, at)? | u32::from(*bytes.get(at + 2)?) << 16) + 1);
+            let side = |at: usize| Some((read_le(bytes, at)? | u32::from(*bytes.get(at + 2)?) << 16) + 1);
             side(24).zip(side(27))
         }
         _ => None,
     }
 }
 
-fn big(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_be(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
 }
 
-fn little(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_le(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_four_kinds_are_known_by_their_beginning() {
+    fn four_formats_are_detected_by_their_first_bytes() {
         let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03";
         let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x0b\x08\0\x03\0\x02";
         let gif = b"GIF89a\x02\0\x03\0";
@@ -123,7 +123,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_decided(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0usize..5) {
+        fn any_bytes_are_sniffed_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0usize..5) {
             let mut picture = [&b"\x89PNG\r\n\x1a\n"[..], b"\xff\xd8\xff", b"GIF89a", b"RIFF\0\0\0\0WEBPVP8L", b""][kind].to_vec();
             picture.extend(bytes);
             let _ = sniff(&picture);

@@ -12,7 +12,7 @@ use super::ProcessId;
 /// Returns `true` if a process has a matching entry, `NAME=value`, in its environment. Returns `false` if the
 /// environment can't be read.
 #[must_use]
-pub fn bears(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
+pub fn has_env_entry(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
     environment(pid).is_some_and(|all| all.split(|byte| *byte == 0).any(is_one))
 }
 
@@ -20,13 +20,13 @@ pub fn bears(pid: i32, is_one: impl Fn(&[u8]) -> bool) -> bool {
 ///
 /// This process and its ancestors are left out: flock itself may run below a process that it searches for.
 #[must_use]
-pub fn bearing(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
-    let spared = lineage();
+pub fn find_by_env(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
+    let spared = self_and_ancestors();
     all_pids()
         .into_iter()
         .filter(|pid| !spared.contains(pid))
         .filter_map(ProcessId::of)
-        .filter(|process| bears(process.pid, &is_one))
+        .filter(|process| has_env_entry(process.pid, &is_one))
         .filter(|process| process.is_alive())
         .collect()
 }
@@ -35,7 +35,7 @@ pub fn bearing(is_one: impl Fn(&[u8]) -> bool) -> Vec<ProcessId> {
 #[must_use]
 pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for (pid, parent) in parents() {
+    for (pid, parent) in parent_pids() {
         children.entry(parent).or_default().push(pid);
     }
     let mut found = Vec::new();
@@ -56,14 +56,14 @@ pub fn below(root: ProcessId, is_spared: impl Fn(i32) -> bool) -> Vec<ProcessId>
 /// One round is not enough: a process that keeps forking creates new ones while the old ones are killed. Processes of
 /// other users, or stuck in the kernel, can't be killed.
 pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
-    let until = Instant::now() + LIMIT;
+    let until = Instant::now() + KILL_TIMEOUT;
     let mut left: Vec<ProcessId> = Vec::new();
     let mut empty_looks = 0;
     loop {
         let found: Vec<ProcessId> = find().into_iter().filter(|one| !left.contains(one)).collect();
         // The process table is not read at one instant. A process whose parent ends meanwhile can be missed once.
         empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
-        if empty_looks == EMPTY_LOOKS || Instant::now() >= until {
+        if empty_looks == EMPTY_SEARCHES || Instant::now() >= until {
             left.extend(found);
             left.retain(|one| one.is_alive());
             return left;
@@ -74,7 +74,7 @@ pub fn end(find: impl Fn() -> Vec<ProcessId>) -> Vec<ProcessId> {
         for one in &found {
             let _ = signal(*one, Signal::SIGKILL);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(SEARCH_INTERVAL);
     }
 }
 
@@ -88,13 +88,13 @@ pub fn signal(process: ProcessId, signal: Signal) -> nix::Result<()> {
 }
 
 /// The time that killed processes may take to disappear, and the pause between two searches.
-const LIMIT: Duration = Duration::from_secs(2);
-const PAUSE: Duration = Duration::from_millis(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(2);
 /// The number of consecutive searches that have to find nothing.
-const EMPTY_LOOKS: u32 = 3;
+const EMPTY_SEARCHES: u32 = 3;
 
 /// Returns this process and its ancestors.
-fn lineage() -> Vec<i32> {
+fn self_and_ancestors() -> Vec<i32> {
     let mut line = vec![ProcessId::current().pid];
     while let Some(parent) = line.last().and_then(|pid| super::parent(*pid)).filter(|pid| *pid > 1) {
         if line.contains(&parent) {
@@ -107,7 +107,7 @@ fn lineage() -> Vec<i32> {
 
 fn environment(pid: i32) -> Option<Vec<u8>> {
     let read = |file: &str| fs_err::read(format!("/proc/{pid}/{file}")).ok();
-    for _ in 0..EXEC_LOOKS {
+    for _ in 0..EXEC_ATTEMPTS {
         let environment = read("environ")?;
         // During an exec, a process has neither an environment nor arguments for a moment. A look at that time would
         // miss a marked process.
@@ -120,7 +120,7 @@ fn environment(pid: i32) -> Option<Vec<u8>> {
 }
 
 /// The number of looks at a process that seems to be in an exec, and the pause between them.
-const EXEC_LOOKS: u32 = 20;
+const EXEC_ATTEMPTS: u32 = 20;
 const EXEC_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The fields of `/proc/<pid>/stat` that are needed here.
@@ -146,7 +146,7 @@ impl Stat {
     }
 }
 
-fn parents() -> Vec<(i32, i32)> {
+fn parent_pids() -> Vec<(i32, i32)> {
     all_pids().into_iter().filter_map(|pid| Some((pid, super::parent(pid)?))).collect()
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_descends_is_found_but_for_who_is_spared() {
+    fn descendants_are_found_except_spared_subtrees() {
         // A shell with a child, which itself has a child in a session of its own.
         let script = "sleep 4713 & sh -c 'setsid sleep 4715 & wait' & sleep 4713 & wait";
         let mut top = Command::new("sh").args(["-c", script]).spawn().unwrap();
@@ -170,7 +170,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(20);
         while below(root, |_| false).len() < 4 {
             assert!(Instant::now() < until, "{:?}", below(root, |_| false));
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(SEARCH_INTERVAL);
         }
         let found = below(root, |_| false);
         let last = found.iter().find(|one| crate::process::parent(one.pid) != Some(root.pid)).unwrap();

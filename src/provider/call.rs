@@ -34,7 +34,7 @@ pub fn is_plain(text: &str) -> bool {
 
 /// Returns `true` if an id has the form that Mistral requires: nine letters and digits.
 #[must_use]
-pub fn is_nine(id: &str) -> bool {
+pub fn is_nine_chars(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
@@ -45,7 +45,7 @@ pub fn is_nine(id: &str) -> bool {
 pub fn wire_id(id: &str, style: IdStyle) -> Cow<'_, str> {
     match style {
         IdStyle::Plain if is_plain(id) => Cow::Borrowed(id),
-        IdStyle::Nine if is_nine(id) => Cow::Borrowed(id),
+        IdStyle::Nine if is_nine_chars(id) => Cow::Borrowed(id),
         IdStyle::Short if !id.is_empty() && id.len() <= 40 => Cow::Borrowed(id),
         // A digest gives the same id in every request and hardly ever the same id for two calls.
         IdStyle::Nine => Cow::Owned(digest(id, 9)),
@@ -69,7 +69,7 @@ fn digest(id: &str, digits: usize) -> String {
 /// Returns the tool's name in a form that every wire format accepts. Models invent names that no provider would take
 /// back.
 #[must_use]
-pub fn tool_name(name: &str) -> Cow<'_, str> {
+pub fn wire_name(name: &str) -> Cow<'_, str> {
     if is_plain(name) {
         return Cow::Borrowed(name);
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn good_ids_stay_and_others_keep_apart() {
+    fn valid_ids_stay_and_rewritten_ids_stay_distinct() {
         assert_eq!(wire_id("toolu_01-a", IdStyle::Plain), "toolu_01-a");
         assert_eq!(wire_id("abc123XYZ", IdStyle::Nine), "abc123XYZ");
         assert_eq!(wire_id("functions.exec:0", IdStyle::Short), "functions.exec:0");
@@ -113,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_sendable() {
-        assert_eq!(tool_name("exec"), "exec");
-        assert_eq!(tool_name("functions.exec <|x|>"), "functions_exec___x__");
-        assert_eq!(tool_name(""), "unknown");
-        assert_eq!(tool_name(&"é".repeat(300)).len(), 64);
+    fn invalid_tool_names_are_rewritten() {
+        assert_eq!(wire_name("exec"), "exec");
+        assert_eq!(wire_name("functions.exec <|x|>"), "functions_exec___x__");
+        assert_eq!(wire_name(""), "unknown");
+        assert_eq!(wire_name(&"é".repeat(300)).len(), 64);
     }
 }

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_models_that_reason_are_told_and_the_others_are_said() {
+    fn only_reasoning_models_get_the_effort_and_others_cause_a_warning() {
         let high = Some(Effort::High);
         for (model, effort, reasoning, expected) in [
             ("anthropic/claude-opus-4-5", "high", None, high),

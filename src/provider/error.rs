@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_has_one_meaning() {
+    fn each_http_status_maps_to_one_error() {
         let of = |status| ProviderError::from_status("x", status, "m", None);
         for status in [401, 403] {
             assert!(matches!(of(status), ProviderError::Unauthorised { .. }), "{status}");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_thinking_is_told_by_its_words() {
+    fn refused_thinking_is_recognised_by_the_error_text() {
         let refused =
             |status, message: &str| ProviderError::from_status("x", status, message, None).refuses_thinking();
         for said in [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_picture_is_told_by_its_words() {
+    fn a_refused_picture_is_recognised_by_the_error_text() {
         let refused =
             |status, message: &str| ProviderError::from_status("x", status, message, None).refuses_pictures();
         for said in
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn every_error_names_what_mends_it() {
+    fn every_error_has_a_hint() {
         for status in [400, 401, 429, 500] {
             assert!(ProviderError::from_status("x", status, "m", None).hint().is_some(), "{status}");
         }

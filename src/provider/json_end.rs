@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_seen_as_a_parser_sees_it() {
+    fn the_detected_end_agrees_with_a_json_parser() {
         for text in
             ["{}", " {\"a\": [1, {\"b\": \"}\"}]} ", "[1]", "\"text\"", "null", "7", "{\"é\": \"\\\"\\\\\"}"]
         {

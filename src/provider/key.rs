@@ -89,7 +89,7 @@ pub fn find(
     if let Some(key) = secret(home, provider)? {
         return Ok(Some(key));
     }
-    Ok(in_environment(known).and_then(|(_, key)| ApiKey::new(&key)))
+    Ok(from_environment(known).and_then(|(_, key)| ApiKey::new(&key)))
 }
 
 /// Returns the environment variable that [`find`] takes a provider's key from, or `None` if the key comes from
@@ -104,21 +104,21 @@ pub fn variable(
     known: Option<&BuiltinProvider>,
 ) -> Option<String> {
     if let Some(written) = settings.and_then(|settings| settings.api_key.as_deref()) {
-        return referenced(written).map(str::to_owned);
+        return variable_name(written).map(str::to_owned);
     }
     if secret(home, provider).is_ok_and(|secret| secret.is_some()) {
         return None;
     }
-    in_environment(known).map(|(variable, _)| variable.name.to_owned())
+    from_environment(known).map(|(variable, _)| variable.name.to_owned())
 }
 
 /// Returns the first of a provider's variables that is set, and its value.
-fn in_environment(known: Option<&BuiltinProvider>) -> Option<(env::Var, String)> {
+fn from_environment(known: Option<&BuiltinProvider>) -> Option<(env::Var, String)> {
     known?.keys.iter().find_map(|variable| Some((*variable, variable.get()?)))
 }
 
 /// Returns the variable that a configured key refers to, written as `env:NAME` or `${NAME}`.
-fn referenced(written: &str) -> Option<&str> {
+fn variable_name(written: &str) -> Option<&str> {
     written
         .strip_prefix("env:")
         .or_else(|| written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')))
@@ -128,7 +128,7 @@ fn named(home: &Home, written: &str) -> Result<ApiKey, String> {
     if let Some(name) = written.strip_prefix("secret:") {
         return secret(home, name)?.ok_or_else(|| format!("there is no secret named {name}"));
     }
-    match referenced(written) {
+    match variable_name(written) {
         Some(name) => env::named(name)
             .as_deref()
             .and_then(ApiKey::new)
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_left_in_every_text() {
+    fn a_placeholder_key_is_not_redacted() {
         for key in
             ["test", "k", "ollama", "EMPTY", "x", "none", "sk-no-key-required", "your-api-key-here", "a:b"]
         {

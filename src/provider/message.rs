@@ -45,7 +45,7 @@ impl Message {
 
     /// Returns the text blocks that flock did not add, concatenated.
     #[must_use]
-    pub fn said_text(&self) -> String {
+    pub fn text_without_context(&self) -> String {
         let said = self.content.iter().filter_map(|block| match block {
             Block::Text { text, .. } if !text.starts_with(CONTEXT_OPEN) => Some(text.as_str()),
             _ => None,
@@ -301,7 +301,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_was_charged_is_summed_where_all_of_it_is_known() {
+    fn charges_are_summed_only_if_all_are_known() {
         let told = |cost| Usage { input: 1, cost, ..Usage::default() };
         let sum = |parts: [Option<u64>; 2]| {
             let mut sum = Usage::default();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_read_back_and_what_lacks_a_field_is_none() {
+    fn blocks_survive_a_round_trip_and_incomplete_blocks_are_refused() {
         let text = Block::text("t");
         let blocks = vec![
             text.clone(),

@@ -46,7 +46,7 @@ pub use error::ProviderError;
 pub use message::{Block, Message, Role, StopReason, ToolSpec, Usage};
 pub use parameters::Parameters;
 pub use prefix::BodyPrefix;
-pub use response_builder::{MOST_BLOCKS, shallow};
+pub use response_builder::{MAX_BLOCKS, shallow};
 pub use route::Route;
 pub(crate) use stream::RAW_TARGET;
 

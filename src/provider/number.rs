@@ -5,7 +5,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
 /// Largest accepted count. No real count is larger, and sums of counts up to it do not overflow.
-const MOST: f64 = 1e12;
+const MAX_COUNT: f64 = 1e12;
 
 /// Reads a count; `None` if the value is none.
 ///
@@ -38,7 +38,7 @@ fn of(value: &Value) -> Option<u64> {
         Value::String(text) => text.trim().parse().ok()?,
         _ => return None,
     };
-    (0.0..=MOST).contains(&number).then_some(number as u64)
+    (0.0..=MAX_COUNT).contains(&number).then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_count_is_none_and_costs_nothing_else() {
+    fn an_invalid_count_is_read_as_none() {
         for (value, expected) in [
             (json!(12), Some(12)),
             (json!(12.0), Some(12)),

@@ -44,7 +44,7 @@ impl Forwarder {
     ///
     /// # Errors
     ///
-    /// Returns [`Refused`] if the provider cannot be reached, answers with an error status, stays silent past the
+    /// Returns [`RequestError`] if the provider cannot be reached, answers with an error status, stays silent past the
     /// timeout, closes the connection without an answer, or if its answer begins with an error event.
     pub async fn send(
         self,

@@ -2,7 +2,7 @@
 //! `ollama` or `EMPTY`. Replacing such a word in the server's answers would change them.
 
 /// Number of characters below which a key is no secret.
-const SHORTEST: usize = 16;
+const MIN_SECRET_CHARS: usize = 16;
 
 /// Words that placeholders consist of, in lower case.
 const WORDS: &[&str] = &[
@@ -91,7 +91,7 @@ const WORDS: &[&str] = &[
 /// Returns `true` for a key that only its owner and the provider can know.
 pub(super) fn is_secret(key: &str) -> bool {
     let mut parts = key.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
-    key.chars().count() >= SHORTEST && !parts.all(is_filler)
+    key.chars().count() >= MIN_SECRET_CHARS && !parts.all(is_filler)
 }
 
 /// Returns `true` for a text that only stands for a key: known words, one repeated character, or a run.
@@ -103,17 +103,17 @@ pub(crate) fn is_filler_text(text: &str) -> bool {
 /// `abcdef`.
 fn is_filler(part: &str) -> bool {
     let part = part.to_lowercase();
-    is_run(part.as_bytes()) || is_words(&part)
+    is_run_of_characters(part.as_bytes()) || is_known_words(&part)
 }
 
 /// Returns `true` if all characters are equal, or if each one follows the one before it. 0 follows 9.
-fn is_run(part: &[u8]) -> bool {
+fn is_run_of_characters(part: &[u8]) -> bool {
     let follows = |pair: &[u8]| pair[1] == pair[0].wrapping_add(1) || (pair[0], pair[1]) == (b'9', b'0');
     part.windows(2).all(|pair| pair[0] == pair[1]) || part.windows(2).all(follows)
 }
 
 /// Returns `true` for a concatenation of [`WORDS`].
-fn is_words(part: &str) -> bool {
+fn is_known_words(part: &str) -> bool {
     // Each position that some sequence of words can reach from the start is marked.
     let mut ends = vec![false; part.len() + 1];
     ends[0] = true;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_local_servers_are_given_for_a_key_is_no_secret() {
+    fn placeholder_keys_of_local_servers_are_no_secrets() {
         for key in [
             "k",
             "x",
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_providers_give_is_a_secret() {
+    fn keys_issued_by_providers_are_secrets() {
         for key in [
             "sk-ant-api03-R2D2c3poBB8",
             "sk-proj-abcdefgh12345678",

@@ -34,7 +34,7 @@ impl BodyPrefix {
     /// Returns this prefix with the messages of the request appended, or `None` if the part before the messages has
     /// changed.
     #[must_use]
-    pub fn extended(&self, provider: &dyn Provider, request: &Request) -> Option<Self> {
+    pub fn with_appended_messages(&self, provider: &dyn Provider, request: &Request) -> Option<Self> {
         if request.messages.is_empty() {
             return None;
         }

@@ -17,7 +17,7 @@ pub fn of(config: &Config, model: &ModelRef) -> Option<ModelCost> {
     let own = config.providers.get(model.provider());
     // A price in the configuration goes before the list.
     let own = own.and_then(|provider| provider.models.iter().find(|one| one.id == model.model()));
-    own.and_then(|one| one.cost).or_else(|| listed(model))
+    own.and_then(|one| one.cost).or_else(|| builtin_price(model))
 }
 
 /// Returns the agents' models with an unknown price if any budget counts money alone. These models are not asked.
@@ -46,7 +46,7 @@ pub fn unbound(config: &Config) -> Vec<ModelRef> {
 
 /// Returns the warning for the user about a model of [`unbound`].
 #[must_use]
-pub fn unbound_warning(model: &ModelRef) -> String {
+pub fn unpriced_warning(model: &ModelRef) -> String {
     format!(
         "the price of {model} is not known: where a budget is in dollars alone it is not asked. Set its cost \
          (models.providers.{}.models[].cost), a limit in tokens beside the dollars, or budgets.unpriced to \
@@ -55,7 +55,7 @@ pub fn unbound_warning(model: &ModelRef) -> String {
     )
 }
 
-fn listed(model: &ModelRef) -> Option<ModelCost> {
+fn builtin_price(model: &ModelRef) -> Option<ModelCost> {
     // Scripts run on this machine and cost nothing.
     if model.is_script() {
         return Some(ModelCost::default());
@@ -114,11 +114,11 @@ mod tests {
     use super::*;
 
     fn price(model: &str) -> Option<ModelCost> {
-        listed(&model.parse().unwrap())
+        builtin_price(&model.parse().unwrap())
     }
 
     #[test]
-    fn a_model_is_found_with_the_day_of_its_release_too() {
+    fn a_price_is_found_with_and_without_the_release_date() {
         let plain = price("anthropic/claude-opus-4-5").unwrap();
         assert_eq!((plain.input, plain.output), (5_000_000, 25_000_000));
         assert_eq!(price("anthropic/claude-opus-4-5-20251101"), Some(plain));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_charged_goes_before_the_price() {
+    fn a_reported_charge_takes_precedence_over_the_price() {
         let price = ModelCost { input: 1_000_000, ..ModelCost::default() };
         let told = |cost| Usage { input: 5, cost, ..Usage::default() };
         assert_eq!(charged(Some(&price), &told(Some(2))), Some(2));

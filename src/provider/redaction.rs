@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::key::escaped;
 
 /// The replacement for a secret.
-const STANDS_IN: &[u8] = b"[key]";
+const REPLACEMENT: &[u8] = b"[key]";
 
 /// A filter that replaces one secret in a stream of bytes.
 pub(super) struct SecretFilter {
@@ -35,7 +35,7 @@ impl SecretFilter {
     pub(super) fn pass(&mut self, piece: Bytes) -> Bytes {
         let Some(secret) = &self.secret else { return piece };
         // The usual case: no trace of the secret, so the chunk is forwarded without a copy.
-        if self.held.is_empty() && overlap(&piece, secret) == 0 && find(&piece, secret).is_none() {
+        if self.held.is_empty() && partial_match_len(&piece, secret) == 0 && find(&piece, secret).is_none() {
             self.place.pass(&piece);
             return piece;
         }
@@ -53,11 +53,11 @@ impl SecretFilter {
             let length = if is_one { secret.len() } else { 1 };
             let (found, after) = rest[at..].split_at(length);
             self.place.pass(found);
-            passed.extend_from_slice(if is_one { STANDS_IN } else { found });
+            passed.extend_from_slice(if is_one { REPLACEMENT } else { found });
             rest = after;
         }
         // The end may be the beginning of the secret. It waits for the next chunk.
-        let held = overlap(rest, secret);
+        let held = partial_match_len(rest, secret);
         let (clear, held) = rest.split_at(rest.len() - held);
         self.place.pass(clear);
         passed.extend_from_slice(clear);
@@ -134,7 +134,7 @@ pub(super) fn find(bytes: &[u8], key: &[u8]) -> Option<usize> {
 }
 
 /// Returns the length of the longest end of the bytes that the key begins with.
-fn overlap(bytes: &[u8], key: &[u8]) -> usize {
+fn partial_match_len(bytes: &[u8], key: &[u8]) -> usize {
     let most = bytes.len().min(key.len().saturating_sub(1));
     (1..=most).rev().find(|length| key.starts_with(&bytes[bytes.len() - length..])).unwrap_or(0)
 }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_back_is_taken_out_wherever_it_is_cut() {
+    fn a_repeated_key_is_replaced_however_chunks_divide_it() {
         let said = b"your key sk-planted, sk-plan and sk-sk-planted".as_slice();
         for at in 0..said.len() {
             let passed = passed("sk-planted", &[&said[..at], &said[at..]]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_a_key_leaves_the_json_around_it_as_it_is() {
+    fn replacing_a_key_keeps_the_surrounding_json_unchanged() {
         for (key, said, expected) in [
             (
                 "1234567890123456",
@@ -190,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_holds_no_key_passes_unchanged(text in "[aks-]{0,60}", cuts in prop::collection::vec(0usize..60, 0..5)) {
+        fn text_without_the_key_passes_unchanged(text in "[aks-]{0,60}", cuts in prop::collection::vec(0usize..60, 0..5)) {
             let bytes = text.as_bytes();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
             cuts.extend([0, bytes.len()]);

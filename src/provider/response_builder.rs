@@ -8,11 +8,11 @@ use super::json_end::EndDetector;
 use super::{Block, Delta, Request, Response, Sink, StopReason, Usage};
 
 /// Maximum bytes of a tool's name. A model can invent a name of any length; a longer one is useless.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 /// Maximum bytes of a call's id.
-const LONGEST_ID: usize = 512;
+const MAX_ID_BYTES: usize = 512;
 /// Maximum number of blocks in an answer. More calls than this are a malfunction of the model.
-pub const MOST_BLOCKS: usize = 512;
+pub const MAX_BLOCKS: usize = 512;
 
 /// The error of an answer that exceeds its limit of bytes or blocks.
 #[derive(Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl<'a> ResponseBuilder<'a> {
         Ok(())
     }
 
-    /// Starts a new part of text, even after another one, and returns its index for [`Assembly::more`].
+    /// Starts a new part of text, even after another one, and returns its index for [`ResponseBuilder::more`].
     ///
     /// # Errors
     ///
@@ -185,7 +185,7 @@ impl<'a> ResponseBuilder<'a> {
         Ok(())
     }
 
-    /// Starts a new tool call and returns its index for [`Assembly::arguments`].
+    /// Starts a new tool call and returns its index for [`ResponseBuilder::arguments`].
     ///
     /// # Errors
     ///
@@ -194,8 +194,8 @@ impl<'a> ResponseBuilder<'a> {
         self.count(id.len() + name.len())?;
         self.push(Part::Call {
             // Some models put white space around a name, and no tool would be found under it.
-            id: cut(id.trim(), LONGEST_ID),
-            name: cut(name.trim(), LONGEST_NAME),
+            id: cut(id.trim(), MAX_ID_BYTES),
+            name: cut(name.trim(), MAX_NAME_BYTES),
             arguments: String::new(),
             ending: EndDetector::default(),
             whole: None,
@@ -216,7 +216,7 @@ impl<'a> ResponseBuilder<'a> {
             arguments.push_str(piece);
             ending.read(piece);
             if name.is_empty() {
-                *name = cut(late_name.trim(), LONGEST_NAME);
+                *name = cut(late_name.trim(), MAX_NAME_BYTES);
             }
         }
         Ok(())
@@ -227,7 +227,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub fn all_arguments(&mut self, call: usize, all: &str) -> Result<(), TooLong> {
+    pub fn replace_arguments(&mut self, call: usize, all: &str) -> Result<(), TooLong> {
         let known = match self.parts.get(call) {
             Some(Part::Call { arguments, .. }) if arguments != all => arguments.len(),
             _ => return Ok(()),
@@ -247,7 +247,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub fn whole_arguments(&mut self, call: usize, value: Value) -> Result<(), TooLong> {
+    pub fn set_arguments(&mut self, call: usize, value: Value) -> Result<(), TooLong> {
         self.count(value.to_string().len())?;
         if let Some(Part::Call { whole, .. }) = self.parts.get_mut(call) {
             *whole = Some(value);
@@ -292,7 +292,7 @@ impl<'a> ResponseBuilder<'a> {
         let mut content: Vec<Block> = parts.filter_map(into_block).collect();
         let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall { .. }));
         if has_calls {
-            distinguish(&mut content, request);
+            make_ids_unique(&mut content, request);
         }
         let stop = match stop {
             StopReason::Refusal => StopReason::Refusal,
@@ -305,7 +305,7 @@ impl<'a> ResponseBuilder<'a> {
     }
 
     fn push(&mut self, part: Part) -> Result<(), TooLong> {
-        if self.parts.len() >= MOST_BLOCKS {
+        if self.parts.len() >= MAX_BLOCKS {
             return Err(TooLong);
         }
         self.parts.push(part);
@@ -349,21 +349,21 @@ fn into_block(part: Part) -> Option<Block> {
 
 /// Maximum nesting depth of arguments. The reader of transcripts gives up at twice that depth, and an answer that
 /// cannot be read back would be lost.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// Returns the arguments unchanged, or as a text if they are nested too deeply. No tool accepts a text as arguments.
 #[must_use]
 pub fn shallow(arguments: Value) -> Value {
     // The depth is bounded by `left`, so hostile nesting cannot overflow the stack.
-    fn is_deep(value: &Value, left: usize) -> bool {
+    fn is_too_deep(value: &Value, left: usize) -> bool {
         let Some(left) = left.checked_sub(1) else { return true };
         match value {
-            Value::Array(items) => items.iter().any(|item| is_deep(item, left)),
-            Value::Object(entries) => entries.values().any(|entry| is_deep(entry, left)),
+            Value::Array(items) => items.iter().any(|item| is_too_deep(item, left)),
+            Value::Object(entries) => entries.values().any(|entry| is_too_deep(entry, left)),
             _ => false,
         }
     }
-    if is_deep(&arguments, DEEPEST) { Value::String(arguments.to_string()) } else { arguments }
+    if is_too_deep(&arguments, MAX_DEPTH) { Value::String(arguments.to_string()) } else { arguments }
 }
 
 /// Parses arguments. They may be an object, or a string that contains an object. Anything else is kept as text.
@@ -385,7 +385,7 @@ fn parse(text: String) -> Value {
 
 /// Gives a new id to each call without an id, or with an id that the conversation already uses. Their results could not
 /// be told apart, and providers refuse such a history.
-fn distinguish(content: &mut [Block], request: &Request) {
+fn make_ids_unique(content: &mut [Block], request: &Request) {
     let mut seen: HashSet<&str> =
         request.messages.iter().flat_map(|message| message.tool_calls()).map(|call| call.id).collect();
     for block in content {
@@ -443,14 +443,14 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_could_not_be_read_again_are_text() {
+    fn arguments_nested_too_deeply_are_kept_as_text() {
         let nested = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
         let call = |text: &str, is_whole: bool| {
             let mut sink = |_: Delta| {};
             let mut assembly = ResponseBuilder::new(&mut sink, 10_000);
             let call = assembly.open_call("1", "x").unwrap();
             if is_whole {
-                assembly.whole_arguments(call, serde_json::from_str(text).unwrap()).unwrap();
+                assembly.set_arguments(call, serde_json::from_str(text).unwrap()).unwrap();
             } else {
                 assembly.arguments(call, "", text).unwrap();
             }
@@ -464,7 +464,7 @@ mod tests {
         for is_whole in [false, true] {
             for depth in 1..127 {
                 let arguments = call(&nested(depth), is_whole);
-                assert_eq!(arguments.is_object(), depth < DEEPEST, "{depth}");
+                assert_eq!(arguments.is_object(), depth < MAX_DEPTH, "{depth}");
                 // A compaction nests a copied record of a transcript in its own: no arguments are stored deeper.
                 let stored =
                     serde_json::json!({"initial": {"message": {"content": [{"arguments": arguments}]}}});
@@ -491,18 +491,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_bounded() {
+    fn an_answer_beyond_its_limits_is_refused() {
         let mut sink = |_: Delta| {};
         let mut assembly = ResponseBuilder::new(&mut sink, 10);
         assembly.text("12345".to_owned()).unwrap();
         assert_eq!(assembly.thinking("123456".to_owned()), Err(TooLong));
         let mut assembly = ResponseBuilder::new(&mut sink, 100_000);
         let calls = (0..1000).map(|_| assembly.open_call("", "x")).take_while(Result::is_ok).count();
-        assert_eq!(calls, MOST_BLOCKS);
+        assert_eq!(calls, MAX_BLOCKS);
     }
 
     #[test]
-    fn a_stop_for_tools_needs_a_call() {
+    fn a_tool_stop_without_a_call_becomes_an_end() {
         let mut sink = |_: Delta| {};
         let assembly = ResponseBuilder::new(&mut sink, 10);
         assert_eq!(assembly.finish(StopReason::ToolUse, &request(&[])).stop, StopReason::End);

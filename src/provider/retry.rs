@@ -45,7 +45,7 @@ impl Policy {
     /// Returns the policy for a model that has fallbacks: another model may answer in the time of a second silent
     /// attempt.
     #[must_use]
-    pub const fn beside_others(self) -> Self {
+    pub const fn with_fallbacks(self) -> Self {
         Self { silent_attempts: 1, ..self }
     }
 
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_is_never_asked_earlier_than_it_wants() {
+    fn a_retry_never_comes_before_the_time_that_the_provider_named() {
         let limited = ProviderError::from_status("x", 429, "m", Some(Duration::from_secs(20)));
         assert!(waits(&limited, 0.0).iter().all(|wait| *wait >= 20_000));
         assert_eq!(waits(&failed(Some(0)), 0.0)[0], 0);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_fail_again_is_not_retried() {
+    fn permanent_failures_are_not_retried() {
         for status in [400, 401, 402, 403, 404, 422] {
             assert!(waits(&ProviderError::from_status("x", status, "m", None), 0.5).is_empty(), "{status}");
         }
@@ -166,7 +166,7 @@ mod tests {
         assert!(waits(&garbled, 0.5).is_empty());
         let silent = ProviderError::TimedOut { provider: "x".into(), after: Duration::from_secs(1) };
         assert_eq!(waits(&silent, 0.5).len(), 1);
-        let decision = Policy::default().beside_others().next(1, &silent, 0.5);
+        let decision = Policy::default().with_fallbacks().next(1, &silent, 0.5);
         assert_eq!(decision, Decision::GiveUp, "another model is asked instead");
     }
 

@@ -6,9 +6,9 @@ use serde::ser::Error as _;
 use super::{Block, Request};
 
 /// Estimated bytes of a request without its system prompt and messages.
-const BESIDES: usize = 8 * 1024;
+const BASE_BYTES: usize = 8 * 1024;
 /// Estimated bytes of a block without its texts.
-const AROUND: usize = 96;
+const BLOCK_OVERHEAD: usize = 96;
 
 /// Returns the request body as bytes. If the request has a cached prefix, the prefix is put before the rest.
 ///
@@ -18,8 +18,8 @@ const AROUND: usize = 96;
 ///
 /// Returns an error if the body cannot be written as JSON, or if it does not begin like the cached prefix.
 pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::Result<Vec<u8>> {
-    let messages: usize = request.messages.iter().map(|message| size(&message.content)).sum();
-    let mut bytes = Vec::with_capacity(BESIDES + request.system.len() + messages);
+    let messages: usize = request.messages.iter().map(|message| estimate_bytes(&message.content)).sum();
+    let mut bytes = Vec::with_capacity(BASE_BYTES + request.system.len() + messages);
     serde_json::to_writer(&mut bytes, body)?;
     // With a prefix, the body was written for the following messages only and is not complete.
     let Some(prefix) = &request.prefix else { return Ok(bytes) };
@@ -29,18 +29,18 @@ pub(super) fn written(body: &impl Serialize, request: &Request) -> serde_json::R
 }
 
 /// Estimates the size of blocks as JSON, rather too high than too low: a line break takes two characters there.
-fn size(blocks: &[Block]) -> usize {
+fn estimate_bytes(blocks: &[Block]) -> usize {
     let text = |text: &str| text.len() + text.len() / 16;
     let one = |block: &Block| match block {
         Block::Text { text: said, .. } => text(said),
         Block::Thinking { thinking, signature, redacted } => {
             text(thinking) + [signature, redacted].into_iter().flatten().map(String::len).sum::<usize>()
         }
-        Block::ToolResult { content, .. } => size(content),
+        Block::ToolResult { content, .. } => estimate_bytes(content),
         Block::Image { data, .. } => data.len(),
         _ => 0,
     };
-    blocks.iter().map(|block| one(block) + AROUND).sum()
+    blocks.iter().map(|block| one(block) + BLOCK_OVERHEAD).sum()
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     use crate::provider::{Message, Role};
 
     #[test]
-    fn a_body_of_many_lines_fits_what_was_set_aside_for_it() {
+    fn the_estimated_size_fits_a_body_of_many_lines() {
         let lines = "A line of a file, or of what a command has printed.\n".repeat(10_000);
         let message = Message { role: Role::User, content: vec![Block::text(lines)] };
         let request = Request { messages: vec![Arc::new(message)], ..Request::default() };

@@ -10,9 +10,9 @@ use super::{ProviderError, Usage};
 /// The log target of raw answers. It is open only if a person asks for raw output, see `ui::log`.
 pub const RAW_TARGET: &str = module_path!();
 /// Maximum bytes of an event in the log.
-const LOGGED: usize = 4096;
+const MAX_LOGGED_BYTES: usize = 4096;
 /// Maximum bytes of an event in an error text.
-const QUOTED: usize = 200;
+const MAX_QUOTED_BYTES: usize = 200;
 
 /// The progress of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ pub(super) fn take<D: Decoder + ?Sized>(
         return Ok(());
     }
     // `quoted` removes the key, which a server may repeat.
-    tracing::trace!(target: RAW_TARGET, event = %endpoint.quoted(data, LOGGED), "provider event");
+    tracing::trace!(target: RAW_TARGET, event = %endpoint.quoted(data, MAX_LOGGED_BYTES), "provider event");
     // After the model has stopped, neither a broken event nor a late one may undo that.
     let stopped = *progress == Some(Progress::Stopped);
     let next = match decoder.event(data) {
@@ -208,7 +208,7 @@ pub fn explain(endpoint: &Endpoint, error: EventError) -> ProviderError {
     match error {
         EventError::Unreadable(reason) => endpoint.garbled(reason),
         EventError::Garbage { reason, data } => {
-            endpoint.garbled(format!("{reason} in {}", endpoint.quoted(&data, QUOTED)))
+            endpoint.garbled(format!("{reason} in {}", endpoint.quoted(&data, MAX_QUOTED_BYTES)))
         }
         EventError::TooLong => endpoint.garbled("it is too long"),
         EventError::Failure { status, message } => endpoint.status(status, &message, None),
@@ -389,7 +389,7 @@ mod tests {
             progress: None,
             longest: 9_000,
         };
-        let long = format!("{}sk-planted-and-long", "x".repeat(LOGGED - 12));
+        let long = format!("{}sk-planted-and-long", "x".repeat(MAX_LOGGED_BYTES - 12));
         tracing::subscriber::with_default(subscriber, || {
             let mut sink = |_: Delta| {};
             let mut decoder = MessagesDecoder::new(&mut sink, 100);

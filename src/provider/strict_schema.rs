@@ -7,9 +7,9 @@
 use serde_json::{Map, Value, json};
 
 /// Nesting depth above which a schema is not rewritten.
-const DEEPEST: usize = 24;
+const MAX_DEPTH: usize = 24;
 /// Number of subschemas above which a schema is not rewritten. A definition counts once for each reference to it.
-const MOST: usize = 1_000;
+const MAX_SUBSCHEMAS: usize = 1_000;
 
 /// Returns the schema in the enforceable subset, or `None` if it cannot be expressed there. A model is then not held to
 /// it.
@@ -30,7 +30,10 @@ impl<'a> StrictConverter<'a> {
     fn one(&mut self, schema: &'a Value, depth: usize) -> Option<Value> {
         self.count += 1;
         let schema = schema.as_object()?;
-        if depth > DEEPEST || self.count > MOST || NARROWING.iter().any(|key| schema.contains_key(*key)) {
+        if depth > MAX_DEPTH
+            || self.count > MAX_SUBSCHEMAS
+            || UNSUPPORTED_KEYWORDS.iter().any(|key| schema.contains_key(*key))
+        {
             return None;
         }
         if let Some(target) = schema.get("$ref") {
@@ -42,10 +45,10 @@ impl<'a> StrictConverter<'a> {
             self.open.push(target);
             let closed = self.one(self.root.pointer(target.strip_prefix('#')?)?, depth + 1);
             self.open.pop();
-            return closed.map(|closed| described(closed, schema));
+            return closed.map(|closed| with_description(closed, schema));
         }
         let mut closed = Map::new();
-        for key in KEPT {
+        for key in COPIED_KEYWORDS {
             if let Some(value) = schema.get(key) {
                 closed.insert(key.to_owned(), value.clone());
             }
@@ -66,10 +69,10 @@ impl<'a> StrictConverter<'a> {
             let choices = choices.as_array()?.iter().map(|choice| self.one(choice, depth + 1));
             closed.insert("anyOf".to_owned(), choices.collect::<Option<Vec<Value>>>()?.into());
         }
-        if is_of(schema, "object") || schema.contains_key("properties") {
+        if has_type(schema, "object") || schema.contains_key("properties") {
             self.properties(schema, depth, &mut closed)?;
         }
-        if is_of(schema, "array") || schema.contains_key("items") {
+        if has_type(schema, "array") || schema.contains_key("items") {
             let items = self.one(schema.get("items")?, depth + 1)?;
             closed.insert("items".to_owned(), items);
         }
@@ -110,7 +113,7 @@ impl<'a> StrictConverter<'a> {
     }
 }
 
-fn is_of(schema: &Map<String, Value>, kind: &str) -> bool {
+fn has_type(schema: &Map<String, Value>, kind: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(only)) => only == kind,
         Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
@@ -119,7 +122,7 @@ fn is_of(schema: &Map<String, Value>, kind: &str) -> bool {
 }
 
 /// Adds the description that stands beside a `$ref` to the expanded definition.
-fn described(mut closed: Value, beside: &Map<String, Value>) -> Value {
+fn with_description(mut closed: Value, beside: &Map<String, Value>) -> Value {
     if let Some(description) = beside.get("description") {
         closed["description"] = description.clone();
     }
@@ -127,9 +130,9 @@ fn described(mut closed: Value, beside: &Map<String, Value>) -> Value {
 }
 
 /// Keywords that narrow a schema in a way that the subset cannot express. Dropping one would leave a different schema.
-const NARROWING: [&str; 4] = ["allOf", "patternProperties", "prefixItems", "$dynamicRef"];
+const UNSUPPORTED_KEYWORDS: [&str; 4] = ["allOf", "patternProperties", "prefixItems", "$dynamicRef"];
 /// Keywords that are copied unchanged.
-const KEPT: [&str; 4] = ["type", "title", "description", "const"];
+const COPIED_KEYWORDS: [&str; 4] = ["type", "title", "description", "const"];
 /// Values of `format` that providers accept.
 const FORMATS: [&str; 9] =
     ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_closed_and_limits_go() {
+    fn objects_are_closed_and_limits_are_dropped() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_become_another_schema_is_left_alone() {
+    fn schemas_that_the_subset_cannot_express_are_not_converted() {
         let of = |inner: Value| json!({"type": "object", "properties": {"a": inner}});
         for open in [
             json!({}),

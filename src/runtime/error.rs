@@ -8,7 +8,7 @@ pub enum RuntimeError {
     /// The program is not installed, or not ready to be asked.
     #[error("{program} is not installed: {reason}")]
     NotInstalled {
-        /// Name for people, such as `OpenClaw`.
+        /// Name for people, such as `OpenClawUnit`.
         program: &'static str,
         /// The part that is missing.
         reason: String,

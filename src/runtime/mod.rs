@@ -115,8 +115,8 @@ pub trait Runtime: Send + Sync {
         false
     }
 
-    /// Returns `true` if it needs the earlier messages in [`Order::recent`], because its program may have to begin a
-    /// new conversation. Such a runtime reports all actions of its program as [`Event::Trace`], except calls of flock's
+    /// Returns `true` if it needs the earlier messages in [`RuntimeRequest::recent`], because its program may have to begin a
+    /// new conversation. Such a runtime reports all actions of its program as [`RuntimeEvent::Trace`], except calls of flock's
     /// tools.
     fn wants_recent(&self) -> bool {
         false

@@ -19,11 +19,11 @@ use crate::supervise::unit::OPENCLAW;
 use crate::supervise::{self, pid_file};
 
 /// Name for people.
-const PROGRAM: &str = "OpenClaw";
+const TITLE: &str = "OpenClaw";
 
 /// The text that OpenClaw's endpoint returns if its agent has said nothing, and the text that its agents write in order
 /// to say nothing.
-const SILENCE: [&str; 2] = ["No response from OpenClaw.", "NO_REPLY"];
+const SILENT_ANSWERS: [&str; 2] = ["No response from OpenClaw.", "NO_REPLY"];
 
 /// Beginning of the text with which OpenClaw 2026.2 reports a failed turn. The stream looks like a success otherwise.
 const FAILURE: &str = "Error: ";
@@ -48,7 +48,7 @@ pub type AddressLookup = Arc<dyn Fn() -> Result<OpenClawAddress, RuntimeError> +
 /// run, or if its port is held by a process that the supervisor did not start.
 pub fn find(home: &Home, config: &Config) -> Result<OpenClawAddress, RuntimeError> {
     let missing = |reason: String, hint: &str| RuntimeError::NotInstalled {
-        program: PROGRAM,
+        program: TITLE,
         reason,
         hint: hint.to_owned(),
     };
@@ -59,7 +59,7 @@ pub fn find(home: &Home, config: &Config) -> Result<OpenClawAddress, RuntimeErro
         return Err(missing("there is no version in this home".to_owned(), "flock init --gateway openclaw"));
     }
     let silent = |reason: String, hint: &str| RuntimeError::NotRunning {
-        program: PROGRAM,
+        program: TITLE,
         reason,
         hint: hint.to_owned(),
     };
@@ -68,7 +68,7 @@ pub fn find(home: &Home, config: &Config) -> Result<OpenClawAddress, RuntimeErro
         return Err(silent("it does not run".to_owned(), "flock start"));
     };
     // Another program that listens there must get neither the token nor the conversation.
-    if let Err(holder) = supervise::port::is_held_by(port, record.process) {
+    if let Err(holder) = supervise::port::check_held_by(port, record.process) {
         let reason = match holder.as_str() {
             "nobody" => format!("nothing listens on its port {port} yet"),
             _ => format!("its port {port} is held by {holder}"),
@@ -112,7 +112,7 @@ impl OpenClaw {
             };
             openai::complete(&endpoint, &self.http, request(order), &mut sink).await
         };
-        let response = answered.map_err(|error| explain(error, place.port))?;
+        let response = answered.map_err(|error| runtime_error(error, place.port))?;
         said.end(tell)?;
         // The request offers no tools, so no client can be asked to run one.
         let stop = match response.stop {
@@ -156,7 +156,7 @@ impl AnswerFilter {
         self.pieces += 1;
         // A failure comes as one piece, while a model's text comes in many.
         let is_failure = self.pieces == 1 && self.held.starts_with(FAILURE);
-        if !is_failure && !SILENCE.iter().any(|whole| whole.starts_with(self.held.as_str())) {
+        if !is_failure && !SILENT_ANSWERS.iter().any(|whole| whole.starts_with(self.held.as_str())) {
             self.passed = true;
             tell(RuntimeEvent::Text(std::mem::take(&mut self.held)));
         }
@@ -164,13 +164,13 @@ impl AnswerFilter {
 
     /// Ends the text: nothing more comes.
     fn end(self, tell: RuntimeEventSink<'_>) -> Result<(), RuntimeError> {
-        if self.passed || SILENCE.contains(&self.held.trim()) {
+        if self.passed || SILENT_ANSWERS.contains(&self.held.trim()) {
             return Ok(());
         }
         match self.held.strip_prefix(FAILURE) {
             // A text in one piece that begins with the name of an exception is not a model's sentence.
             Some(message) if looks_like_exception(message) => {
-                Err(RuntimeError::Failed { program: PROGRAM, message: bounded(message), hint: logs() })
+                Err(RuntimeError::Failed { program: TITLE, message: shorten(message), hint: logs_hint() })
             }
             _ => {
                 if !self.held.is_empty() {
@@ -192,11 +192,11 @@ fn looks_like_exception(text: &str) -> bool {
 fn endpoint(place: &OpenClawAddress, order: &RuntimeRequest) -> Result<Endpoint, RuntimeError> {
     let url = format!("http://127.0.0.1:{}/v1/chat/completions", place.port);
     let url = url.parse().map_err(|error| RuntimeError::NotRunning {
-        program: PROGRAM,
+        program: TITLE,
         reason: chain(&error),
         hint: "flock config get gateway.port".to_owned(),
     })?;
-    let mut endpoint = Endpoint::new(PROGRAM, url, ApiKey::new(&place.token));
+    let mut endpoint = Endpoint::new(TITLE, url, ApiKey::new(&place.token));
     endpoint.header("authorization", &format!("Bearer {}", place.token));
     endpoint.header("x-openclaw-agent-id", order.agent.as_str());
     // The conversation's name is the key, so a new name begins a new OpenClaw session.
@@ -209,7 +209,7 @@ fn endpoint(place: &OpenClawAddress, order: &RuntimeRequest) -> Result<Endpoint,
 #[must_use]
 pub fn preview(order: &RuntimeRequest) -> Value {
     json!({
-        "program": PROGRAM,
+        "program": TITLE,
         "headers": {"x-openclaw-agent-id": order.agent, "x-openclaw-session-key": order.conversation},
         "body": body(order),
     })
@@ -261,11 +261,11 @@ fn part(block: &Block) -> Option<Map<String, Value>> {
     if let Value::Object(part) = part { Some(part) } else { None }
 }
 
-fn logs() -> String {
+fn logs_hint() -> String {
     "flock logs openclaw".to_owned()
 }
 
-fn bounded(text: &str) -> String {
+fn shorten(text: &str) -> String {
     // The message goes into a log line and an error.
     const LONGEST: usize = 600;
     let end = text.floor_char_boundary(LONGEST.min(text.len()));
@@ -274,8 +274,8 @@ fn bounded(text: &str) -> String {
 
 /// Converts a provider error to an error of this program. It is not a provider with a key that a person sets, so the
 /// hints differ.
-fn explain(error: ProviderError, port: u16) -> RuntimeError {
-    let program = PROGRAM;
+fn runtime_error(error: ProviderError, port: u16) -> RuntimeError {
+    let program = TITLE;
     match error {
         // The token is flock's own. After a restart OpenClaw has the present one.
         ProviderError::Unauthorised { status, message, .. } => {
@@ -294,19 +294,23 @@ fn explain(error: ProviderError, port: u16) -> RuntimeError {
             RuntimeError::Refused { program, status, message, hint: hint.to_owned() }
         }
         ProviderError::Limited { status, message, .. } => {
-            RuntimeError::Refused { program, status, message, hint: logs() }
+            RuntimeError::Refused { program, status, message, hint: logs_hint() }
         }
         // The error has no variants for these cases, so its text decides.
         ProviderError::Failed { message, .. } if message.starts_with("can't connect") => {
             RuntimeError::NotRunning { program, reason: message, hint: "flock start".to_owned() }
         }
         ProviderError::Failed { message, .. } if message.starts_with("status ") => {
-            RuntimeError::Failed { program, message, hint: logs() }
+            RuntimeError::Failed { program, message, hint: logs_hint() }
         }
-        ProviderError::Failed { message, .. } => RuntimeError::Interrupted { program, message, hint: logs() },
-        ProviderError::Garbled { message, .. } => RuntimeError::Failed { program, message, hint: logs() },
+        ProviderError::Failed { message, .. } => {
+            RuntimeError::Interrupted { program, message, hint: logs_hint() }
+        }
+        ProviderError::Garbled { message, .. } => {
+            RuntimeError::Failed { program, message, hint: logs_hint() }
+        }
         ProviderError::TimedOut { .. } | ProviderError::NotConfigured { .. } => {
-            RuntimeError::Interrupted { program, message: error.to_string(), hint: logs() }
+            RuntimeError::Interrupted { program, message: error.to_string(), hint: logs_hint() }
         }
     }
 }

@@ -28,7 +28,7 @@ fn runtime(port: u16) -> OpenClaw {
 }
 
 /// Reads one request, head and body.
-async fn request_of(stream: &mut TcpStream) -> (String, Value) {
+async fn read_request(stream: &mut TcpStream) -> (String, Value) {
     let mut bytes = Vec::new();
     loop {
         let mut piece = [0; 4096];
@@ -45,12 +45,12 @@ async fn request_of(stream: &mut TcpStream) -> (String, Value) {
 }
 
 /// Answers one request with these bytes and closes the connection.
-async fn answering(answer: String) -> (u16, tokio::task::JoinHandle<(String, Value)>) {
+async fn serve_once(answer: String) -> (u16, tokio::task::JoinHandle<(String, Value)>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let request = request_of(&mut stream).await;
+        let request = read_request(&mut stream).await;
         stream.write_all(answer.as_bytes()).await.unwrap();
         request
     });
@@ -75,7 +75,7 @@ fn status(status: &str, body: &str) -> String {
 
 /// Runs a turn. Returns the events as text, and the result.
 async fn run(answer: String) -> (String, Result<RuntimeReply, RuntimeError>) {
-    let (port, server) = answering(answer).await;
+    let (port, server) = serve_once(answer).await;
     let (order, mut text) = (order(), String::new());
     let reply = {
         let mut tell = |event| {
@@ -93,7 +93,7 @@ async fn run(answer: String) -> (String, Result<RuntimeReply, RuntimeError>) {
 async fn a_turn_is_one_streamed_request_with_the_agent_and_the_conversation_in_its_head() {
     let usage = r#"{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}"#;
     let stop = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
-    let (port, server) = answering(stream(&[&delta("Hel"), &delta("lo"), stop, usage, "[DONE]"])).await;
+    let (port, server) = serve_once(stream(&[&delta("Hel"), &delta("lo"), stop, usage, "[DONE]"])).await;
     let (order, mut told) = (order(), Vec::new());
     let reply = runtime(port).run(&order, &mut |event| told.push(event)).await.unwrap();
     assert_eq!(told, [RuntimeEvent::Text("Hel".to_owned()), RuntimeEvent::Text("lo".to_owned())]);
@@ -115,7 +115,7 @@ async fn a_turn_is_one_streamed_request_with_the_agent_and_the_conversation_in_i
 }
 
 #[tokio::test]
-async fn a_version_that_counts_nothing_says_so_and_may_leave_out_why_it_stopped() {
+async fn missing_usage_and_stop_reason_are_accepted() {
     let (text, reply) = run(stream(&[&delta("Hello"), "[DONE]"])).await;
     assert_eq!((text.as_str(), reply), ("Hello", Ok(RuntimeReply { stop: StopReason::End, usage: None })));
 }
@@ -138,7 +138,7 @@ async fn an_agent_that_says_nothing_has_no_text() {
 }
 
 #[tokio::test]
-async fn every_way_to_fail_says_what_happened_and_what_mends_it() {
+async fn every_failure_has_a_message_and_a_hint() {
     let error = r#"{"error":{"message":"the provider is down","type":"api_error"}}"#;
     for (answer, wanted, hint) in [
         (
@@ -190,7 +190,7 @@ async fn every_way_to_fail_says_what_happened_and_what_mends_it() {
 }
 
 #[tokio::test]
-async fn where_nothing_listens_it_is_not_running() {
+async fn a_closed_port_is_reported_as_not_running() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -202,12 +202,12 @@ async fn where_nothing_listens_it_is_not_running() {
 }
 
 #[tokio::test]
-async fn giving_a_turn_up_closes_the_connection() {
+async fn cancelling_a_turn_closes_the_connection() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
         let (mut connection, _) = listener.accept().await.unwrap();
-        request_of(&mut connection).await;
+        read_request(&mut connection).await;
         connection.write_all(stream(&[&delta("half")]).as_bytes()).await.unwrap();
         // Ends when the other side has closed the connection.
         let mut rest = [0; 16];
@@ -228,7 +228,7 @@ async fn giving_a_turn_up_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn pictures_go_along_and_a_whole_conversation_in_its_order() {
+async fn pictures_and_message_order_are_kept() {
     let mut order = order();
     order.system = String::new();
     order.messages = vec![

@@ -4,7 +4,7 @@
 use crate::provider::{Block, Message, Role};
 
 /// The line before the earlier messages of the session.
-pub const RECENT: &str = "[Recent Context]";
+pub const RECENT_HEADER: &str = "[Recent Context]";
 /// The line after them.
 pub const END: &str = "---";
 /// The line before the new messages. Every prompt has it, because programs treat a prompt that begins with a slash as a
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn a_prompt_begins_with_a_line_that_nobody_wrote() {
         assert_eq!(compose("", "/init"), "[Current Message]\n/init");
-        let recent = format!("{RECENT}\n[user] a\n{END}\n");
+        let recent = format!("{RECENT_HEADER}\n[user] a\n{END}\n");
         assert_eq!(compose(&recent, "b"), "[Recent Context]\n[user] a\n---\n[Current Message]\nb");
     }
 }

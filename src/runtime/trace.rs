@@ -7,17 +7,17 @@ use crate::clean;
 use crate::provider::Usage;
 
 /// Most calls that are tracked at once. For further calls only the end is reported.
-const MOST_OPEN: usize = 128;
+const MAX_OPEN_CALLS: usize = 128;
 /// Characters of an answer's text that are shown.
-const TEXT: usize = 200;
+const MAX_TEXT: usize = 200;
 /// Characters of thinking that are shown.
-const THINKING: usize = 300;
+const MAX_THINKING: usize = 300;
 /// Characters of a command, a search or a tool's arguments that are shown.
-const CALL: usize = 200;
+const MAX_CALL: usize = 200;
 /// Characters of a command's output that are shown.
-const OUTPUT: usize = 200;
+const MAX_OUTPUT: usize = 200;
 /// Bytes of text that are kept for a line. This leaves room for characters that are dropped.
-const KEPT: usize = 8 << 10;
+const MAX_PENDING: usize = 8 << 10;
 
 /// Makes lines from the reports of a program. Each event has one line, which begins with the agent's id. The output of
 /// a command follows in indented lines. No line contains anything that controls a terminal, and each is short. The
@@ -81,10 +81,10 @@ impl TraceFormatter {
                     open.exit = Some(*code);
                 }
             }
-            ProgramEvent::Search(query) => self.told("search", query, CALL, lines),
-            ProgramEvent::Retrying(why) => self.told("retrying", why, CALL, lines),
-            ProgramEvent::Note(text) => self.told("note", text, TEXT, lines),
-            ProgramEvent::Doomed(why) => self.told("failed", why, TEXT, lines),
+            ProgramEvent::Search(query) => self.told("search", query, MAX_CALL, lines),
+            ProgramEvent::Retrying(why) => self.told("retrying", why, MAX_CALL, lines),
+            ProgramEvent::Note(text) => self.told("note", text, MAX_TEXT, lines),
+            ProgramEvent::Doomed(why) => self.told("failed", why, MAX_TEXT, lines),
             ProgramEvent::Usage(usage) => self.usage = Some(*usage),
             ProgramEvent::ConversationUsage(usage) => self.conversation_usage = Some(*usage),
             ProgramEvent::Cost(cost) => self.cost = Some(*cost),
@@ -113,16 +113,20 @@ impl TraceFormatter {
     fn tokens(&self, usage: Usage, of: &str, lines: &mut Vec<String>) {
         // Programs count cached tokens apart. A person expects all input in one number.
         let all = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        let (all, cached, out) = (grouped(all), grouped(usage.cache_read), grouped(usage.output));
+        let (all, cached, out) = (
+            with_thousands_separators(all),
+            with_thousands_separators(usage.cache_read),
+            with_thousands_separators(usage.output),
+        );
         self.line(&format!("tokens: in={all} cached={cached} out={out}{of}"), lines);
     }
 
     fn tool(&mut self, event: &ToolEvent, lines: &mut Vec<String>) {
         match event {
             ToolEvent::Began { call, tool, arguments } => {
-                let (is_command, what) = called(tool, arguments);
+                let (is_command, what) = describe_call(tool, arguments);
                 // The limit keeps a program that never ends its calls from filling the memory.
-                if self.open.len() < MOST_OPEN {
+                if self.open.len() < MAX_OPEN_CALLS {
                     self.open.push(OpenCall { call: call.clone(), what, is_command, exit: None });
                 }
             }
@@ -133,7 +137,7 @@ impl TraceFormatter {
                     // The beginning of the call was not seen or not kept.
                     None => OpenCall {
                         call: String::new(),
-                        what: format!("tool: {}", clean::label(tool, CALL)),
+                        what: format!("tool: {}", clean::label(tool, MAX_CALL)),
                         is_command: false,
                         exit: None,
                     },
@@ -161,7 +165,7 @@ impl TraceFormatter {
     /// Adds the beginning of a command's output.
     fn output(output: &str, lines: &mut Vec<String>) {
         // The limit is for all lines together, in characters.
-        let mut left = OUTPUT;
+        let mut left = MAX_OUTPUT;
         for line in output.split(clean::is_line_end).filter(|line| !line.trim().is_empty()) {
             let line = line.trim_end();
             let cut = line.char_indices().nth(left).map_or(line, |(at, _)| &line[..at]);
@@ -189,14 +193,14 @@ impl TraceFormatter {
         }
         let (_, text) = self.pending.get_or_insert_with(|| (is_thinking, String::new()));
         // What does not fit is dropped. The line shows only the beginning.
-        let room = KEPT.saturating_sub(text.len());
+        let room = MAX_PENDING.saturating_sub(text.len());
         text.push_str(&piece[..piece.floor_char_boundary(room)]);
     }
 
     /// Makes a line from the pieces so far.
     fn flush(&mut self, lines: &mut Vec<String>) {
         let Some((is_thinking, text)) = self.pending.take() else { return };
-        let (kind, most) = if is_thinking { ("reasoning", THINKING) } else { ("agent", TEXT) };
+        let (kind, most) = if is_thinking { ("reasoning", MAX_THINKING) } else { ("agent", MAX_TEXT) };
         let text = clean::summary(&text, most);
         if !text.is_empty() {
             self.line(&format!("{kind}: {text}"), lines);
@@ -209,9 +213,9 @@ impl TraceFormatter {
 }
 
 /// Describes a call for its line: the command if it has one, otherwise the tool with its arguments.
-fn called(tool: &str, arguments: &Value) -> (bool, String) {
+fn describe_call(tool: &str, arguments: &Value) -> (bool, String) {
     if let Some(command) = arguments.get("command").and_then(Value::as_str) {
-        return (true, format!("cmd: {}", clean::summary(command, CALL)));
+        return (true, format!("cmd: {}", clean::summary(command, MAX_CALL)));
     }
     let mut words = Vec::new();
     for (name, value) in arguments.as_object().into_iter().flatten().take(8) {
@@ -223,13 +227,13 @@ fn called(tool: &str, arguments: &Value) -> (bool, String) {
         };
         words.push(format!("{}={value}", clean::label(name, 40)));
     }
-    let words = clean::summary(&words.join(" "), CALL);
+    let words = clean::summary(&words.join(" "), MAX_CALL);
     let blank = if words.is_empty() { "" } else { " " };
     (false, format!("tool: {}{blank}{words}", clean::label(tool, 80)))
 }
 
 /// Formats a number with commas, as in 1,515,404.
-fn grouped(number: u64) -> String {
+fn with_thousands_separators(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_told_in_lines() {
+    fn a_turn_is_formatted_as_lines() {
         let said = [
             ProgramEvent::Conversation("x".into()),
             ProgramEvent::Thinking("First ".into()),
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_whole_conversation_took_is_told_where_the_turns_own_share_is_not_known() {
+    fn conversation_usage_is_shown_if_run_usage_is_unknown() {
         let whole = ProgramEvent::ConversationUsage(Usage {
             input: 40,
             output: 2_000,
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_and_its_beginning_over_told() {
+    fn long_text_is_cut_and_replacements_are_marked() {
         let seen = lines(&[
             ProgramEvent::Text("ä".repeat(300)),
             ProgramEvent::Anew(String::new()),
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_a_command_gave_two_hundred_characters_are_told() {
+    fn command_output_is_limited_to_200_characters() {
         let told = |output: &str| {
             let end = ended("1", "Bash", output, None);
             let seen = lines(&[began("1", "Bash", json!({"command": "x"})), end]);
@@ -369,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_does_much_is_told_to_its_end() {
+    fn long_turns_are_traced_to_the_end() {
         let long = "x".repeat(100_000);
         let mut said: Vec<ProgramEvent> =
             (0..500).map(|at| ProgramEvent::Note(format!("{at} {long}"))).collect();
@@ -381,12 +385,12 @@ mod tests {
         assert_eq!(seen.last().unwrap(), "[main] cost: $1.0000");
         assert!(seen.iter().all(|line| line.len() < 1_000), "each line is short");
         let open = seen.iter().filter(|line| line.ends_with("→ not ended")).count();
-        assert_eq!(open, MOST_OPEN);
+        assert_eq!(open, MAX_OPEN_CALLS);
     }
 
     proptest! {
         #[test]
-        fn nothing_said_steers_a_terminal(
+        fn no_control_characters_reach_the_trace(
             texts in proptest::collection::vec("(\u{1b}\\[2J|\u{202e}|\r|\n|\u{9b}|.){0,40}", 6),
         ) {
             let [a, b, c, d, e, f] = <[String; 6]>::try_from(texts).unwrap();

@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// Date on which the table was last checked against the sources.
-pub const LOOKED_UP: &str = "2026-11-23";
+pub const LAST_CHECKED: &str = "2026-11-23";
 
 /// The program that an advisory is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_version_is_open_and_one_with_the_correction_is_not() {
+    fn an_old_version_is_affected_and_a_fixed_one_is_not() {
         assert_eq!(names(Component::Runc, "1.1.5+ds1"), ["2025-11-05", "2024-01-31"]);
         assert_eq!(names(Component::Runc, "1.0.0-rc6"), ["2025-11-05", "2024-01-31", "2019-02-11"]);
         assert_eq!(names(Component::Runc, "1.0.0-rc93"), ["2025-11-05", "2024-01-31"]);
@@ -174,7 +174,7 @@ mod tests {
     fn every_advisory_can_be_read_and_has_a_source() {
         for advisory in &TABLE {
             assert!(advisory.source.starts_with("https://"), "{advisory:?}");
-            assert!(advisory.published < LOOKED_UP, "{advisory:?}");
+            assert!(advisory.published < LAST_CHECKED, "{advisory:?}");
             let fixed: Vec<_> = advisory.fixed.iter().map(|text| Version::read(text)).collect();
             assert!(fixed.iter().all(Option::is_some) && fixed.is_sorted(), "{advisory:?}");
         }

@@ -104,7 +104,7 @@ pub fn forbidden(home: &Home, resolved: &ResolvedPath, engine_socket: Option<&Pa
     }
     // `/run` and `/var/run` hold the sockets of the whole system. `/proc`, `/sys` and `/dev` are the host itself.
     if SYSTEM.iter().any(|system| path == Path::new(system) || Path::new(system).starts_with(path))
-        || HOST.iter().any(|host| path.starts_with(host))
+        || HOST_DIRS.iter().any(|host| path.starts_with(host))
     {
         return Some("it is part of the host's system");
     }
@@ -124,7 +124,7 @@ const RESERVED_TARGETS: [&str; 8] =
     ["/nix", "/workspace", "/proc", "/sys", "/dev", "/tmp", "/etc", super::spec::HELPER_TARGET];
 const SYSTEM: [&str; 9] =
     ["/etc", "/usr", "/bin", "/lib", "/sbin", "/boot", "/root", "/var/run", "/var/lib/docker"];
-const HOST: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
+const HOST_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
 
 #[cfg(test)]
 mod tests {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_passes_by_itself_and_only_as_it_must_be() {
+    fn the_store_is_allowed_without_approval_only_read_only_at_its_target() {
         assert_eq!(decision("flock-nix:/nix:ro", &[]), Decision::Store);
         for bind in ["flock-nix:/nix", "flock-nix:/nix:rw", "flock-nix:/store:ro", "other:/nix:ro", "x:/data"]
         {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_host_passes_without_an_approval_of_exactly_that_path() {
+    fn a_host_path_needs_an_approval_of_exactly_that_path() {
         let approved = [("/srv/data".into(), false), ("/srv/out".into(), true)];
         for bind in ["/srv/other:/data:ro", "/srv:/data:ro", "/srv/data/sub:/data:ro", "/srv/data:/data:rw"] {
             assert!(matches!(decision(bind, &approved), Decision::Refused(_)), "{bind}");

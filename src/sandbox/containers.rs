@@ -51,7 +51,9 @@ impl Container {
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<Container>, SandboxError> {
     let client = engine.client()?;
     let options = ListContainersOptionsBuilder::default().all(true).filters(&names::owned(home)).build();
-    let found = engine.call("list containers", engine::GLANCE, client.list_containers(Some(options))).await?;
+    let found = engine
+        .call("list containers", engine::DISPLAY_TIMEOUT, client.list_containers(Some(options)))
+        .await?;
     let mut containers: Vec<Container> = found.into_iter().map(Container::from).collect();
     containers.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(containers)
@@ -67,7 +69,7 @@ pub async fn running(engine: &Engine, home: &Home) -> Result<Vec<String>, Sandbo
 /// container is missing or stopped already.
 pub async fn stop(engine: &Engine, name: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
-    let options = StopContainerOptionsBuilder::default().t(GRACE).build();
+    let options = StopContainerOptionsBuilder::default().t(STOP_GRACE_SECS).build();
     let what = format!("stop {name}");
     engine.find(&what, engine::SLOW, client.stop_container(name, Some(options))).await.map(drop)
 }
@@ -103,7 +105,7 @@ pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> 
     let client = engine.client()?;
     let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
     let what = format!("stop {container}");
-    settled(engine.find(&what, engine::SLOW, client.kill_container(container, Some(options))).await)
+    ignore_conflict(engine.find(&what, engine::SLOW, client.kill_container(container, Some(options))).await)
 }
 
 /// Suspends all processes of a container. It is not an error if the container is missing, does not run or is frozen
@@ -111,19 +113,19 @@ pub async fn kill(engine: &Engine, container: &str) -> Result<(), SandboxError> 
 pub async fn freeze(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("freeze {container}");
-    settled(engine.find(&what, engine::SLOW, client.pause_container(container)).await)
+    ignore_conflict(engine.find(&what, engine::SLOW, client.pause_container(container)).await)
 }
 
 /// Resumes all processes of a container. It is not an error if the container is missing or not frozen.
 pub async fn thaw(engine: &Engine, container: &str) -> Result<(), SandboxError> {
     let client = engine.client()?;
     let what = format!("thaw {container}");
-    settled(engine.find(&what, engine::SLOW, client.unpause_container(container)).await)
+    ignore_conflict(engine.find(&what, engine::SLOW, client.unpause_container(container)).await)
 }
 
 /// Treats status 409 as success. The engine answers 409 if the container is in the wanted state already, or in a state
 /// in which there is nothing to do.
-fn settled(answer: Result<Option<()>, SandboxError>) -> Result<(), SandboxError> {
+fn ignore_conflict(answer: Result<Option<()>, SandboxError>) -> Result<(), SandboxError> {
     match answer {
         Err(error) if engine::refusal(&error) == Some(409) => Ok(()),
         answer => answer.map(drop),
@@ -171,4 +173,4 @@ impl From<ContainerSummary> for Container {
 }
 
 /// Seconds between asking a container to stop and killing it.
-const GRACE: i32 = 5;
+const STOP_GRACE_SECS: i32 = 5;

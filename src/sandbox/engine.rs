@@ -18,13 +18,13 @@ use crate::sandbox::SandboxError;
 pub const QUICK: Duration = Duration::from_secs(30);
 
 /// Timeout of a request by a command that only shows what is there.
-pub const GLANCE: Duration = Duration::from_secs(8);
+pub const DISPLAY_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Timeout of creating, starting or removing something on a busy machine.
 pub const SLOW: Duration = Duration::from_secs(120);
 
 /// Timeout of pulling, building or importing an image.
-pub const IMAGE: Duration = Duration::from_secs(1800);
+pub const IMAGE_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// A Docker engine. Creating this value does no I/O. The first call connects.
 #[derive(Clone, Debug)]
@@ -93,8 +93,9 @@ impl Engine {
             Err(source) => return Err(unavailable(Box::new(source))),
             Ok(_) => {}
         }
-        let client = Docker::connect_with_unix(&self.endpoint, IMAGE.as_secs(), bollard::API_DEFAULT_VERSION)
-            .map_err(|source| self.error("connect", source))?;
+        let client =
+            Docker::connect_with_unix(&self.endpoint, IMAGE_TIMEOUT.as_secs(), bollard::API_DEFAULT_VERSION)
+                .map_err(|source| self.error("connect", source))?;
         Ok(self.client.get_or_init(|| client).clone())
     }
 
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_is_down_is_told_in_words_of_a_person() {
+    async fn a_missing_engine_gives_a_readable_error() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("engine.sock");
         let endpoint = format!("unix://{}", socket.display());

@@ -103,7 +103,7 @@ async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, Sandbox
             return Ok(i32::try_from(code).unwrap_or(-1));
         }
         if Instant::now() > limit {
-            return unended(engine, what, &found).await;
+            return unreported_exit_code(engine, what, &found).await;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -115,7 +115,11 @@ async fn exit_code(engine: &Engine, what: &str, id: &str) -> Result<i32, Sandbox
 /// # Errors
 ///
 /// Returns [`SandboxError::Engine`] if the container has ended, because the command then ended halfway.
-async fn unended(engine: &Engine, what: &str, exec: &ExecInspectResponse) -> Result<i32, SandboxError> {
+async fn unreported_exit_code(
+    engine: &Engine,
+    what: &str,
+    exec: &ExecInspectResponse,
+) -> Result<i32, SandboxError> {
     // The engine may still report a command as running although its container was killed. Look at the container itself.
     let container = exec.container_id.as_deref().unwrap_or_default();
     let client = engine.client()?;
@@ -186,7 +190,7 @@ impl RunningExec {
         };
         let read = async {
             loop {
-                match tokio::time::timeout(LOOK, stream.next()).await {
+                match tokio::time::timeout(POLL_INTERVAL, stream.next()).await {
                     Ok(Some(Ok(LogOutput::StdErr { message }))) => heard(OutputChunk::Err(&message)),
                     Ok(Some(Ok(LogOutput::StdOut { message } | LogOutput::Console { message }))) => {
                         heard(OutputChunk::Out(&message));
@@ -232,7 +236,7 @@ impl Drop for RunningExec {
 }
 
 /// Silence on a command's streams after which the engine is asked if its process still runs.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Kills every process that carries the mark. A failure is only logged, because the caller's answer is the same either
 /// way.
@@ -246,7 +250,7 @@ async fn kill(engine: &Engine, container: &str, user: Option<String>, mark: &str
                 if !is_paused(engine, container).await {
                     return;
                 }
-                tokio::time::sleep(THAW).await;
+                tokio::time::sleep(THAW_POLL_INTERVAL).await;
             }
             Err(error) => {
                 let error = crate::error::chain(&error);
@@ -273,7 +277,7 @@ async fn kill_once(
     let client = engine.client()?;
     let config = ExecConfig {
         attach_stdout: Some(true),
-        cmd: Some(["sh", "-c", KILL, "flock-kill", mark].map(str::to_owned).to_vec()),
+        cmd: Some(["sh", "-c", KILL_SCRIPT, "flock-kill", mark].map(str::to_owned).to_vec()),
         user,
         ..ExecConfig::default()
     };
@@ -297,12 +301,12 @@ async fn kill_once(
 }
 
 /// Interval between two looks at a frozen container in which something is to be killed.
-const THAW: Duration = Duration::from_secs(1);
+const THAW_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shell script that kills every process with the mark. It needs several rounds, because a process that forks without
 /// end creates new ones while the old ones are killed. SIGSTOP comes first so that a process cannot fork between the
 /// two signals. The script fails if processes are left after the last round.
-const KILL: &str = r#"
+const KILL_SCRIPT: &str = r#"
 round=0
 while [ $round -lt 50 ]; do
   found=
@@ -383,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_output_the_ends_are_kept() {
+    fn a_long_output_keeps_its_head_and_tail() {
         let mut kept = OutputBuffer::new(8);
         for piece in ["ab", "cdef", "", "ghijklmnop", "q"] {
             kept.add(piece.as_bytes());

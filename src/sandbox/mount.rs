@@ -11,14 +11,14 @@ use crate::id::AgentId;
 use crate::sandbox::binds::{self, ResolvedPath};
 
 /// The folder of the sandbox that holds the mounts.
-pub const TARGET: &str = "/mnt";
+pub const MOUNTS_TARGET: &str = "/mnt";
 
 /// A mount that a person approved for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovedMount {
     /// The folder or file of the host, with all symbolic links resolved at the time of the approval.
     pub source: PathBuf,
-    /// The mount's name below [`TARGET`].
+    /// The mount's name below [`MOUNTS_TARGET`].
     pub name: String,
 }
 
@@ -68,7 +68,7 @@ impl Mounts {
     ) -> Result<Vec<(PathBuf, String)>, String> {
         let mut found: Vec<(PathBuf, String)> = Vec::new();
         for mount in &self.approved {
-            let target = format!("{TARGET}/{}", mount.name);
+            let target = format!("{MOUNTS_TARGET}/{}", mount.name);
             if let Err(why) = self.judge(home, engine_socket, mount, &resolve) {
                 return Err(format!("the mount of {:?} at {target:?}: {why}", mount.source));
             }
@@ -165,12 +165,12 @@ fn is_key(name: &str) -> bool {
         || name.starts_with(".env.") && ![".env.example", ".env.sample", ".env.template"].contains(&name)
 }
 
-/// Returns `true` if a folder contains keys, judged by names. The search goes `DEPTH` folders deep and looks at the
-/// first `MAX_LOOKED_AT` names. It does not follow symbolic links, because a mount does not follow them out of the
+/// Returns `true` if a folder contains keys, judged by names. The search goes `MAX_DEPTH` folders deep and looks at the
+/// first `MAX_NAMES` names. It does not follow symbolic links, because a mount does not follow them out of the
 /// folder either. A folder that cannot be read counts as empty.
 #[must_use]
 pub fn holds_keys(path: &Path) -> bool {
-    let mut left = MAX_LOOKED_AT;
+    let mut left = MAX_NAMES;
     let mut folders = std::collections::VecDeque::from([(path.to_owned(), 0)]);
     while let Some((folder, depth)) = folders.pop_front() {
         if SECRETS.iter().any(|secret| fs_err::symlink_metadata(folder.join(secret)).is_ok()) {
@@ -185,7 +185,7 @@ pub fn holds_keys(path: &Path) -> bool {
             if entry.file_name().to_str().is_some_and(is_key) {
                 return true;
             }
-            if depth < DEPTH && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if depth < MAX_DEPTH && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push_back((entry.path(), depth + 1));
             }
         }
@@ -194,9 +194,9 @@ pub fn holds_keys(path: &Path) -> bool {
 }
 
 /// Depth in folders of the search for keys.
-const DEPTH: usize = 4;
+const MAX_DEPTH: usize = 4;
 /// Limit on the number of names that the search looks at.
-const MAX_LOOKED_AT: usize = 50_000;
+const MAX_NAMES: usize = 50_000;
 
 /// Folders of the host's operating system and of the services that run on it.
 const SYSTEM: [&str; 18] = [
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_keys_or_the_system_is_denied_wherever_it_lies() {
+    fn keys_and_system_folders_are_denied_anywhere() {
         for path in [
             "/",
             "/home",

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_that_says_nothing_is_not_confined() {
+    fn an_empty_probe_report_is_not_confined() {
         let probed = ProbeResult::now(&ProbeReport::parse(b""), &ProbeExpectations::default());
         assert!(!probed.is_confined());
         let error = probed.verdict(&"coder".parse().unwrap()).unwrap_err();

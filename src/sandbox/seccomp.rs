@@ -35,18 +35,18 @@ fn document() -> Value {
     let mut rules = vec![json!({"names": plain, "action": ALLOW})];
     // Each rule holds a single condition. Several rules for one call are alternatives, so a list of values needs a rule
     // for each value.
-    rules.extend(FAMILIES.map(|family| allowed_if("socket", &[], &equal(0, family))));
-    rules.extend(PERSONALITIES.map(|persona| allowed_if("personality", &[], &equal(0, persona))));
+    rules.extend(FAMILIES.map(|family| allow_rule("socket", &[], &equal(0, family))));
+    rules.extend(PERSONALITIES.map(|persona| allow_rule("personality", &[], &equal(0, persona))));
     // A call of `clone` with one of these flags matches no rule and gets the default action.
-    rules.push(allowed_if("clone", &[], &none_of(0, NAMESPACES)));
+    rules.push(allow_rule("clone", &[], &none_of(0, NAMESPACES)));
     for (calls, mode) in MODES {
-        rules.push(allowed_if(calls[0], &calls[1..], &none_of(mode, SET_ID)));
+        rules.push(allow_rule(calls[0], &calls[1..], &none_of(mode, SET_ID_BITS)));
     }
     // The mode argument is meaningful only if the call may create a file. Otherwise the register holds an arbitrary
     // value. So a call passes if it cannot create a file or if its mode has no such bit.
     for (call, flags) in [("open", 1), ("openat", 2)] {
-        rules.push(allowed_if(call, &[], &none_of(flags, MAKES_A_FILE)));
-        rules.push(allowed_if(call, &[], &none_of(flags + 1, SET_ID)));
+        rules.push(allow_rule(call, &[], &none_of(flags, CREATE_FLAGS)));
+        rules.push(allow_rule(call, &[], &none_of(flags + 1, SET_ID_BITS)));
     }
     // `ENOSYS` and not `EPERM`: only on "no such call" do programs fall back to the older call.
     rules.push(json!({"names": ["clone3", "openat2"], "action": ERRNO, "errnoRet": ENOSYS}));
@@ -57,7 +57,7 @@ fn document() -> Value {
     document
 }
 
-fn allowed_if(call: &str, more: &[&str], condition: &Value) -> Value {
+fn allow_rule(call: &str, more: &[&str], condition: &Value) -> Value {
     let names: Vec<&str> = std::iter::once(call).chain(more.iter().copied()).collect();
     json!({"names": names, "action": ALLOW, "args": [condition]})
 }
@@ -92,9 +92,9 @@ const PERSONALITIES: [u64; 5] = [0, 8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 /// `CLONE_NEWNS`, `CLONE_NEWCGROUP`, `CLONE_NEWUTS`, `CLONE_NEWIPC`, `CLONE_NEWUSER`, `CLONE_NEWPID` and
 /// `CLONE_NEWNET`.
 const NAMESPACES: u64 = 0x7e02_0000;
-const SET_ID: u64 = 0o6000;
+const SET_ID_BITS: u64 = 0o6000;
 /// `O_CREAT` and the bit that only `O_TMPFILE` sets.
-const MAKES_A_FILE: u64 = 0o100 | 0o20_000_000;
+const CREATE_FLAGS: u64 = 0o100 | 0o20_000_000;
 /// Calls that always take a mode, with the index of the mode argument.
 const MODES: [(&[&str], u32); 2] = [
     (&["chmod", "creat", "fchmod", "mkdir", "mknod"], 1),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_beyond_a_sandbox_is_in_no_rule() {
+    fn calls_that_reach_beyond_a_sandbox_are_in_no_rule() {
         for call in [
             "add_key",
             "bpf",
@@ -231,13 +231,13 @@ mod tests {
     }
 
     /// The calls that Docker's default profile allows to a container without capabilities.
-    const DOCKERS: &str = include_str!("seccomp_docker.txt");
+    const DOCKER_DEFAULT: &str = include_str!("seccomp_docker.txt");
 
     /// Returns the names in the sections whose titles `is_chosen` accepts.
     fn dockers(is_chosen: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
         let mut is_in = false;
         let mut names = BTreeSet::new();
-        for line in DOCKERS.lines().filter(|line| !line.starts_with('#')) {
+        for line in DOCKER_DEFAULT.lines().filter(|line| !line.starts_with('#')) {
             match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
                 Some(title) => is_in = is_chosen(title),
                 None if is_in => names.extend(line.split_ascii_whitespace()),

@@ -28,9 +28,9 @@ pub const WORKSPACE_TARGET: &str = "/workspace";
 pub const IDENTITY_FILES: [&str; 5] = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"];
 
 /// Memory limit in bytes if the configuration sets none.
-const MEMORY: u64 = 2 << 30;
+const DEFAULT_MEMORY: u64 = 2 << 30;
 /// CPU limit in thousandths of a core if the configuration sets none.
-const CPU_MILLIS: u64 = 2000;
+const DEFAULT_CPU_MILLIS: u64 = 2000;
 const TMP_BYTES: u64 = 512 << 20;
 /// Limit on the number of processes in a sandbox.
 pub const PIDS: i64 = 256;
@@ -41,9 +41,9 @@ pub const OPEN_FILES: i64 = 4096;
 /// core.
 #[must_use]
 pub fn limits(agent: &Agent, cores: u64) -> (u64, u64, u64) {
-    let memory = agent.docker.memory.unwrap_or(MEMORY);
+    let memory = agent.docker.memory.unwrap_or(DEFAULT_MEMORY);
     // The engine refuses a CPU limit above the number of cores of the machine.
-    let cpu_millis = agent.docker.cpu_millis.unwrap_or(CPU_MILLIS).min(cores.max(1) * 1000);
+    let cpu_millis = agent.docker.cpu_millis.unwrap_or(DEFAULT_CPU_MILLIS).min(cores.max(1) * 1000);
     (memory, TMP_BYTES.min(memory / 2), cpu_millis)
 }
 
@@ -309,7 +309,7 @@ impl MountSpec {
     fn body(&self, home: &str) -> Mount {
         // A read-only bind does not make the mounts below it read-only. An approved folder is therefore mounted
         // non-recursively: file systems mounted below it are not visible.
-        let approved = Path::new(&self.target).starts_with(mount::TARGET);
+        let approved = Path::new(&self.target).starts_with(mount::MOUNTS_TARGET);
         let bind_options = approved.then(|| MountBindOptions {
             propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
             non_recursive: Some(true),

@@ -81,7 +81,7 @@ fn the_container_is_confined_whatever_is_configured() {
 }
 
 #[test]
-fn what_no_sandbox_may_have_is_refused_by_name() {
+fn forbidden_settings_are_refused_by_name() {
     let cases = [
         (DockerSettings { refused: vec!["privileged".to_owned()], ..Default::default() }, "privileged"),
         (DockerSettings { network: Some("host".to_owned()), ..Default::default() }, "host"),
@@ -103,7 +103,7 @@ fn what_no_sandbox_may_have_is_refused_by_name() {
 }
 
 #[test]
-fn a_workspace_is_the_agents_own_or_outside_of_everything() {
+fn a_workspace_must_be_the_agents_own_or_outside_the_home() {
     for (path, allowed) in [
         ("/srv/flock/workspaces/coder", true),
         ("/srv/project", true),
@@ -123,7 +123,7 @@ fn a_workspace_is_the_agents_own_or_outside_of_everything() {
 }
 
 #[test]
-fn the_hash_changes_with_everything_that_makes_another_container() {
+fn the_hash_changes_with_every_container_property() {
     let base = ContainerSpec::build(&home(), &agent(DockerSettings::default()), &host()).unwrap();
     let same = ContainerSpec::build(&home(), &agent(DockerSettings::default()), &host()).unwrap();
     assert_eq!(base.hash(), same.hash());

@@ -16,7 +16,7 @@ use nix::unistd::Uid;
 use super::listing::{names, open};
 
 /// Limit on the number of nested folders that are open at once.
-const OPEN: usize = 128;
+const MAX_OPEN_FOLDERS: usize = 128;
 
 /// The disk space that a workspace uses.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn size(folder: &Path, most: u64) -> io::Result<Usage> {
     let user = if own.is_root() { found.st_uid } else { own.as_raw() };
     let usage = Usage::default();
     let mut count = DiskCounter { folder, user, device: found.st_dev, seen: HashSet::new(), usage, most };
-    // Folders nested deeper than `OPEN` are queued and walked from there later, because file descriptors are limited.
+    // Folders nested deeper than `MAX_OPEN_FOLDERS` are queued and walked from there later, because file descriptors are limited.
     let mut roots = Vec::new();
     match count.enter(AT_FDCWD, count.folder.as_path()) {
         Ok(root) => roots.push(root),
@@ -66,7 +66,7 @@ pub fn size(folder: &Path, most: u64) -> io::Result<Usage> {
     }
     while let Some(root) = roots.pop() {
         count.below(root, &mut roots)?;
-        if roots.len() > OPEN {
+        if roots.len() > MAX_OPEN_FOLDERS {
             count.note(Uncounted::Deep);
             break;
         }
@@ -124,10 +124,10 @@ impl DiskCounter {
                 continue;
             }
             match self.enter(dir, name.as_c_str()) {
-                Ok(inner) if stack.len() < OPEN => self.push(&mut stack, inner)?,
+                Ok(inner) if stack.len() < MAX_OPEN_FOLDERS => self.push(&mut stack, inner)?,
                 Ok(inner) => {
                     deeper.push(inner);
-                    if deeper.len() > OPEN {
+                    if deeper.len() > MAX_OPEN_FOLDERS {
                         return Ok(());
                     }
                 }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn files_count_once_links_not_at_all_and_holes_are_nothing() {
+    fn hard_links_count_once_and_symlinks_and_holes_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("large"), vec![1; 8 << 20]).unwrap();
@@ -332,10 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_deep_is_counted() {
+    fn deeply_nested_files_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let mut at = open(nix::fcntl::AT_FDCWD, folder.path()).unwrap();
-        for _ in 0..3 * OPEN {
+        for _ in 0..3 * MAX_OPEN_FOLDERS {
             nix::sys::stat::mkdirat(&at, "d", Mode::S_IRWXU).unwrap();
             at = open(&at, "d").unwrap();
         }
@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn too_many_deep_folders_are_said_not_to_be_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let deep = folder.path().join("d/".repeat(OPEN - 1));
-        for number in 0..=OPEN {
+        let deep = folder.path().join("d/".repeat(MAX_OPEN_FOLDERS - 1));
+        for number in 0..=MAX_OPEN_FOLDERS {
             std::fs::create_dir_all(deep.join(number.to_string())).unwrap();
         }
         let found = size(folder.path(), u64::MAX).unwrap();

@@ -12,7 +12,8 @@ use crate::sandbox::{SandboxError, names};
 pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let options = ListVolumesOptionsBuilder::default().filters(&names::owned(home)).build();
-    let found = engine.call("list volumes", engine::GLANCE, client.list_volumes(Some(options))).await?;
+    let found =
+        engine.call("list volumes", engine::DISPLAY_TIMEOUT, client.list_volumes(Some(options))).await?;
     let mut names: Vec<String> =
         found.volumes.unwrap_or_default().into_iter().map(|volume| volume.name).collect();
     names.sort();
@@ -24,7 +25,8 @@ pub async fn list(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
 pub async fn networks(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxError> {
     let client = engine.client()?;
     let options = ListNetworksOptionsBuilder::default().filters(&names::owned(home)).build();
-    let found = engine.call("list networks", engine::GLANCE, client.list_networks(Some(options))).await?;
+    let found =
+        engine.call("list networks", engine::DISPLAY_TIMEOUT, client.list_networks(Some(options))).await?;
     let mut names: Vec<String> = found.into_iter().filter_map(|network| network.name).collect();
     names.sort();
     Ok(names)

@@ -26,17 +26,17 @@ use crate::sandbox::spec::{IDENTITY_FILES, IdentityMount, User};
 
 /// The common user of the sandboxes if flock runs as root, because root in a container is root on the host's files. It
 /// was used for all agents before each agent got its own user. It is still used for agents that only OpenClaw knows.
-pub const UNPRIVILEGED: User = User { uid: 10001, gid: 10001 };
+pub const SHARED_USER: User = User { uid: 10001, gid: 10001 };
 
 /// The range of users for sandboxes if flock runs as root. Each agent has its own, because the kernel limits some
 /// resources by user, such as inotify instances, and one agent could use them up for all others.
-const USERS: std::ops::Range<u32> = 20_000..30_000;
+const UID_RANGE: std::ops::Range<u32> = 20_000..30_000;
 
 /// Returns the user of a sandbox that belongs to no agent of this home.
 #[must_use]
 pub fn process_user() -> User {
     let (uid, gid) = (Uid::effective(), Gid::effective());
-    if uid.is_root() { UNPRIVILEGED } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
+    if uid.is_root() { SHARED_USER } else { User { uid: uid.as_raw(), gid: gid.as_raw() } }
 }
 
 /// Returns the user of an agent's sandbox, given the agent's identity folder. If flock runs as root, the agent gets a
@@ -51,9 +51,9 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
         return Ok(process_user());
     }
     let agent = identity.parent().unwrap_or(identity);
-    let record = agent.join(RECORD);
+    let record = agent.join(UID_FILE);
     let failed = |error: HomeError| (record.clone(), io::Error::other(error));
-    if let Some(uid) = recorded(&record).map_err(failed)? {
+    if let Some(uid) = recorded_uid(&record).map_err(failed)? {
         return Ok(User { uid, gid: uid });
     }
     let agents = agent.parent().unwrap_or(agent);
@@ -62,11 +62,11 @@ pub fn sandbox_user(identity: &Path) -> Result<User, (PathBuf, io::Error)> {
     let lock = std::fs::File::open(agents).and_then(|folder| folder.lock().map(|()| folder));
     let _lock = lock.map_err(|error| (agents.to_owned(), error))?;
     // Another process may have written the record between the first read and the lock.
-    if let Some(uid) = recorded(&record).map_err(failed)? {
+    if let Some(uid) = recorded_uid(&record).map_err(failed)? {
         return Ok(User { uid, gid: uid });
     }
     let taken = taken(agents).map_err(|error| (agents.to_owned(), error))?;
-    let uid = free_user(agent, &taken)
+    let uid = free_uid(agent, &taken)
         .ok_or_else(|| (record.clone(), io::Error::other("every user of the range is taken")))?;
     atomic::write(&record, format!("{uid}\n").as_bytes(), 0o600).map_err(failed)?;
     Ok(User { uid, gid: uid })
@@ -85,10 +85,10 @@ pub fn owner(identity: &Path) -> Result<Option<Owner>, (PathBuf, io::Error)> {
 
 /// Returns the recorded user of an agent. A number outside the range counts as no record, so that a damaged file cannot
 /// select root.
-fn recorded(record: &Path) -> Result<Option<u32>, HomeError> {
+fn recorded_uid(record: &Path) -> Result<Option<u32>, HomeError> {
     let bytes = atomic::read(record, 64)?;
     let uid = bytes.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse().ok());
-    Ok(uid.filter(|uid| USERS.contains(uid)))
+    Ok(uid.filter(|uid| UID_RANGE.contains(uid)))
 }
 
 /// Returns the users of all agents of a home.
@@ -97,7 +97,7 @@ fn taken(agents: &Path) -> io::Result<HashSet<u32>> {
     for entry in fs_err::read_dir(agents)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            taken.extend(recorded(&entry.path().join(RECORD)).map_err(io::Error::other)?);
+            taken.extend(recorded_uid(&entry.path().join(UID_FILE)).map_err(io::Error::other)?);
         }
     }
     Ok(taken)
@@ -105,23 +105,23 @@ fn taken(agents: &Path) -> io::Result<HashSet<u32>> {
 
 /// Returns the first free user. The search starts at a number derived from the agent's path, so that the agents of
 /// another home start elsewhere.
-fn free_user(agent: &Path, taken: &HashSet<u32>) -> Option<u32> {
+fn free_uid(agent: &Path, taken: &HashSet<u32>) -> Option<u32> {
     let digest = Sha256::digest(agent.as_os_str().as_encoded_bytes());
     let [a, b, c, d, ..] = *digest.as_slice() else { return None };
-    let (count, first) = (USERS.end - USERS.start, u32::from_be_bytes([a, b, c, d]));
+    let (count, first) = (UID_RANGE.end - UID_RANGE.start, u32::from_be_bytes([a, b, c, d]));
     // A user of another account on this machine would give that account the agent's files.
     (0..count)
-        .map(|step| USERS.start + (first % count + step) % count)
-        .find(|uid| !taken.contains(uid) && !is_known(*uid))
+        .map(|step| UID_RANGE.start + (first % count + step) % count)
+        .find(|uid| !taken.contains(uid) && !has_account(*uid))
 }
 
 /// Returns `true` if an account of the machine has this user id.
-fn is_known(uid: u32) -> bool {
+fn has_account(uid: u32) -> bool {
     nix::unistd::User::from_uid(Uid::from_raw(uid)).is_ok_and(|found| found.is_some())
 }
 
 /// Name of the file beside an agent's identity folder that holds the agent's user id.
-const RECORD: &str = "uid";
+const UID_FILE: &str = "uid";
 
 /// Creates the workspace if it is missing and returns its path with all symbolic links resolved. It creates nothing
 /// inside, because the folder has not been checked yet.
@@ -150,7 +150,7 @@ pub fn prepare(workspace: &Path, identity_folder: &Path) -> Result<Vec<IdentityM
         let root = Root::open(folder).map_err(|error| (folder.to_owned(), io::Error::other(error)))?;
         for name in IDENTITY_FILES {
             let text = if folder == workspace { placeholder(name) } else { String::new() };
-            make_identity(&root, name, &text).map_err(|error| (folder.join(name), error))?;
+            ensure_file(&root, name, &text).map_err(|error| (folder.join(name), error))?;
         }
     }
     identity(identity_folder)
@@ -173,7 +173,7 @@ pub fn fit(
             ProgramMount::Part { .. } => {}
             ProgramMount::State(path) => writable(path, owner)?,
             ProgramMount::Turn(path) => fs_err::create_dir_all(path)
-                .and_then(|()| readable(path, 0o755))
+                .and_then(|()| make_readable(path, 0o755))
                 .map_err(|error| (path.clone(), error))?,
             ProgramMount::Cover { source, name, is_folder } => {
                 let folder = if *is_folder { Some(source.as_path()) } else { source.parent() };
@@ -184,9 +184,9 @@ pub fn fit(
                     fs_err::write(source, b"").map_err(|error| (source.clone(), error))?;
                 }
                 let mode = if *is_folder { 0o755 } else { 0o644 };
-                readable(source, mode).map_err(|error| (source.clone(), error))?;
+                make_readable(source, mode).map_err(|error| (source.clone(), error))?;
                 let root = root(workspace)?;
-                let made = if *is_folder { make_folder(&root, name) } else { make_identity(&root, name, "") };
+                let made = if *is_folder { ensure_folder(&root, name) } else { ensure_file(&root, name, "") };
                 made.map_err(|error| (workspace.join(name), error))?;
             }
         }
@@ -196,7 +196,7 @@ pub fn fit(
 
 /// Makes a path readable for the sandbox's user, whatever this process's umask is. The home's own permissions keep
 /// everybody else out.
-fn readable(path: &Path, mode: u32) -> io::Result<()> {
+fn make_readable(path: &Path, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
@@ -213,7 +213,7 @@ pub fn writable(path: &Path, owner: Option<Owner>) -> Result<(), (PathBuf, io::E
             && fs_err::metadata(path)?.uid() != uid
         {
             // The folder is new, or from a version in which agents had no user of their own.
-            give(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), User { uid, gid })?;
+            chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path)?.as_fd(), User { uid, gid })?;
         }
         fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755))
     };
@@ -231,7 +231,7 @@ pub fn own(path: &Path, user: User) -> Result<(), (PathBuf, io::Error)> {
     }
     let owned = || {
         let path = fs_err::canonicalize(path)?;
-        give(listing::open(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), user)
+        chown_recursive(listing::open(nix::fcntl::AT_FDCWD, path.as_path())?.as_fd(), user)
     };
     owned().map_err(|error| (path.to_owned(), error))
 }
@@ -267,7 +267,7 @@ pub fn placeholder(name: &str) -> String {
     )
 }
 
-fn make_identity(root: &Root, name: &str, text: &str) -> io::Result<()> {
+fn ensure_file(root: &Root, name: &str, text: &str) -> io::Result<()> {
     let write = |root: &Root| {
         root.write(Path::new(name), text.as_bytes(), Some(0o644), None).map_err(io::Error::other)
     };
@@ -295,7 +295,7 @@ fn make_identity(root: &Root, name: &str, text: &str) -> io::Result<()> {
 /// Renames a file or folder that is in the way of a mount. It is not deleted, because it may be somebody's work.
 fn set_aside(root: &Root, name: &str) -> io::Result<()> {
     let names =
-        std::iter::once(format!("{name}.aside")).chain((2..=MOST_ASIDE).map(|n| format!("{name}.aside-{n}")));
+        std::iter::once(format!("{name}.aside")).chain((2..=MAX_ASIDE).map(|n| format!("{name}.aside-{n}")));
     for other in names {
         match root.rename(Path::new(name), Path::new(&other)) {
             Ok(true) => {
@@ -317,7 +317,7 @@ fn set_aside(root: &Root, name: &str) -> io::Result<()> {
     )))
 }
 
-fn make_folder(root: &Root, name: &str) -> io::Result<()> {
+fn ensure_folder(root: &Root, name: &str) -> io::Result<()> {
     match root.stat(Path::new(name)) {
         Ok(entry) if entry.kind == Kind::Folder => return Ok(()),
         Ok(entry) if entry.kind == Kind::File => set_aside(root, name)?,
@@ -333,7 +333,7 @@ fn make_folder(root: &Root, name: &str) -> io::Result<()> {
 ///
 /// A file with more than one hard link is skipped, because its other name may lie outside the workspace. The exception
 /// is a file that belonged to a sandbox before.
-fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
+fn chown_recursive(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     // An explicit stack instead of recursion: a deep tree must not overflow the call stack. `MAX_DEPTH` limits the open
     // descriptors.
@@ -349,7 +349,7 @@ fn give(folder: BorrowedFd<'_>, user: User) -> io::Result<()> {
         let is_folder = kind(&found) == SFlag::S_IFDIR;
         let others = (found.st_uid, found.st_gid) != (user.uid, user.gid);
         // A sandbox cannot create a hard link to a file outside its own mount. So both names of such a file are inside.
-        let was_sandboxs = found.st_uid == UNPRIVILEGED.uid || USERS.contains(&found.st_uid);
+        let was_sandboxs = found.st_uid == SHARED_USER.uid || UID_RANGE.contains(&found.st_uid);
         if others && (is_folder || found.st_nlink == 1 || was_sandboxs) {
             fchownat(here, name.as_c_str(), Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)?;
         }
@@ -371,7 +371,7 @@ fn kind(found: &FileStat) -> SFlag {
 }
 
 /// Limit on the number of renamed things of one name in a workspace.
-const MOST_ASIDE: usize = 100;
+const MAX_ASIDE: usize = 100;
 
 /// Limit on the depth of the walk. Deeper folders keep their owner, because such a long path cannot be opened in one
 /// piece anyway.
@@ -384,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identity_files_are_files_whatever_was_planted() {
+    fn identity_files_replace_planted_links_and_folders() {
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
         std::fs::write(&secret, "secret").unwrap();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_the_other_kind_is_set_aside_for_what_lies_over_it() {
+    fn a_mount_target_of_the_wrong_kind_is_renamed_aside() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = folder.path().join("workspace");
         let cover = |name: &str, is_folder| ProgramMount::Cover {
@@ -431,7 +431,7 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(workspace.join(name)).unwrap();
         assert_eq!(read("GEMINI.md.aside/deep/x"), "x");
         assert_eq!((read(".gemini.aside"), read(".gemini.aside-2")), ("older".to_owned(), "work".to_owned()));
-        for n in 2..=MOST_ASIDE {
+        for n in 2..=MAX_ASIDE {
             std::fs::create_dir_all(workspace.join(format!("GEMINI.md.aside-{n}"))).unwrap();
         }
         std::fs::remove_file(workspace.join("GEMINI.md")).unwrap();
@@ -459,7 +459,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.path(), workspace.join("a/folder")).unwrap();
         prepare(&workspace, &folder.path().join("identity")).unwrap();
         let legacy = |path: &Path| {
-            let (uid, gid) = (Uid::from_raw(UNPRIVILEGED.uid), Gid::from_raw(UNPRIVILEGED.gid));
+            let (uid, gid) = (Uid::from_raw(SHARED_USER.uid), Gid::from_raw(SHARED_USER.gid));
             nix::unistd::chown(path, Some(uid), Some(gid)).unwrap();
         };
         std::fs::write(workspace.join("a/twice"), "").unwrap();
@@ -489,14 +489,14 @@ mod tests {
         let first: Vec<User> = names.iter().map(|name| user(name)).collect();
         let different: HashSet<u32> = first.iter().map(|user| user.uid).collect();
         assert_eq!(different.len(), names.len());
-        assert!(different.iter().all(|uid| USERS.contains(uid) && *uid != UNPRIVILEGED.uid));
+        assert!(different.iter().all(|uid| UID_RANGE.contains(uid) && *uid != SHARED_USER.uid));
         assert_eq!(names.iter().map(|name| user(name)).collect::<Vec<_>>(), first);
         // A number that is taken is skipped, and an invalid record is written again.
         let agent = folder.path().join("agents/worker-0");
         let wanted = first[0].uid;
-        std::fs::write(agent.join(RECORD), "0\n").unwrap();
+        std::fs::write(agent.join(UID_FILE), "0\n").unwrap();
         assert_eq!(user("worker-0").uid, wanted, "root is nobody's");
-        assert_ne!(free_user(&agent, &HashSet::from([wanted])), Some(wanted));
-        assert_eq!(free_user(&agent, &USERS.collect()), None);
+        assert_ne!(free_uid(&agent, &HashSet::from([wanted])), Some(wanted));
+        assert_eq!(free_uid(&agent, &UID_RANGE.collect()), None);
     }
 }

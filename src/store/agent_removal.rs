@@ -10,7 +10,7 @@ use crate::id::AgentId;
 ///
 /// Turns and the conversations of agent programs are deleted with their session. Messages, tasks, requests, usage and
 /// the audit stay, because they tell what happened.
-const FORGET: [&str; 8] = [
+const DELETE_STATEMENTS: [&str; 8] = [
     "DELETE FROM session WHERE agent = ?1",
     "DELETE FROM inbox WHERE session GLOB 'agent:' || ?1 || ':*'",
     "DELETE FROM charge WHERE id GLOB 'agent:' || ?1 || ':*'",
@@ -21,8 +21,8 @@ const FORGET: [&str; 8] = [
     "DELETE FROM exchange WHERE sender = ?1 OR receiver = ?1",
 ];
 
-fn forget(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()> {
-    for statement in FORGET {
+fn delete_rows(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<()> {
+    for statement in DELETE_STATEMENTS {
         transaction.execute(statement, [agent.as_str()])?;
     }
     // Sessions share a stored prompt, so a prompt goes only with the last session that uses it.
@@ -39,7 +39,7 @@ impl Store {
     ///
     /// A later agent with the same id therefore inherits nothing.
     pub async fn forget_agent(&self, agent: AgentId) -> Result<(), StoreError> {
-        self.write("forget an agent", move |transaction| forget(transaction, &agent)).await
+        self.write("forget an agent", move |transaction| delete_rows(transaction, &agent)).await
     }
 
     /// Appends an audit row unless one with the same actor, action and subject exists since `since` (Unix

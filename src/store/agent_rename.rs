@@ -7,7 +7,7 @@ use super::{Store, StoreError};
 use crate::id::AgentId;
 
 /// Columns that contain an agent id, or a party, which can be an agent id.
-const IDS: [(&str, &str); 17] = [
+const ID_COLUMNS: [(&str, &str); 17] = [
     ("session", "agent"),
     ("member", "member"),
     ("channel", "created_by"),
@@ -28,7 +28,7 @@ const IDS: [(&str, &str); 17] = [
 ];
 
 /// Columns that contain a session key: of the agent itself, or of another agent's direct messages with it.
-const KEYS: [(&str, &str); 9] = [
+const KEY_COLUMNS: [(&str, &str); 9] = [
     ("session", "key"),
     ("turn", "session"),
     ("inbox", "session"),
@@ -41,7 +41,7 @@ const KEYS: [(&str, &str); 9] = [
 ];
 
 /// Statements for everything else; `?1` is the old id and `?2` the new one.
-const OTHERS: [&str; 5] = [
+const OTHER_STATEMENTS: [&str; 5] = [
     "UPDATE exchange SET pair = min(sender, receiver) || ' ' || max(sender, receiver)
      WHERE ?2 IN (sender, receiver) AND ?1 <> ?2",
     "UPDATE client_token SET agents = trim(replace(',' || agents || ',', ',' || ?1 || ',', ',' || ?2 || ','), ',')
@@ -72,7 +72,7 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> rusqli
         [old.as_str()],
     )?;
     // First the agent's own keys, then those of other agents' direct messages with it, which end with its id.
-    for (table, column) in KEYS {
+    for (table, column) in KEY_COLUMNS {
         transaction.execute(
             &format!(
                 "UPDATE {table} SET {column} = 'agent:' || ?2 || substr({column}, length('agent:' || ?1) + 1)
@@ -88,10 +88,10 @@ fn rename(transaction: &Transaction<'_>, old: &AgentId, new: &AgentId) -> rusqli
             ids,
         )?;
     }
-    for (table, column) in IDS {
+    for (table, column) in ID_COLUMNS {
         transaction.execute(&format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"), ids)?;
     }
-    for statement in OTHERS {
+    for statement in OTHER_STATEMENTS {
         transaction.execute(statement, ids)?;
     }
     Ok(())
@@ -126,7 +126,7 @@ impl Store {
 
     /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
     /// memberships, grants, or something that waits for it.
-    pub fn knows_agent(&self, agent: &AgentId) -> Result<bool, StoreError> {
+    pub fn has_agent_data(&self, agent: &AgentId) -> Result<bool, StoreError> {
         self.read("look for an agent", |connection| {
             connection.query_row(
                 "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Returns the length in bytes of the longest key among the sessions that name an agent; 0 without any.
-    pub fn longest_key(&self, agent: &AgentId) -> Result<usize, StoreError> {
+    pub fn longest_session_key(&self, agent: &AgentId) -> Result<usize, StoreError> {
         self.read("look for an agent's sessions", |connection| {
             let longest: i64 = connection.query_row(
                 "SELECT coalesce(max(length(key)), 0) FROM session

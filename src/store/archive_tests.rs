@@ -40,7 +40,7 @@ fn state(store: &Store) -> ChannelState {
 
 /// Callers decide from an older view of the channel, so the state at the moment of the change has to count.
 #[tokio::test]
-async fn what_changed_since_somebody_decided_to_end_an_archive_counts() {
+async fn an_archive_ends_only_when_due_or_with_all_current_agents_ready() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "human:ann"]).await;
     assert!(!step(&store, END, 10).await, "nobody began it");
@@ -63,7 +63,7 @@ async fn what_changed_since_somebody_decided_to_end_an_archive_counts() {
 }
 
 #[tokio::test]
-async fn who_said_ready_need_not_say_it_again_where_two_begin_an_archive() {
+async fn a_second_begin_keeps_the_members_that_are_ready() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "b"]).await;
     assert!(step(&store, begin(), 10).await);
@@ -89,7 +89,7 @@ async fn two_steps_in_one_millisecond_are_two_rows_of_the_audit() {
 }
 
 #[tokio::test]
-async fn bridges_are_told_and_those_that_a_person_paused_stay_paused() {
+async fn active_bridges_are_notified_and_paused_ones_stay_paused() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     for (bridge, state) in [("b1", "active"), ("b2", "paused")] {

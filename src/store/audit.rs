@@ -54,25 +54,25 @@ pub struct AuditEntry {
     pub action: &'static str,
     pub subject: String,
     pub level: Level,
-    /// Free text; bytes beyond `MAX_DETAIL` are cut off.
+    /// Free text; bytes beyond `MAX_DETAIL_BYTES` are cut off.
     pub detail: String,
     pub session: Option<SessionKey>,
     pub turn: Option<TurnId>,
 }
 
 /// The most bytes of a detail that are stored.
-pub const MAX_DETAIL: usize = 500;
+pub const MAX_DETAIL_BYTES: usize = 500;
 
 /// Appends a row to the chain, in the same transaction as the change that it records.
 pub(super) fn append(transaction: &Transaction<'_>, entry: &AuditEntry, at: i64) -> rusqlite::Result<()> {
     // The first row of all follows a hash of zeros.
     let previous = audit_chain::last(transaction)?.map_or_else(|| vec![0; 32], |(_, hash)| hash);
     // Cut between two characters, because the column contains text.
-    let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL)];
+    let detail = &entry.detail[..entry.detail.floor_char_boundary(MAX_DETAIL_BYTES)];
     let session = entry.session.as_ref().map(SessionKey::as_str);
     let turn = entry.turn.map(|turn| turn.to_string());
     let level = entry.level.as_str();
-    // This order is part of the stored format: `chain` hashes the same fields in the same order to verify a row.
+    // This order is part of the stored format: `audit_chain` hashes the same fields in the same order to verify a row.
     let fields = [
         &at.to_string(),
         entry.actor.as_str(),
@@ -151,7 +151,7 @@ fn row(row: &Row<'_>) -> rusqlite::Result<AuditRow> {
     })
 }
 
-fn query(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite::Result<Vec<AuditRow>> {
+fn select_rows(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite::Result<Vec<AuditRow>> {
     // The condition that is always true keeps the list from being empty.
     let mut conditions = vec!["1"];
     let mut values: Vec<Value> = Vec::new();
@@ -190,7 +190,7 @@ fn query(connection: &Connection, filter: &AuditFilter, limit: u32) -> rusqlite:
 impl Store {
     /// Returns rows of the audit, newest first: at most `limit`, and never more than [`MAX_ROWS`].
     pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        self.read("read the audit", |connection| query(connection, filter, limit))
+        self.read("read the audit", |connection| select_rows(connection, filter, limit))
     }
 }
 
@@ -213,7 +213,7 @@ impl Store {
 impl Reader {
     /// Returns rows of the audit, as [`Store::audit_rows`] does.
     pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        self.read("read the audit", |connection| query(connection, filter, limit))
+        self.read("read the audit", |connection| select_rows(connection, filter, limit))
     }
 }
 

@@ -35,7 +35,7 @@ impl ChainHead {
 
     /// Reads it from `path`. Returns `None` if the file is absent or does not contain a head.
     fn read(path: &Path) -> Result<Option<Self>, HomeError> {
-        Ok(content(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+        Ok(read_side_file(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 }
 
@@ -43,7 +43,7 @@ impl ChainHead {
 ///
 /// Returns `None` if the file is absent, or if something else (too large, not a regular file) is in its place. A file
 /// that can't be read for now is an error, because nothing is known then.
-fn content(path: &Path) -> Result<Option<Vec<u8>>, HomeError> {
+fn read_side_file(path: &Path) -> Result<Option<Vec<u8>>, HomeError> {
     use std::io::ErrorKind::{FileTooLarge, InvalidInput};
     match atomic::read(path, 4096) {
         Err(HomeError::Io { source, .. }) if matches!(source.kind(), FileTooLarge | InvalidInput) => Ok(None),
@@ -68,7 +68,7 @@ impl PruneMarker {
 
     /// Reads it. Returns an empty list if the file is absent or unreadable as JSON.
     fn read(head: &Path) -> Result<Self, HomeError> {
-        let bytes = content(&Self::path(head))?;
+        let bytes = read_side_file(&Self::path(head))?;
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
@@ -99,11 +99,11 @@ pub struct ChainFault {
 }
 
 /// The action of the row that flock appends when it finds the end of the chain cut off.
-const CUT: &str = "audit.cut";
+const TRUNCATED_ACTION: &str = "audit.cut";
 /// The fault that such a row is reported as.
-const SAYS_CUT: &str = "says that rows before it had been cut off";
+const TRUNCATION_RECORDED: &str = "says that rows before it had been cut off";
 
-const PAGE: u32 = 1000;
+const PAGE_ROWS: u32 = 1000;
 
 /// Returns the last row's id and hash, or those of the row that the first one follows if no row is kept.
 pub(super) fn last(connection: &Connection) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
@@ -153,16 +153,16 @@ fn compare(
     let now = head(connection)?;
     // A new database: there is nothing to compare yet.
     if written.is_none() && now.id == 0 {
-        note(now.write(path));
+        log_failure(now.write(path));
         return Ok(now);
     }
-    if cut(connection, written.as_ref(), given_up)?.is_none() {
+    if find_truncation(connection, written.as_ref(), given_up)?.is_none() {
         return Ok(written.unwrap_or(now));
     }
     tracing::error!("rows of the audit are missing");
     let entry = AuditEntry {
         actor: "system".to_owned(),
-        action: CUT,
+        action: TRUNCATED_ACTION,
         subject: "audit".to_owned(),
         level: Level::Red,
         detail: match &written {
@@ -177,19 +177,19 @@ fn compare(
     audit::append(&transaction, &entry, crate::clock::unix_ms())?;
     transaction.commit()?;
     let now = head(connection)?;
-    note(now.write(path));
+    log_failure(now.write(path));
     Ok(now)
 }
 
 // A failure here is only logged: a database without this file is still usable, and the next start reports the mismatch.
-fn note(written: Result<(), HomeError>) {
+fn log_failure(written: Result<(), HomeError>) {
     if let Err(error) = written {
         tracing::error!(error = crate::error::chain(&error), "failed to write where the audit ends");
     }
 }
 
 /// Returns what is missing of a chain that should end with `written`, if anything is.
-fn cut(
+fn find_truncation(
     connection: &Connection,
     written: Option<&ChainHead>,
     given_up: &PruneMarker,
@@ -242,7 +242,7 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Audit
             "SELECT id, previous, hash, at, actor, action, subject, level, detail, session, turn
              FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2",
         )?;
-        let mut rows = statement.query((at, PAGE))?;
+        let mut rows = statement.query((at, PAGE_ROWS))?;
         let mut is_empty = true;
         while let Some(row) = rows.next()? {
             is_empty = false;
@@ -250,7 +250,7 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Audit
             let hash: Vec<u8> = row.get(2)?;
             verified.rows += 1;
             verified.last = id;
-            verified.broken = fault(row, at, &previous, &hash)?;
+            verified.broken = check_row(row, at, &previous, &hash)?;
             if verified.broken.is_some() {
                 return Ok(Ok(verified));
             }
@@ -270,7 +270,7 @@ fn verify(connection: &Connection, path: &Path) -> rusqlite::Result<Result<Audit
         Err(error) => return Ok(Err(error)),
     };
     given_up.rows.extend(before.rows);
-    verified.broken = cut(&view, written.as_ref(), &given_up)?;
+    verified.broken = find_truncation(&view, written.as_ref(), &given_up)?;
     Ok(Ok(verified))
 }
 
@@ -305,7 +305,7 @@ pub(super) fn take_over(
         insert.execute(rusqlite::params_from_iter(values?)).map(drop)
     };
     // If the successor of the last row can't be read, no row is taken.
-    let (rows, is_all) = follows(old, start.0, &start.1, put).unwrap_or_default();
+    let (rows, is_all) = for_each_linked(old, start.0, &start.1, put).unwrap_or_default();
     taken.rows = rows;
     taken.is_complete = is_all;
     Ok(taken)
@@ -318,13 +318,13 @@ fn is_continued(new: &Connection, old: &Connection, id: i64, hash: &[u8]) -> rus
         end = row.get(0)?;
         Ok(())
     };
-    let is_all = follows(old, id, hash, reach).is_ok_and(|(_, is_all)| is_all);
+    let is_all = for_each_linked(old, id, hash, reach).is_ok_and(|(_, is_all)| is_all);
     Ok(is_all && end >= head(new)?.id)
 }
 
 /// Passes to `put` the rows after `id` (whose hash is `hash`), up to the first one that does not follow its
 /// predecessor. Returns their number, and `true` if those were all.
-fn follows(
+fn for_each_linked(
     connection: &Connection,
     id: i64,
     hash: &[u8],
@@ -345,7 +345,7 @@ fn follows(
         };
         let own: Vec<u8> = row.get(2)?;
         // A row that reports a cut is still a valid link: it was appended to the row that was last at the time.
-        if fault(row, at, &previous, &own)?.is_some_and(|broken| broken.reason != SAYS_CUT) {
+        if check_row(row, at, &previous, &own)?.is_some_and(|broken| broken.reason != TRUNCATION_RECORDED) {
             return Ok((count, false));
         }
         put(row)?;
@@ -355,7 +355,12 @@ fn follows(
 }
 
 /// Checks a row against `before`, the id of the row in front of it, and `previous`, that row's hash.
-fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::Result<Option<ChainFault>> {
+fn check_row(
+    row: &Row<'_>,
+    before: i64,
+    previous: &[u8],
+    hash: &[u8],
+) -> rusqlite::Result<Option<ChainFault>> {
     let id: i64 = row.get(0)?;
     let broken = |reason| Ok(Some(ChainFault { id, reason }));
     if id != before + 1 {
@@ -373,8 +378,8 @@ fn fault(row: &Row<'_>, before: i64, previous: &[u8], hash: &[u8]) -> rusqlite::
         return broken("was changed");
     }
     // The row is intact but reports that flock once found the chain cut off, so the audit as a whole is not complete.
-    if fields[2] == CUT {
-        return broken(SAYS_CUT);
+    if fields[2] == TRUNCATED_ACTION {
+        return broken(TRUNCATION_RECORDED);
     }
     Ok(None)
 }
@@ -395,7 +400,7 @@ impl Store {
     /// The remaining chain still verifies, because the file of deleted rows is updated with it.
     pub async fn prune_audit(&self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
         let what = "forget old rows of the audit";
-        let ends = self.read(what, |connection| Ok((old_end(connection, time)?, base(connection)?)))?;
+        let ends = self.read(what, |connection| Ok((last_prunable(connection, time)?, base(connection)?)))?;
         let (Some((id, hash)), base) = ends else { return Ok(0) };
         let end = ChainHead::new(id, &hash);
         let already = base.map(|(id, hash)| ChainHead::new(id, &hash));
@@ -432,7 +437,7 @@ impl Store {
 ///
 /// Only a prefix of the chain can be deleted. A row that a wrong clock placed after a newer one therefore stays with
 /// it.
-fn old_end(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
+fn last_prunable(connection: &Connection, time: i64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
     connection
         // Rows before the first row that is young enough, by id; without such a row, all but the last.
         .query_row(
@@ -453,13 +458,13 @@ impl Reader {
     /// # Errors
     ///
     /// Returns an error if the database or one of the two files beside it can't be read.
-    pub fn glance_at_audit(&self) -> Result<Option<ChainFault>, StoreError> {
+    pub fn check_audit_ends(&self) -> Result<Option<ChainFault>, StoreError> {
         let (written, given_up) = (ChainHead::read(&self.head)?, PruneMarker::read(&self.head)?);
         self.read("look at the audit", |connection| {
             if written.is_none() && head(connection)?.id == 0 {
                 return Ok(None);
             }
-            if let Some(broken) = cut(connection, written.as_ref(), &given_up)? {
+            if let Some(broken) = find_truncation(connection, written.as_ref(), &given_up)? {
                 return Ok(Some(broken));
             }
             // An earlier cut does not show at the ends any more, only in the row that recorded it.
@@ -467,9 +472,9 @@ impl Reader {
                 .prepare_cached(
                     "SELECT id FROM audit WHERE actor = 'system' AND action = ?1 ORDER BY id DESC LIMIT 1",
                 )?
-                .query_row([CUT], |row| row.get(0))
+                .query_row([TRUNCATED_ACTION], |row| row.get(0))
                 .optional()?;
-            Ok(noted.map(|id| ChainFault { id, reason: SAYS_CUT }))
+            Ok(noted.map(|id| ChainFault { id, reason: TRUNCATION_RECORDED }))
         })
     }
 

@@ -12,10 +12,10 @@ use super::{Store, StoreError, connect, create_private};
 use crate::home::Home;
 
 /// The number of backups kept of each kind.
-const KEPT: usize = 7;
+const MAX_PER_KIND: usize = 7;
 
 /// Milliseconds between daily backups.
-const EVERY: i64 = 24 * 3_600_000;
+const DAILY_INTERVAL: i64 = 24 * 3_600_000;
 
 /// The reason for a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,19 +54,19 @@ impl Backup {
 /// Lists the backups of a home's database, newest first.
 #[must_use]
 pub fn list(home: &Home) -> Vec<Backup> {
-    within(&home.backups())
+    backups_in(&home.backups())
 }
 
 /// Deletes the oldest backups of each kind, so that their number stays bounded.
 pub(super) fn prune(folder: &Path) {
-    for old in superfluous(&within(folder)) {
+    for old in excess_backups(&backups_in(folder)) {
         if let Err(error) = fs_err::remove_file(&old) {
             tracing::warn!(%error, path = %old.display(), "failed to remove an old backup");
         }
     }
 }
 
-fn within(folder: &Path) -> Vec<Backup> {
+fn backups_in(folder: &Path) -> Vec<Backup> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<Backup> = entries
         .flatten()
@@ -84,13 +84,13 @@ fn within(folder: &Path) -> Vec<Backup> {
 #[must_use]
 pub fn due_at(backups: &[Backup], now: i64) -> i64 {
     let newest = backups.iter().filter(|backup| backup.kind == BackupKind::Daily && backup.at <= now);
-    newest.map(|backup| backup.at).max().map_or(now, |at| at + EVERY)
+    newest.map(|backup| backup.at).max().map_or(now, |at| at + DAILY_INTERVAL)
 }
 
-/// Selects the backups beyond [`KEPT`] of each kind. `backups` is sorted newest first.
+/// Selects the backups beyond [`MAX_PER_KIND`] of each kind. `backups` is sorted newest first.
 #[must_use]
-fn superfluous(backups: &[Backup]) -> Vec<PathBuf> {
-    let of = |kind| backups.iter().filter(move |backup| backup.kind == kind).skip(KEPT);
+fn excess_backups(backups: &[Backup]) -> Vec<PathBuf> {
+    let of = |kind| backups.iter().filter(move |backup| backup.kind == kind).skip(MAX_PER_KIND);
     of(BackupKind::Daily).chain(of(BackupKind::Migration)).map(|backup| backup.path.clone()).collect()
 }
 
@@ -159,20 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn one_is_due_a_day_after_the_last_one_of_its_kind() {
+    fn a_daily_backup_is_due_a_day_after_the_last_daily_one() {
         use BackupKind::{Daily, Migration};
         for (backups, now, expected) in [
             (vec![], 5, 5),
-            (vec![backup(Daily, 1_000)], 2_000, 1_000 + EVERY),
+            (vec![backup(Daily, 1_000)], 2_000, 1_000 + DAILY_INTERVAL),
             (vec![backup(Migration, 1_000)], 2_000, 2_000),
-            (vec![backup(Daily, 9_000), backup(Daily, 1_000)], 2_000, 1_000 + EVERY),
+            (vec![backup(Daily, 9_000), backup(Daily, 1_000)], 2_000, 1_000 + DAILY_INTERVAL),
         ] {
             assert_eq!(due_at(&backups, now), expected, "{backups:?}");
         }
     }
 
     #[test]
-    fn names_are_read_and_only_the_newest_are_kept() {
+    fn backup_names_are_parsed_and_only_the_newest_are_kept() {
         let named = |name: &str| Backup::parse(Path::new("/b").join(name));
         assert_eq!(named("flock-daily-7.db").map(|one| (one.kind, one.at)), Some((BackupKind::Daily, 7)));
         assert_eq!(named("flock-v3-9.db").map(|one| (one.kind, one.at)), Some((BackupKind::Migration, 9)));
@@ -180,12 +180,12 @@ mod tests {
             assert_eq!(named(name), None, "{name}");
         }
         let all: Vec<Backup> = (0..10).rev().map(|at| backup(BackupKind::Daily, at)).collect();
-        assert_eq!(superfluous(&all).len(), 10 - KEPT);
-        assert!(superfluous(&all).contains(&all[9].path), "the oldest");
+        assert_eq!(excess_backups(&all).len(), 10 - MAX_PER_KIND);
+        assert!(excess_backups(&all).contains(&all[9].path), "the oldest");
     }
 
     #[test]
-    fn a_backup_is_whole_and_private_and_one_of_a_damaged_database_is_none() {
+    fn a_backup_is_intact_and_private_and_a_damaged_database_is_not_backed_up() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
@@ -199,11 +199,11 @@ mod tests {
         for at in 6..20 {
             store.back_up(&home, at).unwrap();
         }
-        assert_eq!(list(&home).len(), KEPT);
+        assert_eq!(list(&home).len(), MAX_PER_KIND);
         drop(store);
         flip(&home.database());
         assert!(Store::open(&home).and_then(|store| store.back_up(&home, 99)).is_err());
-        assert_eq!(list(&home).len(), KEPT, "{:?}", list(&home));
+        assert_eq!(list(&home).len(), MAX_PER_KIND, "{:?}", list(&home));
         let drafts = std::fs::read_dir(home.backups()).unwrap().flatten();
         assert!(drafts.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with(".new")));
     }

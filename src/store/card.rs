@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Deletes an agent's card, so that a later agent with the same id does not inherit it.
-    pub async fn forget_card(&self, agent: AgentId) -> Result<(), StoreError> {
+    pub async fn delete_card(&self, agent: AgentId) -> Result<(), StoreError> {
         self.write("forget a card", move |transaction| {
             transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)
         })

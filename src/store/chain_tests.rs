@@ -27,40 +27,40 @@ async fn ten_rows() -> (tempfile::TempDir, Home) {
 }
 
 /// Runs SQL on the database without flock, then verifies the audit.
-fn after(home: &Home, sql: &str) -> AuditVerification {
+fn verify_after(home: &Home, sql: &str) -> AuditVerification {
     let connection = Connection::open(home.database()).unwrap();
     connection.execute_batch(sql).unwrap();
     Reader::open(home).unwrap().unwrap().verify_audit().unwrap()
 }
 
 #[tokio::test]
-async fn an_audit_that_nobody_touched_verifies() {
+async fn an_unchanged_audit_verifies() {
     let (_folder, home) = ten_rows().await;
-    assert_eq!(after(&home, ""), AuditVerification { rows: 10, last: 10, broken: None });
+    assert_eq!(verify_after(&home, ""), AuditVerification { rows: 10, last: 10, broken: None });
     let store = Store::open(&home).unwrap();
     store.audit(entry("coder", "channel.post", Level::Green), 2000).await.unwrap();
     assert_eq!(store.verify_audit().unwrap(), AuditVerification { rows: 11, last: 11, broken: None });
 }
 
 #[tokio::test]
-async fn a_changed_row_shows() {
+async fn a_changed_row_breaks_verification() {
     for change in ["actor = 'ann'", "detail = ''", "at = at + 1", "session = 'x'", "hash = zeroblob(32)"] {
         let (_folder, home) = ten_rows().await;
-        let found = after(&home, &format!("UPDATE audit SET {change} WHERE id = 4")).broken.unwrap();
+        let found = verify_after(&home, &format!("UPDATE audit SET {change} WHERE id = 4")).broken.unwrap();
         assert_eq!((found.id, found.reason), (4, "was changed"), "{change}");
     }
 }
 
 #[tokio::test]
-async fn a_row_that_was_taken_out_or_put_in_shows() {
+async fn a_removed_or_inserted_row_breaks_verification() {
     let (_folder, home) = ten_rows().await;
-    assert_eq!(after(&home, "DELETE FROM audit WHERE id = 5").broken.unwrap().id, 6);
+    assert_eq!(verify_after(&home, "DELETE FROM audit WHERE id = 5").broken.unwrap().id, 6);
     // Renumbering the rows to close the gap does not hide it.
-    let found = after(&home, "UPDATE audit SET id = id - 1 WHERE id > 5").broken.unwrap();
+    let found = verify_after(&home, "UPDATE audit SET id = id - 1 WHERE id > 5").broken.unwrap();
     assert_eq!((found.id, found.reason), (5, "does not follow the row before it"));
 
     let (_folder, home) = ten_rows().await;
-    let found = after(
+    let found = verify_after(
         &home,
         "UPDATE audit SET id = id + 100 WHERE id > 5; UPDATE audit SET id = id - 99 WHERE id > 100;
          INSERT INTO audit SELECT 6, at, 'ann', action, subject, level, detail, session, turn, previous, hash
@@ -69,7 +69,7 @@ async fn a_row_that_was_taken_out_or_put_in_shows() {
     assert_eq!(found.broken.unwrap().id, 6);
 
     let (_folder, home) = ten_rows().await;
-    let found = after(
+    let found = verify_after(
         &home,
         "INSERT INTO audit SELECT 11, at, actor, action, subject, level, detail, session, turn, hash, hash
          FROM audit WHERE id = 10",
@@ -78,9 +78,9 @@ async fn a_row_that_was_taken_out_or_put_in_shows() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_cut_off_shows_and_is_not_covered_up_by_what_comes_after() {
+async fn a_truncated_end_is_reported_even_after_later_rows() {
     let (_folder, home) = ten_rows().await;
-    let found = after(&home, "DELETE FROM audit WHERE id > 7").broken.unwrap();
+    let found = verify_after(&home, "DELETE FROM audit WHERE id > 7").broken.unwrap();
     assert_eq!((found.id, found.reason), (10, "was the last and is missing"));
     let store = Store::open(&home).unwrap();
     for at in 0..5 {
@@ -94,14 +94,14 @@ async fn an_end_that_was_cut_off_shows_and_is_not_covered_up_by_what_comes_after
     assert_eq!((rows.len(), rows[0].action.as_str()), (1, "audit.cut"));
 
     let (_folder, home) = ten_rows().await;
-    assert_eq!(after(&home, "DELETE FROM audit").broken.unwrap().id, 10);
+    assert_eq!(verify_after(&home, "DELETE FROM audit").broken.unwrap().id, 10);
     let (_folder, home) = ten_rows().await;
     std::fs::remove_file(home.audit_head()).unwrap();
-    assert!(after(&home, "").broken.is_some(), "without the file nobody knows");
+    assert!(verify_after(&home, "").broken.is_some(), "without the file nobody knows");
 }
 
 #[tokio::test]
-async fn the_end_is_written_for_its_owner_alone() {
+async fn the_head_file_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let (_folder, home) = ten_rows().await;
     let mode = std::fs::metadata(home.audit_head()).unwrap().permissions().mode();
@@ -109,7 +109,7 @@ async fn the_end_is_written_for_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn old_rows_can_go_without_breaking_the_chain() {
+async fn pruned_rows_do_not_break_the_chain() {
     let (_folder, home) = ten_rows().await;
     let store = Store::open(&home).unwrap();
     let pruned = || store.prune_audit(500, entry("system", "audit.prune", Level::Yellow), 5000);
@@ -120,8 +120,8 @@ async fn old_rows_can_go_without_breaking_the_chain() {
     assert_eq!(all, 6, "the last row stays");
     store.sync().await.unwrap();
     drop(store);
-    assert_eq!(after(&home, ""), AuditVerification { rows: 2, last: 12, broken: None });
-    assert!(after(&home, "UPDATE audit_base SET hash = zeroblob(32)").broken.is_some());
+    assert_eq!(verify_after(&home, ""), AuditVerification { rows: 2, last: 12, broken: None });
+    assert!(verify_after(&home, "UPDATE audit_base SET hash = zeroblob(32)").broken.is_some());
 }
 
 #[tokio::test]
@@ -149,19 +149,19 @@ async fn rows_are_found_newest_first_and_at_most_a_hundred_of_them() {
 }
 
 #[tokio::test]
-async fn a_beginning_that_flock_did_not_give_up_shows() {
+async fn rows_missing_at_the_start_without_a_prune_marker_are_reported() {
     const CUT: &str =
         "DELETE FROM audit_base; INSERT INTO audit_base SELECT id, hash FROM audit WHERE id = 4;
         DELETE FROM audit WHERE id <= 4";
     let (_folder, home) = ten_rows().await;
-    let found = after(&home, CUT).broken.unwrap();
+    let found = verify_after(&home, CUT).broken.unwrap();
     assert_eq!(found.id, 4);
     assert!(found.reason.contains("flock did not give them up"), "{found}");
 
     // All rows, with a base that no row follows.
     let (_folder, home) = ten_rows().await;
     let all = "INSERT INTO audit_base VALUES (1000, zeroblob(32)); DELETE FROM audit";
-    assert_eq!(after(&home, all).broken.unwrap().id, 1000);
+    assert_eq!(verify_after(&home, all).broken.unwrap().id, 1000);
 
     // More rows than flock deleted, with flock's own record of the deletion left in place.
     let (_folder, home) = ten_rows().await;
@@ -169,8 +169,8 @@ async fn a_beginning_that_flock_did_not_give_up_shows() {
     store.prune_audit(300, entry("system", "audit.prune", Level::Yellow), 5000).await.unwrap();
     store.sync().await.unwrap();
     drop(store);
-    assert_eq!(after(&home, "").broken, None);
-    assert_eq!(after(&home, CUT).broken.unwrap().id, 4);
+    assert_eq!(verify_after(&home, "").broken, None);
+    assert_eq!(verify_after(&home, CUT).broken.unwrap().id, 4);
     // Appending another row does not hide it.
     let store = Store::open(&home).unwrap();
     store.audit(entry("coder", "channel.post", Level::Green), 6000).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_beginning_that_flock_did_not_give_up_shows() {
 }
 
 #[tokio::test]
-async fn a_crash_while_rows_are_given_up_leaves_an_audit_that_verifies() {
+async fn a_crash_during_pruning_leaves_an_audit_that_verifies() {
     let (_folder, home) = ten_rows().await;
     let row = |id: i64| -> ChainHead {
         let connection = Connection::open(home.database()).unwrap();
@@ -189,8 +189,8 @@ async fn a_crash_while_rows_are_given_up_leaves_an_audit_that_verifies() {
     };
     let given_up = PruneMarker { rows: vec![row(2), row(4)] };
     given_up.write(&home.audit_head()).unwrap();
-    assert_eq!(after(&home, "").broken, None, "before the rows went");
+    assert_eq!(verify_after(&home, "").broken, None, "before the rows went");
     let gone =
         "INSERT INTO audit_base SELECT id, hash FROM audit WHERE id = 4; DELETE FROM audit WHERE id <= 4";
-    assert_eq!(after(&home, gone).broken, None, "after they went");
+    assert_eq!(verify_after(&home, gone).broken, None, "after they went");
 }

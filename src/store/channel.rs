@@ -217,7 +217,7 @@ fn list(
 
 /// Adds parties that are not members yet, and returns them.
 ///
-/// A new agent's delivery position is set so that it receives the newest [`PAST`] messages, not the whole history.
+/// A new agent's delivery position is set so that it receives the newest [`BACKLOG_MESSAGES`] messages, not the whole history.
 pub(super) fn join(
     transaction: &Transaction<'_>,
     id: &ChannelId,
@@ -240,7 +240,7 @@ pub(super) fn join(
                          SELECT ?1, id, max(0, last_seq - ?3) FROM channel WHERE id = ?2
                          ON CONFLICT DO UPDATE SET delivered_seq = max(delivered_seq, excluded.delivered_seq)",
                     )?
-                    .execute((agent.as_str(), id.as_str(), PAST))?;
+                    .execute((agent.as_str(), id.as_str(), BACKLOG_MESSAGES))?;
             }
         }
     }
@@ -248,7 +248,7 @@ pub(super) fn join(
 }
 
 /// The number of past messages that a new member receives.
-const PAST: i64 = 50;
+const BACKLOG_MESSAGES: i64 = 50;
 
 impl Store {
     /// Creates a channel, with its first message if there is one. Returns `None` if a channel with this id exists, in
@@ -285,7 +285,7 @@ impl Store {
     /// Changes the shown name or the topic of a channel, or both, and posts a notice. The id stays.
     ///
     /// Returns `None` if the channel does not exist or is archived.
-    pub async fn retitle_channel(
+    pub async fn update_channel(
         &self,
         id: ChannelId,
         name: Option<String>,
@@ -348,7 +348,7 @@ impl Store {
     }
 
     /// Returns the channels that are being archived, with the Unix milliseconds at which each is due.
-    pub fn archives_under_way(&self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
+    pub fn pending_archives(&self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
         self.read("list archives", |connection| {
             connection
                 .prepare_cached("SELECT id, archive_due_at FROM channel WHERE state = 'archiving'")?

@@ -36,7 +36,12 @@ pub enum ArchiveStep {
 }
 
 /// Changes the channel's state. Returns `false` if the channel was not in the state that the step starts from.
-fn change(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64) -> rusqlite::Result<bool> {
+fn apply_step(
+    transaction: &Transaction<'_>,
+    id: &str,
+    step: &ArchiveStep,
+    now: i64,
+) -> rusqlite::Result<bool> {
     let changed = match step {
         ArchiveStep::Begin { by, due_at } => transaction.execute(
             "UPDATE channel SET state = 'archiving', archiving_at = ?2, archiving_by = ?3, archive_due_at = ?4
@@ -78,7 +83,7 @@ fn change(transaction: &Transaction<'_>, id: &str, step: &ArchiveStep, now: i64)
 }
 
 /// Sets the state of the sessions that agents have in a channel.
-fn sessions(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::Result<()> {
+fn set_session_states(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::Result<()> {
     // The channel id is the last part of a session key, and agent ids contain no colon, so the key is unambiguous.
     transaction
         .execute(
@@ -92,7 +97,7 @@ fn sessions(transaction: &Transaction<'_>, id: &str, state: &str) -> rusqlite::R
 /// Notifies the other sides of a channel's bridges, then stops or restarts the bridges.
 ///
 /// Bridges that a person paused keep that state and are not notified.
-fn bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i64) -> rusqlite::Result<()> {
+fn update_bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i64) -> rusqlite::Result<()> {
     let (notice, from, to) =
         if is_end { ("archived", "active", "archived") } else { ("reopened", "archived", "active") };
     // The outbox is filled before the state changes, because the same condition selects the bridges.
@@ -118,7 +123,7 @@ impl Store {
     ) -> Result<Option<CommittedPost>, StoreError> {
         self.write("archive a channel", move |transaction| {
             let id = id.as_str();
-            if !change(transaction, id, &step, notice.now)? {
+            if !apply_step(transaction, id, &step, notice.now)? {
                 return Ok(None);
             }
             audit::append(transaction, &entry, notice.now)?;
@@ -126,12 +131,12 @@ impl Store {
             let posted = post::post(transaction, &notice)?.posted();
             match step {
                 ArchiveStep::Finish { .. } => {
-                    sessions(transaction, id, "closed")?;
-                    bridges(transaction, id, true, notice.now)?;
+                    set_session_states(transaction, id, "closed")?;
+                    update_bridges(transaction, id, true, notice.now)?;
                 }
                 ArchiveStep::Reopen => {
-                    sessions(transaction, id, "open")?;
-                    bridges(transaction, id, false, notice.now)?;
+                    set_session_states(transaction, id, "open")?;
+                    update_bridges(transaction, id, false, notice.now)?;
                 }
                 ArchiveStep::Begin { .. } | ArchiveStep::Ready(_) | ArchiveStep::Cancel => {}
             }

@@ -62,7 +62,7 @@ pub(super) async fn seq(store: &Store, post: NewPost) -> u64 {
 const ALL: BatchLimits = BatchLimits { messages: 50, bytes: 16 << 10, alone: |_| false, may_be_alone: true };
 
 #[tokio::test]
-async fn a_channel_is_made_once_in_whatever_case() {
+async fn channel_ids_are_unique_without_regard_to_case() {
     let (_folder, store) = open();
     make(&store, "Fizz-Buzz", &["coder", "human:ann"]).await;
     let again = NewChannel {
@@ -83,7 +83,7 @@ async fn a_channel_is_made_once_in_whatever_case() {
 }
 
 #[tokio::test]
-async fn messages_posted_at_once_get_numbers_without_a_gap() {
+async fn simultaneous_posts_get_consecutive_numbers() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "b"]).await;
     let posts = (0..64).map(|n| {
@@ -100,7 +100,7 @@ async fn messages_posted_at_once_get_numbers_without_a_gap() {
 }
 
 #[tokio::test]
-async fn pages_go_both_ways() {
+async fn pages_can_be_read_in_both_directions() {
     let (_folder, store) = open();
     make(&store, "x", &[]).await;
     for n in 1..=10 {
@@ -117,7 +117,7 @@ async fn pages_go_both_ways() {
 }
 
 #[tokio::test]
-async fn a_search_takes_words_and_nothing_else() {
+async fn a_search_query_is_read_as_words_only() {
     let (_folder, store) = open();
     make(&store, "x", &[]).await;
     make(&store, "y", &[]).await;
@@ -143,7 +143,7 @@ async fn a_search_takes_words_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_agent_is_given_what_is_new_and_not_its_own() {
+async fn an_agent_receives_new_messages_without_its_own() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "b", "human:ann"]).await;
     assert_eq!(store.unseen(&agent("a"), &id("x")).unwrap(), None);
@@ -192,7 +192,7 @@ async fn a_batch_holds_whole_messages_and_says_how_many_follow() {
 }
 
 #[tokio::test]
-async fn a_text_too_long_for_a_batch_is_not_read_and_what_follows_is_counted_to_a_bound() {
+async fn a_text_too_long_for_a_batch_is_not_read_and_later_messages_are_counted_up_to_a_limit() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     seq(&store, says("x", "human:ann", &"한".repeat(34))).await;
@@ -211,7 +211,7 @@ async fn a_text_too_long_for_a_batch_is_not_read_and_what_follows_is_counted_to_
 }
 
 #[tokio::test]
-async fn what_wakes_an_agent_is_told_by_kind() {
+async fn unseen_messages_report_urgency_author_and_mention() {
     let (_folder, store) = open();
     make(&store, "x", &["a", "a-b", "human:ann"]).await;
     let mentions = PostMentions { agents: vec![agent("a-b")], all: false };
@@ -242,7 +242,7 @@ async fn a_mention_behind_many_that_wake_nobody_is_found() {
 }
 
 #[tokio::test]
-async fn an_underscore_in_a_name_stands_for_nothing_but_itself() {
+async fn an_underscore_in_a_name_is_no_wildcard() {
     let (_folder, store) = open();
     make(&store, "one", &["dev_a", "dev-a"]).await;
     make(&store, "two", &["dev-a"]).await;
@@ -284,7 +284,7 @@ async fn a_member_that_joins_late_is_given_the_newest_of_the_past() {
 }
 
 #[tokio::test]
-async fn the_same_is_not_said_twice() {
+async fn a_repeated_post_is_not_stored_twice() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     assert_eq!(seq(&store, says("x", "a", "done")).await, 1);
@@ -304,7 +304,7 @@ async fn the_same_is_not_said_twice() {
 }
 
 #[tokio::test]
-async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began() {
+async fn items_return_to_the_queue_if_their_turn_never_began() {
     let (_folder, store) = open();
     let session = SessionKey::new(&agent("a"), SessionKind::Dm, "b");
     let item = |text: &str, task: Option<&str>| NewInboxItem {
@@ -320,25 +320,25 @@ async fn items_wait_for_their_session_and_come_back_when_their_turn_never_began(
     assert_eq!(store.sessions_with_items().unwrap(), std::slice::from_ref(&session));
     let turn = TurnId::new();
     assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
-    store.return_items(turn).await.unwrap();
+    store.requeue_items(turn).await.unwrap();
     let turn = TurnId::new();
     assert_eq!(store.take_item(session.clone(), turn).await.unwrap().unwrap().text, "one");
     assert_eq!(store.items_in_flight().unwrap().len(), 1);
     // The task broke off: its resume item comes before the item that waited.
-    store.resume_later(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
+    store.queue_resume(session.clone(), turn, "broke off".into(), 1, 9).await.unwrap();
     let next = TurnId::new();
     let resumed = store.take_item(session.clone(), next).await.unwrap().unwrap();
     assert_eq!(
         (resumed.kind, resumed.task.as_deref(), resumed.attempts),
         (InboxItemKind::Resume, Some("t1"), 1)
     );
-    store.end_items(next).await.unwrap();
+    store.delete_items(next).await.unwrap();
     assert_eq!(store.take_item(session.clone(), TurnId::new()).await.unwrap().unwrap().text, "two");
     assert!(!store.has_items(&session).unwrap());
 }
 
 #[tokio::test]
-async fn a_change_that_fails_takes_none_of_its_group_with_it() {
+async fn a_failed_change_does_not_undo_others_of_its_batch() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     // The writer is blocked until all posts wait together.
@@ -403,7 +403,7 @@ async fn posts_go_to_the_outbox_of_each_active_bridge() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_to_be_alone_is_given_alone_and_may_wait() {
+async fn an_exclusive_message_gets_its_own_batch_or_waits() {
     let (_dir, store) = open();
     make(&store, "dev", &["coder"]).await;
     for text in ["one", "two", "!", "three"] {
@@ -447,22 +447,22 @@ async fn positions_never_point_past_the_last_message() {
         })
         .await
         .unwrap();
-    assert_eq!(store.set_back_positions().await.unwrap(), 1);
-    assert_eq!(store.set_back_positions().await.unwrap(), 0);
+    assert_eq!(store.clamp_positions().await.unwrap(), 1);
+    assert_eq!(store.clamp_positions().await.unwrap(), 0);
     store.end_delivery(agent("a"), id("x"), turn, None).await.unwrap();
     seq(&store, says("x", "human:ann", "three")).await;
     assert!(store.unseen(&agent("a"), &id("x")).unwrap().is_some());
 }
 
 #[tokio::test]
-async fn a_channel_goes_on_where_its_last_message_is() {
+async fn a_channels_last_number_is_corrected_to_its_last_message() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     for text in ["one", "two", "three"] {
         seq(&store, says("x", "human:ann", text)).await;
     }
     let before = store.channel(&id("x")).unwrap().unwrap().last_seq;
-    assert_eq!(store.set_back_positions().await.unwrap(), 0);
+    assert_eq!(store.clamp_positions().await.unwrap(), 0);
     // A disk that lost a page leaves the database like this.
     store
         .write("lose a message", move |transaction| {
@@ -472,13 +472,13 @@ async fn a_channel_goes_on_where_its_last_message_is() {
         })
         .await
         .unwrap();
-    assert_eq!(store.set_back_positions().await.unwrap(), 1);
+    assert_eq!(store.clamp_positions().await.unwrap(), 1);
     assert_eq!(seq(&store, says("x", "human:ann", "three again")).await, before);
-    assert!(store.set_back_position(agent("a"), id("x"), 0).await.is_ok_and(|is_back| !is_back));
+    assert!(store.rewind_position(agent("a"), id("x"), 0).await.is_ok_and(|is_back| !is_back));
 }
 
 #[tokio::test]
-async fn what_another_turn_was_given_is_not_passed_over() {
+async fn messages_held_by_another_turn_are_not_skipped() {
     let (_folder, store) = open();
     make(&store, "x", &["a"]).await;
     seq(&store, says("x", "human:ann", "one")).await;

@@ -22,7 +22,7 @@ use crate::home::regular;
 pub(super) struct RawFile(OnceLock<ManuallyDrop<File>>);
 
 /// The number of bytes read at once.
-const BLOCK: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
 /// The number of looks that must all find damage while the whole file can be read. A disk may fail during one look
 /// only.
 pub(super) const LOOKS: u32 = 2;
@@ -55,7 +55,7 @@ impl Store {
         match self.doubt(limit) {
             None => true,
             Some(reason) => {
-                self.condition.doubt_damage(reason);
+                self.condition.clear_damage(reason);
                 false
             }
         }
@@ -94,7 +94,7 @@ fn read_log(path: &Path) -> io::Result<()> {
 }
 
 fn read_all(file: &File) -> io::Result<()> {
-    let mut block = vec![0; BLOCK];
+    let mut block = vec![0; BLOCK_BYTES];
     let mut at = 0;
     loop {
         match file.read_at(&mut block, at) {
@@ -115,11 +115,15 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_whole_database_is_not_damaged_whatever_an_error_said() {
+    fn an_intact_database_is_not_damaged_whatever_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();
-        store.condition.unwell(DatabaseAccess::Read, "database disk image is malformed".to_owned(), true);
+        store.condition.mark_unusable(
+            DatabaseAccess::Read,
+            "database disk image is malformed".to_owned(),
+            true,
+        );
         assert!(!store.confirm_damage(LIMIT));
         assert!(!store.trouble().unwrap().is_damage, "it may pass");
         store.condition.well();
@@ -127,14 +131,18 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_one_is() {
+    fn damage_is_confirmed_for_a_damaged_database() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         home.make_folders().unwrap();
         integrity::tests::filled(&home);
         let store = Store::open(&home).unwrap();
         integrity::tests::flip(&home.database());
-        store.condition.unwell(DatabaseAccess::Read, "database disk image is malformed".to_owned(), true);
+        store.condition.mark_unusable(
+            DatabaseAccess::Read,
+            "database disk image is malformed".to_owned(),
+            true,
+        );
         assert!(store.confirm_damage(LIMIT));
         assert!(store.trouble().unwrap().is_damage);
     }

@@ -92,7 +92,7 @@ fn position(
 }
 
 /// Returns the turn that was given messages and has not ended its delivery yet.
-fn taken_by(connection: &Connection, agent: &AgentId, id: &str) -> rusqlite::Result<Option<String>> {
+fn holding_turn(connection: &Connection, agent: &AgentId, id: &str) -> rusqlite::Result<Option<String>> {
     connection
         .prepare_cached("SELECT inflight_turn FROM delivery WHERE agent = ?1 AND channel = ?2")?
         .query_row((agent.as_str(), id), |row| row.get(0))
@@ -108,10 +108,10 @@ fn take(
     limits: BatchLimits,
 ) -> rusqlite::Result<Option<Batch>> {
     let Some(channel) = channel::find(transaction, id)? else { return Ok(None) };
-    if !is_told(&channel, agent) {
+    if !receives_messages(&channel, agent) {
         return Ok(None);
     }
-    if taken_by(transaction, agent, channel.id.as_str())?.is_some_and(|other| other != turn.to_string()) {
+    if holding_turn(transaction, agent, channel.id.as_str())?.is_some_and(|other| other != turn.to_string()) {
         // Continuing after messages that belong to another unfinished turn would skip them for good if that turn fails.
         return Ok(None);
     }
@@ -193,12 +193,12 @@ fn given(
 }
 
 /// Returns `true` if an agent receives a channel's messages.
-fn is_told(channel: &Channel, agent: &AgentId) -> bool {
+fn receives_messages(channel: &Channel, agent: &AgentId) -> bool {
     channel.state != ChannelState::Archived && channel.agents().any(|member| member == agent)
 }
 
 /// The number of newest unseen messages that are considered to find the most urgent one.
-const JUDGED: i64 = 500;
+const MAX_SCANNED: i64 = 500;
 
 /// Summarizes an agent's unseen messages in one channel; `None` if none of them wakes it.
 ///
@@ -220,7 +220,7 @@ fn unseen(
                    WHERE channel = ?1 AND seq > ?2 AND wake > 0 AND author <> ?3 ORDER BY seq DESC LIMIT ?5)",
         )?
         // Mentions are stored with a space on both sides of each id, so `a` is not found inside `ab`.
-        .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} "), JUDGED), |row| {
+        .query_row((id.as_str(), after, agent.as_str(), format!(" {agent} "), MAX_SCANNED), |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })?;
     Ok(match found {
@@ -232,7 +232,10 @@ fn unseen(
 }
 
 /// Returns the unseen messages of the members that are agents.
-fn all_of(connection: &Connection, members: &[(Party, ChannelId)]) -> rusqlite::Result<Vec<UnseenSummary>> {
+fn unseen_of_members(
+    connection: &Connection,
+    members: &[(Party, ChannelId)],
+) -> rusqlite::Result<Vec<UnseenSummary>> {
     let agents = members.iter().filter_map(|(party, id)| Some((party.agent()?, id)));
     let found = agents.filter_map(|(agent, id)| unseen(connection, agent, id).transpose());
     found.collect()
@@ -306,7 +309,7 @@ impl Store {
     ///
     /// A disk that lost writes can leave such positions behind. New messages that get those sequence numbers would
     /// never be delivered.
-    pub async fn set_back_positions(&self) -> Result<usize, StoreError> {
+    pub async fn clamp_positions(&self) -> Result<usize, StoreError> {
         self.write("set positions back", |transaction| {
             // flock never deletes the last message of a channel. If it is missing, the disk lost it.
             let channels = transaction.execute(
@@ -328,7 +331,7 @@ impl Store {
     }
 
     /// Moves an agent's delivered position in a channel back to `to`. Returns `false` if it was not further than that.
-    pub async fn set_back_position(
+    pub async fn rewind_position(
         &self,
         agent: AgentId,
         channel: ChannelId,
@@ -386,7 +389,7 @@ impl Store {
     /// member or the channel is archived.
     pub fn unseen(&self, agent: &AgentId, channel: &ChannelId) -> Result<Option<UnseenSummary>, StoreError> {
         self.read("look for new messages", |connection| match channel::find(connection, channel)? {
-            Some(found) if is_told(&found, agent) => unseen(connection, agent, &found.id),
+            Some(found) if receives_messages(&found, agent) => unseen(connection, agent, &found.id),
             _ => Ok(None),
         })
     }
@@ -415,7 +418,7 @@ impl Store {
                 )?
                 .query_map([mark], |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            Ok((newest, all_of(connection, &members)?))
+            Ok((newest, unseen_of_members(connection, &members)?))
         })
     }
 
@@ -432,7 +435,7 @@ impl Store {
                 )?
                 .query_map((), |row| Ok((parsed(row, 0)?, parsed(row, 1)?)))?
                 .collect::<rusqlite::Result<_>>()?;
-            all_of(connection, &behind)
+            unseen_of_members(connection, &behind)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{ErrorCode, ffi};
 
 use super::health;
-use crate::error::{Explain, KERNEL_LOG, Kind};
+use crate::error::{Explain, KERNEL_LOG_HINT, Kind};
 use crate::home::HomeError;
 
 /// An error of the database.
@@ -130,7 +130,7 @@ pub enum StoreError {
     /// The content that was read is invalid: either the file is damaged or the disk failed to read it. Nothing was
     /// changed.
     ///
-    /// SQLite reports both with the same code. [`damage::judge`](super::damage::judge) tells them apart.
+    /// SQLite reports both with the same code. [`integrity::judge`](super::damage::judge) tells them apart.
     #[error("failed to {what}: what was read of the database is not whole")]
     Doubtful {
         /// The operation, as in `begin a turn`.
@@ -177,7 +177,7 @@ impl StoreError {
 }
 
 /// The hint for a fault whose cause is unclear: the command checks which one it is.
-const DOCTOR: &str = "flock doctor";
+const DOCTOR_HINT: &str = "flock doctor";
 
 impl StoreError {
     /// Returns `true` if the storage failed, as a full disk does, so that the same operation may succeed later.
@@ -214,7 +214,7 @@ impl Explain for StoreError {
             Self::Damaged { .. } | Self::Gone { .. } => Kind::Damaged,
             Self::Disk { .. } | Self::Doubtful { .. } | Self::Unreadable { .. } => Kind::Unreadable,
             // The file was read and contains something else, so the disk is not at fault.
-            Self::Query { source, .. } | Self::Open { source, .. } if health::is_no_database(source) => {
+            Self::Query { source, .. } | Self::Open { source, .. } if health::is_not_database(source) => {
                 Kind::Damaged
             }
             Self::Open { source, .. } | Self::Migration { source, .. }
@@ -241,11 +241,11 @@ impl Explain for StoreError {
             Self::Locked { .. } => Some("end what holds it, or try again in a moment".to_owned()),
             Self::Full { .. } => Some("make room on its disk, then try again".to_owned()),
             // A restore would lose data if only the disk fails for a moment, so the first advice is a check.
-            error if error.is_doubtful() => Some(DOCTOR.to_owned()),
+            error if error.is_doubtful() => Some(DOCTOR_HINT.to_owned()),
             error => Some(match error.kind() {
                 Kind::Damaged => "flock restore".to_owned(),
-                Kind::Unreadable => KERNEL_LOG.to_owned(),
-                _ => DOCTOR.to_owned(),
+                Kind::Unreadable => KERNEL_LOG_HINT.to_owned(),
+                _ => DOCTOR_HINT.to_owned(),
             }),
         }
     }
@@ -269,9 +269,9 @@ mod tests {
         let open = |code| StoreError::open(Path::new("/x"), failure(code));
         let query = |code| StoreError::query("look", failure(code));
         for (code, kind, hint) in [
-            (ffi::SQLITE_IOERR_CORRUPTFS, Kind::Unreadable, KERNEL_LOG),
+            (ffi::SQLITE_IOERR_CORRUPTFS, Kind::Unreadable, KERNEL_LOG_HINT),
             // SQLite uses this code for a failed read as well.
-            (ffi::SQLITE_CORRUPT, Kind::Unreadable, DOCTOR),
+            (ffi::SQLITE_CORRUPT, Kind::Unreadable, DOCTOR_HINT),
             (ffi::SQLITE_NOTADB, Kind::Damaged, "flock restore"),
         ] {
             for error in [open(code), query(code)] {

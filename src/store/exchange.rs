@@ -5,13 +5,13 @@
 use rusqlite::Transaction;
 
 use super::post::{PostMentions, WakeUrgency};
-use super::post_outline::{OUTLINE, PostOutline};
+use super::post_outline::{OUTLINE_CHARS, PostOutline};
 use super::session::parsed;
 use super::{Store, StoreError};
 use crate::id::{AgentId, Party};
 
 /// The number of rows kept for a pair, more than any limit of the brakes.
-const KEPT: i64 = 2100;
+const MAX_PER_PAIR: i64 = 2100;
 
 /// Returns the key of a pair. The ids are sorted, so the direction does not matter.
 fn pair(a: &AgentId, b: &AgentId) -> String {
@@ -35,12 +35,12 @@ impl NewExchange {
     /// Records the start of `text`, sent at `now` in Unix milliseconds.
     #[must_use]
     pub fn new(sender: AgentId, receiver: AgentId, text: &str, now: i64) -> Self {
-        let start = text.chars().take(OUTLINE).collect();
+        let start = text.chars().take(OUTLINE_CHARS).collect();
         Self { sender, receiver, start, length: i64::try_from(text.len()).unwrap_or(i64::MAX), now }
     }
 }
 
-/// Stores an exchange and deletes the oldest of the pair beyond [`KEPT`].
+/// Stores an exchange and deletes the oldest of the pair beyond [`MAX_PER_PAIR`].
 pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite::Result<()> {
     let pair = pair(&new.sender, &new.receiver);
     transaction
@@ -54,7 +54,7 @@ pub(super) fn add(transaction: &Transaction<'_>, new: &NewExchange) -> rusqlite:
             "DELETE FROM exchange WHERE pair = ?1 AND id <=
              (SELECT id FROM exchange WHERE pair = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
         )?
-        .execute((&pair, KEPT))
+        .execute((&pair, MAX_PER_PAIR))
         .map(drop)
 }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_sent_counts_once_and_what_is_not_sent_does_not() {
+    async fn only_messages_that_were_sent_are_counted() {
         let (_folder, store) = open();
         let texts = || -> Vec<String> {
             let sent = store.exchanges(&agent("b"), &agent("a"), 10).unwrap();

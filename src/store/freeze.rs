@@ -82,7 +82,7 @@ impl FreezeState {
     /// `before` is the state last read from the database. A freeze in `self` that is not in it could not be written,
     /// and must stay in force all the same.
     #[must_use]
-    pub fn taking(&self, now: &Self, before: &Self) -> Self {
+    pub fn merge_unsaved(&self, now: &Self, before: &Self) -> Self {
         let mut taken = now.clone();
         if let Some(freeze) = self.home.as_ref().filter(|_| before.home.is_none()) {
             taken.freeze(None, freeze.clone());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frozen_home_holds_whoever_comes_later_but_whom_a_person_let_go_on() {
+    fn a_frozen_home_includes_new_agents_but_not_those_thawed_since() {
         let mut frozen = FreezeState::default();
         frozen.freeze(Some(&agent("coder")), freeze(1));
         assert!(frozen.holds(&agent("coder")) && !frozen.holds(&agent("later")));
@@ -245,16 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_down_stays_frozen() {
+    fn a_freeze_that_could_not_be_saved_stays_in_force() {
         let nobody = FreezeState::default();
         let mut here = FreezeState::default();
         here.freeze(Some(&agent("coder")), freeze(1));
-        assert!(here.taking(&nobody, &nobody).holds(&agent("coder")), "the database never knew of it");
-        assert!(!here.taking(&nobody, &here).holds(&agent("coder")), "somebody thawed it there");
+        assert!(here.merge_unsaved(&nobody, &nobody).holds(&agent("coder")), "the database never knew of it");
+        assert!(!here.merge_unsaved(&nobody, &here).holds(&agent("coder")), "somebody thawed it there");
         let mut all = FreezeState::default();
         all.freeze(None, freeze(1));
-        assert!(all.taking(&nobody, &nobody).holds(&agent("later")));
-        assert!(!all.taking(&nobody, &all).holds(&agent("later")));
-        assert!(nobody.taking(&all, &nobody).holds(&agent("later")));
+        assert!(all.merge_unsaved(&nobody, &nobody).holds(&agent("later")));
+        assert!(!all.merge_unsaved(&nobody, &all).holds(&agent("later")));
+        assert!(nobody.merge_unsaved(&all, &nobody).holds(&agent("later")));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::StoreError;
 use crate::clock::unix_ms;
-use crate::error::{KERNEL_LOG, chain};
+use crate::error::{KERNEL_LOG_HINT, chain};
 
 /// An operation that the database can't do at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl StorageProblem {
                 // Until someone has checked, a failing disk is as likely as damage, so the sentence claims neither.
                 format!("the database can't be read: what was read of it is not whole ({reason})")
             }
-            DatabaseAccess::Read => format!("the database can't be read: {reason}; {KERNEL_LOG}"),
+            DatabaseAccess::Read => format!("the database can't be read: {reason}; {KERNEL_LOG_HINT}"),
             DatabaseAccess::Open => format!("the database can't be used: {reason}"),
         }
     }
@@ -114,32 +114,32 @@ impl StorageHealth {
     }
 
     /// Records the error of a failed read, if it is a fault. Waiting too long for a lock does not count here.
-    pub(super) fn read_failed(&self, error: &rusqlite::Error) {
+    pub(super) fn record_read_failure(&self, error: &rusqlite::Error) {
         if is_fault(error) && !is_busy(error) {
             self.failed(DatabaseAccess::Read, error);
         }
     }
 
     /// Records the error of a failed attempt to open a connection for reading.
-    pub(super) fn open_failed(&self, error: &StoreError) {
+    pub(super) fn record_open_failure(&self, error: &StoreError) {
         match error {
-            StoreError::Open { source, .. } => self.read_failed(source),
+            StoreError::Open { source, .. } => self.record_read_failure(source),
             StoreError::Unreadable { source, .. } => {
-                self.unwell(DatabaseAccess::Read, chain(source.as_ref()), false);
+                self.mark_unusable(DatabaseAccess::Read, chain(source.as_ref()), false);
             }
-            StoreError::NoFile { .. } => self.unwell(DatabaseAccess::Open, chain(error), false),
+            StoreError::NoFile { .. } => self.mark_unusable(DatabaseAccess::Open, chain(error), false),
             _ => {}
         }
     }
 
     fn failed(&self, access: DatabaseAccess, error: &rusqlite::Error) {
         // A write reads pages first, so a failed write can be a failed read.
-        let access = if is_read(error) { DatabaseAccess::Read } else { access };
-        self.unwell(access, chain(error), is_damage(error));
+        let access = if is_read_failure(error) { DatabaseAccess::Read } else { access };
+        self.mark_unusable(access, chain(error), is_damage(error));
     }
 
     /// Records that the database can't be used at all, and why.
-    pub(super) fn unwell(&self, access: DatabaseAccess, reason: String, is_damage: bool) {
+    pub(super) fn mark_unusable(&self, access: DatabaseAccess, reason: String, is_damage: bool) {
         self.0.send_modify(|state| {
             state.faults += 1;
             let now = StorageProblem { since: unix_ms(), access, reason, is_damage, blocks: true };
@@ -160,7 +160,7 @@ impl StorageHealth {
     }
 
     /// Records that the disk fails to read part of the file while the rest can be used.
-    pub(super) fn partly(&self, reason: String) {
+    pub(super) fn mark_partly_unreadable(&self, reason: String) {
         self.0.send_modify(|state| {
             // A trouble that has become smaller still began when it was first noticed.
             let since = state.trouble.as_ref().map_or_else(unix_ms, |trouble| trouble.since);
@@ -170,7 +170,7 @@ impl StorageHealth {
     }
 
     /// Records that an apparent damage may be a fault of the disk, which can pass.
-    pub(super) fn doubt_damage(&self, reason: String) {
+    pub(super) fn clear_damage(&self, reason: String) {
         self.0.send_modify(|state| {
             // Tasks that retry writes wait for a fault. Until now a retry was useless, so this has to wake them.
             state.faults += 1;
@@ -218,7 +218,7 @@ pub(super) fn is_doubtful(error: &rusqlite::Error) -> bool {
 }
 
 /// Returns `true` if the file could be read and is not an SQLite database.
-pub(super) fn is_no_database(error: &rusqlite::Error) -> bool {
+pub(super) fn is_not_database(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::NotADatabase)
 }
 
@@ -229,7 +229,7 @@ pub(super) fn is_unread(error: &rusqlite::Error) -> bool {
 }
 
 /// Returns `true` if the failed operation was a read, for any reason.
-fn is_read(error: &rusqlite::Error) -> bool {
+fn is_read_failure(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     is_damage(error)
         || matches!(
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_storage_is_at_fault() {
+    fn only_storage_errors_count_as_faults() {
         for (code, fault, damage) in [
             (ffi::SQLITE_FULL, true, false),
             (ffi::SQLITE_IOERR_WRITE, true, false),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn trouble_keeps_its_first_reason_until_something_is_written() {
+    async fn a_problem_keeps_its_first_reason_until_a_write_succeeds() {
         let condition = StorageHealth::default();
         let mut faults = condition.faults();
         condition.write_failed(&failure(ffi::SQLITE_CONSTRAINT));
@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_fails_is_trouble_and_wakes_who_waits() {
+    async fn a_failed_read_is_a_problem_and_wakes_subscribers() {
         let condition = StorageHealth::default();
         let mut faults = condition.faults();
         let waiter = tokio::spawn(async move { faults.next().await });
         tokio::task::yield_now().await;
-        condition.read_failed(&failure(ffi::SQLITE_BUSY));
+        condition.record_read_failure(&failure(ffi::SQLITE_BUSY));
         assert_eq!(condition.trouble(), None, "it is there, and somebody else has it");
-        condition.read_failed(&failure(ffi::SQLITE_IOERR_READ));
+        condition.record_read_failure(&failure(ffi::SQLITE_IOERR_READ));
         waiter.await.unwrap();
         let trouble = condition.trouble().unwrap();
         assert_eq!((trouble.access, trouble.is_damage), (DatabaseAccess::Read, false));
@@ -305,12 +305,12 @@ mod tests {
         );
         condition.well();
         assert_eq!(condition.trouble(), None);
-        condition.read_failed(&failure(ffi::SQLITE_CORRUPT));
+        condition.record_read_failure(&failure(ffi::SQLITE_CORRUPT));
         assert!(condition.trouble().unwrap().is_damage);
     }
 
     #[tokio::test]
-    async fn what_fails_now_is_said_and_a_part_that_can_not_be_read_blocks_nothing() {
+    async fn the_latest_failure_is_reported_and_an_unreadable_part_does_not_block() {
         let condition = StorageHealth::default();
         // A change that failed to read its rows says nothing about the ability to write.
         condition.write_failed(&failure(ffi::SQLITE_IOERR_READ));
@@ -320,16 +320,16 @@ mod tests {
         let trouble = condition.trouble().unwrap();
         assert_eq!((trouble.access, trouble.since, trouble.blocks), (DatabaseAccess::Write, since, true));
         let is_here = StoreError::NoFile { path: "/x-wal".into() };
-        condition.open_failed(&is_here);
+        condition.record_open_failure(&is_here);
         let sentence = condition.trouble().unwrap().sentence();
         assert_eq!(
             sentence, "the database can't be used: /x-wal can't be opened: it is no regular file",
             "no disk fails"
         );
-        condition.partly("a page can't be read".to_owned());
+        condition.mark_partly_unreadable("a page can't be read".to_owned());
         condition.until_usable().await;
         assert!(condition.trouble().is_some_and(|trouble| !trouble.blocks));
-        condition.read_failed(&failure(ffi::SQLITE_IOERR_READ));
+        condition.record_read_failure(&failure(ffi::SQLITE_IOERR_READ));
         assert!(condition.trouble().unwrap().blocks);
     }
 }

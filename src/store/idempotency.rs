@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Stores the outcome of a request.
-    pub async fn answer_key(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
+    pub async fn set_key_answer(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
         self.write("keep the answer to a request", move |transaction| {
             transaction
                 .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
@@ -144,7 +144,7 @@ mod tests {
     use crate::home::Home;
 
     #[tokio::test]
-    async fn a_key_stands_for_its_request_for_a_day_also_in_another_process() {
+    async fn a_key_names_its_request_for_a_day_across_processes() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
@@ -158,7 +158,7 @@ mod tests {
         let store = Store::open(&home).unwrap();
         assert!(store.claim_key(key("a"), session.clone(), turn, start).await.unwrap().is_none());
         assert!(store.claim_key(key("b"), session.clone(), turn, start).await.unwrap().is_none());
-        store.answer_key(key("a"), "done".to_owned()).await.unwrap();
+        store.set_key_answer(key("a"), "done".to_owned()).await.unwrap();
         store.release_key(key("a")).await.unwrap();
         store.release_key(key("b")).await.unwrap();
         drop(store);

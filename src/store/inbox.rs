@@ -80,7 +80,7 @@ pub struct InboxItem {
     pub id: String,
     pub session: SessionKey,
     pub kind: InboxItemKind,
-    /// A party, a session key, or the interrupted turn for [`ItemKind::Resume`].
+    /// A party, a session key, or the interrupted turn for [`InboxItemKind::Resume`].
     pub sender: String,
     pub text: String,
     /// The id of the task that it belongs to.
@@ -148,7 +148,7 @@ impl Store {
         .await
     }
 
-    /// Gives a session's next waiting item to a turn: a [`ItemKind::Resume`] item first, then the oldest.
+    /// Gives a session's next waiting item to a turn: a [`InboxItemKind::Resume`] item first, then the oldest.
     pub async fn take_item(
         &self,
         session: SessionKey,
@@ -192,7 +192,7 @@ impl Store {
     }
 
     /// Deletes the items of a turn that has ended.
-    pub async fn end_items(&self, turn: TurnId) -> Result<(), StoreError> {
+    pub async fn delete_items(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("end a message", move |transaction| {
             transaction
                 .prepare_cached("DELETE FROM inbox WHERE turn = ?1")?
@@ -203,7 +203,7 @@ impl Store {
     }
 
     /// Returns the items of a turn that never began to the queue.
-    pub async fn return_items(&self, turn: TurnId) -> Result<(), StoreError> {
+    pub async fn requeue_items(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("return a message", move |transaction| {
             transaction
                 .prepare_cached("UPDATE inbox SET turn = NULL WHERE turn = ?1")?
@@ -213,10 +213,10 @@ impl Store {
         .await
     }
 
-    /// Replaces the items of an interrupted turn by one [`ItemKind::Resume`] item, which keeps their task.
+    /// Replaces the items of an interrupted turn by one [`InboxItemKind::Resume`] item, which keeps their task.
     ///
     /// Adds none if one waits for the session already and there is no task to keep.
-    pub async fn resume_later(
+    pub async fn queue_resume(
         &self,
         session: SessionKey,
         turn: TurnId,

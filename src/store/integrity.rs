@@ -60,9 +60,9 @@ impl IntegrityReport {
 }
 
 /// The most problems that are listed.
-const MOST: u32 = 20;
+const MAX_PROBLEMS: u32 = 20;
 /// SQLite virtual-machine instructions between two looks at the clock.
-const STEPS: i32 = 10;
+const PROGRESS_STEPS: i32 = 10;
 
 /// Checks the database at `path`. Other processes may use it, but this process must not have it open.
 ///
@@ -101,7 +101,7 @@ pub fn judge(path: &Path, error: StoreError) -> StoreError {
     if !error.is_doubtful() {
         return error;
     }
-    match check(path, CheckDepth::Quick(JUDGE)) {
+    match check(path, CheckDepth::Quick(CLASSIFY_TIMEOUT)) {
         Ok(checked) if !checked.is_whole() => {
             StoreError::Damaged { path: path.to_owned(), what: checked.summary() }
         }
@@ -115,7 +115,7 @@ pub fn judge(path: &Path, error: StoreError) -> StoreError {
 }
 
 /// The time limit for a check of a database that an error calls damaged.
-pub const JUDGE: Duration = Duration::from_secs(60);
+pub const CLASSIFY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Checks the database once. A read failure of the disk may appear as damage.
 pub(super) fn look(path: &Path, depth: CheckDepth) -> Result<IntegrityReport, StoreError> {
@@ -136,11 +136,11 @@ pub(super) fn look(path: &Path, depth: CheckDepth) -> Result<IntegrityReport, St
             let end = Instant::now() + limit;
             let is_over = move || Instant::now() >= end;
             connection
-                .progress_handler(STEPS, Some(is_over))
+                .progress_handler(PROGRESS_STEPS, Some(is_over))
                 .map_err(|source| StoreError::query("check the database", source))?;
-            format!("PRAGMA quick_check({MOST})")
+            format!("PRAGMA quick_check({MAX_PROBLEMS})")
         }
-        CheckDepth::Deep => format!("PRAGMA integrity_check({MOST})"),
+        CheckDepth::Deep => format!("PRAGMA integrity_check({MAX_PROBLEMS})"),
     };
     let mut checked = IntegrityReport::default();
     match problems(&connection, &pragma) {
@@ -155,7 +155,7 @@ pub(super) fn look(path: &Path, depth: CheckDepth) -> Result<IntegrityReport, St
         // Naming the lost tables matters more than the time limit, so it is switched off here.
         let off = connection.progress_handler(0, None::<fn() -> bool>);
         off.map_err(|source| StoreError::query("check the database", source))?;
-        checked.tables = lost_tables(&connection);
+        checked.tables = damaged_tables(&connection);
     }
     Ok(checked)
 }
@@ -187,7 +187,7 @@ pub(super) fn tables(connection: &Connection) -> rusqlite::Result<Vec<String>> {
         .collect()
 }
 
-fn lost_tables(connection: &Connection) -> Vec<DamagedTable> {
+fn damaged_tables(connection: &Connection) -> Vec<DamagedTable> {
     let Ok(names) = tables(connection) else { return Vec::new() };
     let lost = names.into_iter().filter_map(|name| {
         let (readable, is_whole) = readable(connection, &name);
@@ -252,7 +252,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_whole_database_is_whole_and_a_flipped_page_is_found() {
+    fn an_intact_database_passes_and_a_corrupt_page_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         filled(&home);
@@ -272,7 +272,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_database_is_damage_and_a_check_without_time_is_partial() {
+    fn a_file_that_is_no_database_is_damaged_and_a_check_without_time_is_partial() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         filled(&home);

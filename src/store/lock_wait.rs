@@ -10,9 +10,9 @@ use rusqlite::Connection;
 
 /// The time a read or a write waits for the lock, counted from its first attempt.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
-/// The first pause between two attempts. Each further pause doubles, up to [`LONGEST_PAUSE`].
-const PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// The first pause between two attempts. Each further pause doubles, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const MAX_PAUSE: Duration = Duration::from_millis(50);
 
 thread_local! {
     /// The moment at which statements of this thread stop waiting; [`LIMIT`] applies if it is not set.
@@ -47,8 +47,8 @@ pub(super) fn within<T>(deadline: Instant, work: impl FnOnce() -> T) -> T {
 
 fn pause(attempts: i32) -> Duration {
     // Clamped, so that the shift can't overflow.
-    let doubled = PAUSE.saturating_mul(1 << attempts.clamp(0, 10));
-    doubled.min(LONGEST_PAUSE)
+    let doubled = FIRST_PAUSE.saturating_mul(1 << attempts.clamp(0, 10));
+    doubled.min(MAX_PAUSE)
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_waited_long_enough_tries_once_and_waits_no_more() {
+    fn an_expired_deadline_allows_one_attempt_without_a_wait() {
         let (_folder, waits, holds) = two();
         let write = || within(Instant::now(), || waits.execute_batch("BEGIN IMMEDIATE; COMMIT"));
         let refused = write().unwrap_err();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_goes_on_when_the_lock_is_given_back() {
+    fn a_waiting_statement_continues_when_the_lock_is_released() {
         let (_folder, waits, holds) = two();
         let waiter = std::thread::spawn(move || waits.execute_batch("BEGIN IMMEDIATE; COMMIT"));
         holds.execute_batch("COMMIT").unwrap();
@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn pauses_grow_and_stay_short() {
-        assert_eq!(pause(0), PAUSE);
+        assert_eq!(pause(0), FIRST_PAUSE);
         assert!(pause(3) > pause(2));
-        assert_eq!(pause(i32::MAX), LONGEST_PAUSE);
+        assert_eq!(pause(i32::MAX), MAX_PAUSE);
     }
 }

@@ -65,7 +65,7 @@ pub use health::{DatabaseAccess, FaultSubscription, StorageProblem};
 pub use idempotency::{IdempotencyKey, KeyedRequest};
 pub use inbox::{InboxItem, InboxItemKind, NewInboxItem};
 pub use post::{CommittedPost, NewPost, Page, Post, PostMentions, PostOutcome, WakeUrgency};
-pub use post_outline::{OUTLINE, PostOutline};
+pub use post_outline::{OUTLINE_CHARS, PostOutline};
 pub use program_conversation::{ConversationOrigin, ProgramConversation};
 pub use recovery::{LostSession, RecoveredTable, RestoreOutcome, restore};
 pub use request::{
@@ -118,7 +118,7 @@ pub fn is_newer(home: &Home) -> bool {
 }
 
 /// The number of idle connections for reading that are kept for reuse.
-const READERS: usize = 4;
+const MAX_IDLE_READERS: usize = 4;
 
 /// A home's database, open for reading and writing.
 pub struct Store {
@@ -276,15 +276,15 @@ impl Store {
         let connection = match kept {
             Some(connection) => connection,
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-                .inspect_err(|error| self.condition.open_failed(error))?,
+                .inspect_err(|error| self.condition.record_open_failure(error))?,
         };
         let result = work(&connection);
         match &result {
             // Drop the connection: after a fault of the disk, a new one may be able to read where this one can't.
-            Err(error) if health::is_fault(error) => self.condition.read_failed(error),
+            Err(error) if health::is_fault(error) => self.condition.record_read_failure(error),
             _ => {
                 let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-                if readers.len() < READERS {
+                if readers.len() < MAX_IDLE_READERS {
                     readers.push(connection);
                 }
             }

@@ -191,7 +191,7 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
     if state == ChannelState::Archived && new.author != Party::System {
         return Ok(PostOutcome::Archived);
     }
-    if let Some(seq) = repeated(transaction, new, &id, last)? {
+    if let Some(seq) = find_duplicate(transaction, new, &id, last)? {
         return Ok(PostOutcome::Repeated(seq));
     }
     // A single thread runs all changes, so no other message can get the same number.
@@ -250,13 +250,13 @@ pub(super) fn post(transaction: &Transaction<'_>, new: &NewPost) -> rusqlite::Re
 }
 
 /// The number of messages back in which a resumed turn looks for a text of the interrupted one.
-const LOOK_BACK: i64 = 50;
+const DUPLICATE_WINDOW: i64 = 50;
 
 /// Returns the sequence number of an earlier message with the same text.
 ///
 /// A turn that was interrupted between a post and the record of it may post again when it resumes. A model that has run
 /// out of ideas repeats its last message.
-fn repeated(
+fn find_duplicate(
     transaction: &Transaction<'_>,
     new: &NewPost,
     id: &str,
@@ -275,7 +275,7 @@ fn repeated(
                  AND (seq = ?2 OR turn IN (SELECT id FROM turn WHERE turn.id = message.turn AND state = 'interrupted'))
                  ORDER BY seq DESC LIMIT 1",
             )?
-            .query_row((id, last, new.author.to_string(), &new.content, LOOK_BACK), |row| row.get(0))
+            .query_row((id, last, new.author.to_string(), &new.content, DUPLICATE_WINDOW), |row| row.get(0))
             .optional()?
     } else {
         None
@@ -337,7 +337,7 @@ impl Store {
     /// Deletes messages from before `time` (Unix milliseconds), at most `limit` of them. Returns their number.
     ///
     /// The last message of a channel is kept, as is a message that a member of an active channel has not received.
-    pub async fn forget_messages(&self, time: i64, limit: u32) -> Result<usize, StoreError> {
+    pub async fn delete_messages(&self, time: i64, limit: u32) -> Result<usize, StoreError> {
         self.write("forget old messages", move |transaction| {
             transaction
                 .prepare_cached(

@@ -9,7 +9,7 @@ use crate::id::{ChannelId, Party};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostOutline {
     pub author: Party,
-    /// The first [`OUTLINE`] characters of the text.
+    /// The first [`OUTLINE_CHARS`] characters of the text.
     pub start: String,
     /// The length of the whole text in bytes.
     pub length: usize,
@@ -20,17 +20,21 @@ pub struct PostOutline {
 }
 
 /// The number of characters of a message that are kept in an outline.
-pub const OUTLINE: usize = 400;
+pub const OUTLINE_CHARS: usize = 400;
 
 impl Store {
     /// Returns a channel's messages back to the last one by a person, which is included: newest first, at most `limit`.
-    pub fn since_human(&self, channel: &ChannelId, limit: usize) -> Result<Vec<PostOutline>, StoreError> {
+    pub fn posts_since_human(
+        &self,
+        channel: &ChannelId,
+        limit: usize,
+    ) -> Result<Vec<PostOutline>, StoreError> {
         self.read("look at the newest messages", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT author, substr(content, 1, ?2), length(CAST(content AS BLOB)), mentions, wake, created_at
                  FROM message WHERE channel = ?1 ORDER BY seq DESC",
             )?;
-            let mut rows = statement.query((channel.as_str(), OUTLINE as i64))?;
+            let mut rows = statement.query((channel.as_str(), OUTLINE_CHARS as i64))?;
             let mut found = Vec::new();
             // The rows are read lazily, so a long channel costs no more than the messages returned.
             while found.len() < limit

@@ -60,20 +60,20 @@ impl Store {
             Err(error) => Some(format!("its file can't be seen: {error}")),
         };
         if let Some(reason) = place {
-            self.condition.unwell(DatabaseAccess::Write, reason.clone(), false);
+            self.condition.mark_unusable(DatabaseAccess::Write, reason.clone(), false);
             return Err(StoreError::Replaced { path: self.path.clone(), reason });
         }
         let before = self.trouble();
-        self.try_writing(before.is_some()).await?;
+        self.probe_write(before.is_some()).await?;
         // A successful write does not show that reads work again.
         if before.is_some_and(|trouble| trouble.access != DatabaseAccess::Write) {
-            return self.try_reading().await;
+            return self.probe_read().await;
         }
         self.condition.well();
         Ok(())
     }
 
-    async fn try_writing(&self, is_unwell: bool) -> Result<(), StoreError> {
+    async fn probe_write(&self, is_unwell: bool) -> Result<(), StoreError> {
         let (tell, told) = tokio::sync::oneshot::channel();
         let path = self.path.clone();
         // If writes are known to fail, the changes queued behind this one must not wait for its timeout.
@@ -96,14 +96,14 @@ impl Store {
         let result = told.await.map_err(|_| StoreError::Stopped)?;
         match &result {
             Err(error) if is_fault(error) => self.condition.write_failed(error),
-            Err(error) => self.condition.unwell(DatabaseAccess::Write, chain(error), false),
+            Err(error) => self.condition.mark_unusable(DatabaseAccess::Write, chain(error), false),
             Ok(()) => {}
         }
         result.map_err(|source| StoreError::query("write a test value", source))
     }
 
     /// Reads through a new connection, whose cache is empty, and then reads the whole raw file.
-    async fn try_reading(&self) -> Result<(), StoreError> {
+    async fn probe_read(&self) -> Result<(), StoreError> {
         let (path, raw) = (self.path.clone(), Arc::clone(&self.raw));
         let read = tokio::task::spawn_blocking(move || {
             let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -112,9 +112,12 @@ impl Store {
         });
         match read.await.map_err(|_| StoreError::Stopped)? {
             Ok(Ok(())) => self.condition.well(),
-            Ok(Err(error)) => self.condition.partly(format!("its disk fails to read a part of it: {error}")),
+            Ok(Err(error)) => {
+                self.condition
+                    .mark_partly_unreadable(format!("its disk fails to read a part of it: {error}"));
+            }
             Err(error) => {
-                self.condition.open_failed(&error);
+                self.condition.record_open_failure(&error);
                 return Err(error);
             }
         }
@@ -152,7 +155,7 @@ mod tests {
     use crate::home::Home;
 
     #[tokio::test]
-    async fn a_file_that_is_gone_is_trouble_and_one_that_is_back_is_none() {
+    async fn a_missing_file_is_a_problem_until_it_is_back() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_write_changes_something() {
+    async fn each_probe_changes_the_test_value() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         let store = Store::open(&home).unwrap();

@@ -27,9 +27,9 @@ pub struct ConversationOrigin {
     pub prompt: String,
 }
 
-const FIND: &str = "find a program's conversation";
+const FIND_OPERATION: &str = "find a program's conversation";
 
-fn found(
+fn find(
     connection: &Connection,
     session: &SessionKey,
     program: &str,
@@ -54,7 +54,7 @@ impl Reader {
         session: &SessionKey,
         program: &str,
     ) -> Result<Option<ProgramConversation>, StoreError> {
-        self.read(FIND, |connection| found(connection, session, program))
+        self.read(FIND_OPERATION, |connection| find(connection, session, program))
     }
 }
 
@@ -65,11 +65,11 @@ impl Store {
         session: &SessionKey,
         program: &str,
     ) -> Result<Option<ProgramConversation>, StoreError> {
-        self.read(FIND, |connection| found(connection, session, program))
+        self.read(FIND_OPERATION, |connection| find(connection, session, program))
     }
 
     /// Stores a session's conversation in a program and replaces an earlier one.
-    pub async fn keep_program_conversation(
+    pub async fn set_program_conversation(
         &self,
         session: SessionKey,
         program: &'static str,

@@ -48,7 +48,7 @@ pub struct RecoveredTable {
 }
 
 /// Tables that are not copied as a whole: the hash chain decides which of their rows are kept.
-const AUDIT: [&str; 2] = ["audit", "audit_base"];
+const AUDIT_TABLES: [&str; 2] = ["audit", "audit_base"];
 
 /// Replaces the home's database by a restored one and moves the old one aside. Nothing may use the database meanwhile.
 ///
@@ -65,7 +65,7 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<RestoreOutcome, Store
     match from {
         Some(path) => restored.backup = Some(path.to_owned()),
         None => {
-            if let Some(found) = newest_whole(home)? {
+            if let Some(found) = newest_intact(home)? {
                 restored.backup_at = Some(found.at);
                 restored.backup = Some(found.path);
             }
@@ -74,9 +74,9 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<RestoreOutcome, Store
     // Everything happens in a draft, so that the old database stays in place until the new one is complete and checked.
     // The name has the form of the temporary files of `home::atomic`, so one that a killed process leaves is swept.
     let draft = home.data().join(format!(".new-{}-remake", std::process::id()));
-    let made = make(home, &mut restored, &draft);
+    let made = build_draft(home, &mut restored, &draft);
     if let Err(error) = made {
-        remove_all_of(&draft);
+        remove_database_files(&draft);
         return Err(error);
     }
     let place = |source| StoreError::Create { path: home.database(), source };
@@ -88,7 +88,7 @@ pub fn restore(home: &Home, from: Option<&Path>) -> Result<RestoreOutcome, Store
 
 /// Returns the newest intact backup. A backup that the disk fails to read is an error: skipping it for an older one
 /// would lose more.
-fn newest_whole(home: &Home) -> Result<Option<backup::Backup>, StoreError> {
+fn newest_intact(home: &Home) -> Result<Option<backup::Backup>, StoreError> {
     for found in backup::list(home) {
         match integrity::check(&found.path, CheckDepth::Deep) {
             Ok(checked) if checked.is_whole() => return Ok(Some(found)),
@@ -99,7 +99,7 @@ fn newest_whole(home: &Home) -> Result<Option<backup::Backup>, StoreError> {
     Ok(None)
 }
 
-fn make(home: &Home, restored: &mut RestoreOutcome, draft: &Path) -> Result<(), StoreError> {
+fn build_draft(home: &Home, restored: &mut RestoreOutcome, draft: &Path) -> Result<(), StoreError> {
     let failed = |source| StoreError::query("restore the database", source);
     if let Some(from) = &restored.backup {
         backup::copy(from, draft).map_err(|source| StoreError::Backup { path: from.clone(), source })?;
@@ -107,20 +107,21 @@ fn make(home: &Home, restored: &mut RestoreOutcome, draft: &Path) -> Result<(), 
         create_private(draft)?;
     }
     let mut new = connect(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    schema::bring_up(&mut new, draft)?;
+    schema::migrate_copy(&mut new, draft)?;
     let remains = draft.with_extension("remains");
-    let opened = copy_remains(&home.database(), &remains)
-        .map(|is_there| if is_there { open_remains(restored.backup.as_deref(), &remains) } else { None });
-    let result = match opened.inspect_err(|_| remove_all_of(&remains))? {
-        Some(old) => lay_over(&mut new, &old).map(|tables| {
+    let opened = copy_damaged(&home.database(), &remains).map(|is_there| {
+        if is_there { open_damaged_copy(restored.backup.as_deref(), &remains) } else { None }
+    });
+    let result = match opened.inspect_err(|_| remove_database_files(&remains))? {
+        Some(old) => copy_readable_rows(&mut new, &old).map(|tables| {
             restored.is_complete = tables.iter().all(|table| table.is_complete);
             restored.tables = tables;
         }),
         None => Ok(()),
     };
-    remove_all_of(&remains);
+    remove_database_files(&remains);
     result.map_err(failed)?;
-    settle(&new, home).map_err(failed)?;
+    repair_references(&new, home).map_err(failed)?;
     // Leave WAL mode: the file is renamed without the log that would lie beside it.
     new.query_row("PRAGMA journal_mode = DELETE", (), |_| Ok(())).map_err(failed)?;
     drop(new);
@@ -133,7 +134,7 @@ fn make(home: &Home, restored: &mut RestoreOutcome, draft: &Path) -> Result<(), 
 }
 
 /// Copies the damaged file and its log, so that reading them changes nothing. Returns `false` if there is no file.
-fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
+fn copy_damaged(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
     let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
     // A FIFO or a folder is not a disk fault and must not be reported as one.
     require_files(damaged)?;
@@ -155,12 +156,12 @@ fn copy_remains(damaged: &Path, copy: &Path) -> Result<bool, StoreError> {
 }
 
 /// Opens the copy of the damaged file. A damaged file header is replaced by that of the backup.
-fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
+fn open_damaged_copy(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
     use std::os::unix::fs::FileExt as _;
     // The length of SQLite's file header.
-    const HEAD: usize = 100;
+    const HEADER_BYTES: usize = 100;
     let file = std::fs::OpenOptions::new().read(true).write(true).open(copy).ok()?;
-    let mut head = [0; HEAD];
+    let mut head = [0; HEADER_BYTES];
     file.read_exact_at(&mut head, 0).ok()?;
     let open = || {
         let old = connect(copy, OpenFlags::SQLITE_OPEN_READ_WRITE).ok()?;
@@ -169,7 +170,7 @@ fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
     if let Some(old) = open() {
         return Some(old);
     }
-    let mut whole = [0; HEAD];
+    let mut whole = [0; HEADER_BYTES];
     regular::open(backup?).ok()?.read_exact_at(&mut whole, 0).ok()?;
     // The page count is in bytes 28 to 31 of the header, and has to be the damaged file's own.
     let pages = u32::try_from(file.metadata().ok()?.len() / 4096).ok()?;
@@ -179,13 +180,15 @@ fn open_remains(backup: Option<&Path>, copy: &Path) -> Option<Connection> {
 }
 
 /// Copies what can be read of the old database into the new one.
-fn lay_over(new: &mut Connection, old: &Connection) -> rusqlite::Result<Vec<RecoveredTable>> {
-    // Tables are copied one by one, so references between them hold only at the end. `settle` checks them.
+fn copy_readable_rows(new: &mut Connection, old: &Connection) -> rusqlite::Result<Vec<RecoveredTable>> {
+    // Tables are copied one by one, so references between them hold only at the end. `repair_references` checks them.
     new.pragma_update(None, "foreign_keys", false)?;
     let names = integrity::tables(new)?;
     let transaction = new.transaction()?;
     let mut taken = Vec::new();
-    for name in names.iter().filter(|name| *name != "schema_version" && !AUDIT.contains(&name.as_str())) {
+    for name in
+        names.iter().filter(|name| *name != "schema_version" && !AUDIT_TABLES.contains(&name.as_str()))
+    {
         taken.push(table(&transaction, old, name)?);
     }
     taken.push(audit_chain::take_over(&transaction, old)?);
@@ -272,7 +275,7 @@ fn key(connection: &Connection, table: &str) -> rusqlite::Result<String> {
 }
 
 /// Removes contradictions between rows that come from two databases.
-fn settle(new: &Connection, home: &Home) -> rusqlite::Result<()> {
+fn repair_references(new: &Connection, home: &Home) -> rusqlite::Result<()> {
     // Delete rows whose parent row could not be read. A deleted row may be a parent itself, so repeat until nothing
     // changes.
     loop {
@@ -342,7 +345,7 @@ fn set_aside(home: &Home) -> std::io::Result<Option<PathBuf>> {
     Ok(moved.then_some(folder))
 }
 
-fn remove_all_of(path: &Path) {
+fn remove_database_files(path: &Path) {
     for path in files_of(path) {
         // Most of these files do not exist.
         drop(fs_err::remove_file(path));

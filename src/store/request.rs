@@ -394,7 +394,7 @@ fn take(
 
 impl Store {
     /// Adds a request. Returns `false` if the id is in use, and the caller takes another one.
-    pub async fn open_request(&self, new: NewRequest, along: Along) -> Result<bool, StoreError> {
+    pub async fn add_request(&self, new: NewRequest, along: Along) -> Result<bool, StoreError> {
         self.write("keep a request", move |transaction| {
             let why = serde_json::to_string(&new.why).unwrap_or_else(|_| "[]".to_owned());
             // A new request starts at its lowest level: `?9` is bound to both columns.
@@ -511,7 +511,7 @@ impl Store {
     ///
     /// It must be in time, must never have begun before, and must not wait for the sysadmin. Its body must still be the
     /// one that was asked for and, if a person decides, the one that was approved. A request with another body fails
-    /// permanently, and [`Moved::Changed`] is returned.
+    /// permanently, and [`RequestTransition::Changed`] is returned.
     pub async fn begin_request(
         &self,
         id: String,
@@ -554,7 +554,7 @@ impl Store {
     /// Raises the level of a request and adds the reason. A level that needs a person moves the request to
     /// [`RequestState::Waiting`].
     ///
-    /// Returns [`Moved::Not`] if the new level is not higher, or if the request is past its decision.
+    /// Returns [`RequestTransition::Not`] if the new level is not higher, or if the request is past its decision.
     pub async fn raise_request(
         &self,
         id: String,
@@ -585,7 +585,7 @@ impl Store {
         .await
     }
 
-    /// Records that the sysadmin lets a waiting request begin. Returns [`Moved::Not`] if it does not wait for the
+    /// Records that the sysadmin lets a waiting request begin. Returns [`RequestTransition::Not`] if it does not wait for the
     /// sysadmin.
     pub async fn release_request(
         &self,
@@ -611,7 +611,7 @@ impl Store {
         .await
     }
 
-    /// Restores the grant of a request that somebody revoked. Returns [`Moved::Not`] if it was not revoked by anybody.
+    /// Restores the grant of a request that somebody revoked. Returns [`RequestTransition::Not`] if it was not revoked by anybody.
     pub async fn restore_grant(
         &self,
         id: String,
@@ -671,7 +671,7 @@ impl Store {
 
     /// Returns the hosts that an older version of flock granted without a person and that have not been listed to
     /// anybody yet.
-    pub fn grants_to_list(&self) -> Result<Vec<RequestRow>, StoreError> {
+    pub fn unlisted_grants(&self) -> Result<Vec<RequestRow>, StoreError> {
         self.read("look for older grants", |connection| {
             connection
                 .prepare_cached(&format!(
@@ -684,7 +684,7 @@ impl Store {
     }
 
     /// Records that older grants were listed, with a row in the audit.
-    pub async fn note_listed(&self, ids: Vec<String>, entry: AuditEntry, now: i64) -> Result<(), StoreError> {
+    pub async fn mark_listed(&self, ids: Vec<String>, entry: AuditEntry, now: i64) -> Result<(), StoreError> {
         self.write("note that grants were listed", move |transaction| {
             for id in &ids {
                 transaction.prepare_cached("UPDATE request SET to_list = 0 WHERE id = ?1")?.execute([id])?;
@@ -743,7 +743,7 @@ impl Store {
     }
 
     /// Returns an agent's requests of this kind since `since`, without those that were denied or expired.
-    pub fn asked_since(
+    pub fn requests_since(
         &self,
         agent: &AgentId,
         kind: &str,
@@ -762,7 +762,7 @@ impl Store {
 
     /// Returns finished requests that no person decided and that the sysadmin has not reviewed, oldest first, at most
     /// `limit`. The second value is the time of the last review.
-    pub fn to_review(&self, limit: u32) -> Result<(Vec<RequestRow>, Option<i64>), StoreError> {
+    pub fn unreviewed_requests(&self, limit: u32) -> Result<(Vec<RequestRow>, Option<i64>), StoreError> {
         self.read("look what is to be reviewed", |connection| {
             let rows = connection
                 .prepare_cached(&format!(
@@ -779,7 +779,7 @@ impl Store {
     }
 
     /// Marks requests as reviewed and adds `item`, which asks the sysadmin for the review, in one transaction.
-    pub async fn review_requests(&self, ids: Vec<String>, item: NewInboxItem) -> Result<(), StoreError> {
+    pub async fn mark_reviewed(&self, ids: Vec<String>, item: NewInboxItem) -> Result<(), StoreError> {
         self.write("give requests for review", move |transaction| {
             for id in &ids {
                 transaction
@@ -855,7 +855,7 @@ impl Store {
                     denied += 1;
                 }
             }
-            let narrowed = if only.is_none() { token::drop_agent(transaction, &agent)? } else { 0 };
+            let narrowed = if only.is_none() { token::remove_agent(transaction, &agent)? } else { 0 };
             // A call that changed nothing leaves no audit row.
             if revoked + denied + narrowed > 0 {
                 audit::append(transaction, &entry, now)?;
@@ -869,7 +869,7 @@ impl Store {
 
     /// Marks a grant as one that an older version of flock made.
     #[cfg(test)]
-    pub(crate) async fn mark_to_list(&self, id: &str) {
+    pub(crate) async fn mark_unlisted(&self, id: &str) {
         let id = id.to_owned();
         let mark = |transaction: &Transaction<'_>, id: &str| {
             transaction.execute("UPDATE request SET to_list = 1 WHERE id = ?1", [id]).map(drop)
@@ -896,7 +896,7 @@ impl Reader {
     }
 
     /// Returns the requests of this kind that grant something and that no person decided.
-    pub fn granted_alone(&self, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
+    pub fn automatic_grants(&self, kind: &str) -> Result<Vec<RequestRow>, StoreError> {
         self.read("read what was granted", |connection| {
             connection
                 .prepare_cached(&format!(

@@ -24,7 +24,7 @@ fn entry(actor: &str, action: &'static str) -> AuditEntry {
     }
 }
 
-async fn ask(store: &Store, id: &str, level: Level, state: RequestState) {
+async fn add_request(store: &Store, id: &str, level: Level, state: RequestState) {
     let agent: AgentId = "coder".parse().unwrap();
     let new = NewRequest {
         id: id.into(),
@@ -43,7 +43,7 @@ async fn ask(store: &Store, id: &str, level: Level, state: RequestState) {
         exchange: None,
         now: 1,
     };
-    assert!(store.open_request(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
+    assert!(store.add_request(new, Along::audit(entry("coder", "request.ask"))).await.unwrap());
 }
 
 async fn approve(store: &Store, id: &str, sha256: &str, now: i64) -> RequestTransition {
@@ -64,7 +64,7 @@ fn audited(store: &Store, action: &str) -> i64 {
 }
 
 #[test]
-fn the_table_of_steps_is_closed() {
+fn only_listed_steps_change_a_state() {
     use RequestState as S;
     let allowed = [
         (S::Triage, RequestStep::Hold, S::Waiting),
@@ -93,9 +93,9 @@ fn the_table_of_steps_is_closed() {
 }
 
 #[tokio::test]
-async fn a_red_one_begins_once_and_only_after_an_approval_of_exactly_its_body() {
+async fn a_red_request_begins_once_and_only_with_its_approved_body() {
     let (_folder, store) = open();
-    ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+    add_request(&store, "r-1", Level::Red, RequestState::Waiting).await;
     assert!(matches!(begin(&store, "r-1", 10).await, RequestTransition::Not(_)));
     assert!(matches!(
         approve(&store, "r-1", &digest("something else"), 10).await,
@@ -117,10 +117,10 @@ async fn a_red_one_begins_once_and_only_after_an_approval_of_exactly_its_body() 
 }
 
 #[tokio::test]
-async fn what_was_changed_behind_flocks_back_is_not_run() {
+async fn a_request_edited_in_the_database_is_not_run() {
     for when in ["before", "after"] {
         let (_folder, store) = open();
-        ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+        add_request(&store, "r-1", Level::Red, RequestState::Waiting).await;
         let tamper = || {
             let sql = "UPDATE request SET body = replace(body, 'true', 'evil')";
             store.write("tamper", |transaction| transaction.execute(sql, ()).map(drop))
@@ -139,21 +139,21 @@ async fn what_was_changed_behind_flocks_back_is_not_run() {
 }
 
 #[tokio::test]
-async fn nothing_is_approved_or_begun_after_its_time() {
+async fn an_expired_request_is_neither_approved_nor_begun() {
     let (_folder, store) = open();
-    ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+    add_request(&store, "r-1", Level::Red, RequestState::Waiting).await;
     assert!(matches!(approve(&store, "r-1", &digest(BODY), 1000).await, RequestTransition::Expired(_)));
     assert!(matches!(approve(&store, "r-1", &digest(BODY), 5).await, RequestTransition::Not(_)));
-    ask(&store, "r-2", Level::Red, RequestState::Waiting).await;
+    add_request(&store, "r-2", Level::Red, RequestState::Waiting).await;
     assert!(matches!(approve(&store, "r-2", &digest(BODY), 10).await, RequestTransition::Done(_)));
     assert!(matches!(begin(&store, "r-2", 1010).await, RequestTransition::Expired(_)));
     assert_eq!(audited(&store, "request.expire"), 2);
 }
 
 #[tokio::test]
-async fn of_many_who_decide_or_begin_at_once_one_does() {
+async fn of_simultaneous_decisions_or_starts_only_one_succeeds() {
     let (_folder, store) = open();
-    ask(&store, "r-1", Level::Red, RequestState::Waiting).await;
+    add_request(&store, "r-1", Level::Red, RequestState::Waiting).await;
     let count = |moved: &[RequestTransition]| {
         moved.iter().filter(|moved| matches!(moved, RequestTransition::Done(_))).count()
     };
@@ -166,9 +166,9 @@ async fn of_many_who_decide_or_begin_at_once_one_does() {
 }
 
 #[tokio::test]
-async fn a_level_only_rises_and_only_before_the_beginning() {
+async fn a_level_can_only_be_raised_and_only_before_the_start() {
     let (_folder, store) = open();
-    ask(&store, "r-1", Level::Yellow, RequestState::Triage).await;
+    add_request(&store, "r-1", Level::Yellow, RequestState::Triage).await;
     let raise = |id: &'static str, level| {
         let along = Along::audit(entry("sysadmin", "triage.raise"));
         store.raise_request(id.into(), level, "odd".into(), along, 5)
@@ -179,7 +179,7 @@ async fn a_level_only_rises_and_only_before_the_beginning() {
     assert_eq!((row.level, row.floor, row.state), (Level::Red, Level::Yellow, RequestState::Waiting));
     assert_eq!(row.why, ["it runs on the host", "odd"]);
     assert!(matches!(begin(&store, "r-1", 6).await, RequestTransition::Not(_)), "it waits for a person now");
-    ask(&store, "r-2", Level::Yellow, RequestState::Triage).await;
+    add_request(&store, "r-2", Level::Yellow, RequestState::Triage).await;
     assert!(matches!(begin(&store, "r-2", 6).await, RequestTransition::Done(_)));
     assert!(matches!(raise("r-2", Level::Red).await.unwrap(), RequestTransition::Not(_)), "too late");
 }
@@ -206,9 +206,9 @@ async fn a_grant_holds_until_it_is_revoked() {
         now: 1,
     };
     for (id, body) in [("r-1", "one"), ("r-2", "two"), ("r-3", "three")] {
-        assert!(store.open_request(new(id, body), Along::audit(entry("coder", "ask"))).await.unwrap());
+        assert!(store.add_request(new(id, body), Along::audit(entry("coder", "ask"))).await.unwrap());
     }
-    assert!(!store.open_request(new("r-1", "x"), Along::audit(entry("coder", "ask"))).await.unwrap());
+    assert!(!store.add_request(new("r-1", "x"), Along::audit(entry("coder", "ask"))).await.unwrap());
     assert_eq!(store.grants(&agent, "egress").unwrap(), Vec::<String>::new());
     for id in ["r-1", "r-2"] {
         assert!(matches!(begin(&store, id, 2).await, RequestTransition::Done(_)));

@@ -52,7 +52,7 @@ mod tests {
     use crate::store::integrity::tests::{filled, flip};
 
     #[test]
-    fn rows_are_counted_also_beside_damage() {
+    fn rows_of_intact_tables_are_counted_beside_a_damaged_one() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().to_owned(), None);
         filled(&home);

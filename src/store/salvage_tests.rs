@@ -3,7 +3,7 @@ use super::super::{AuditEntry, AuditFilter, Level, NewChannel};
 use super::*;
 use crate::id::Party;
 
-fn made() -> (tempfile::TempDir, Home) {
+fn home_with_database() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path().to_owned(), None);
     home.make_folders().unwrap();
@@ -53,8 +53,8 @@ fn channels(home: &Home) -> Vec<String> {
 }
 
 #[test]
-fn what_the_damaged_file_still_holds_is_laid_over_the_backup() {
-    let (_folder, home) = made();
+fn readable_rows_of_the_damaged_file_replace_those_of_the_backup() {
+    let (_folder, home) = home_with_database();
     channel(&home, "early");
     back_up(&home, 1_000);
     channel(&home, "late");
@@ -78,8 +78,8 @@ fn what_the_damaged_file_still_holds_is_laid_over_the_backup() {
 }
 
 #[test]
-fn without_a_backup_what_can_be_read_is_kept() {
-    let (_folder, home) = made();
+fn without_a_backup_the_readable_rows_are_kept() {
+    let (_folder, home) = home_with_database();
     channel(&home, "early");
     flip(&home.database());
     let restored = restore(&home, None).unwrap();
@@ -90,9 +90,9 @@ fn without_a_backup_what_can_be_read_is_kept() {
 }
 
 #[test]
-fn a_database_that_is_gone_or_has_no_head_comes_back_from_the_backup() {
+fn a_missing_or_headerless_database_is_restored_from_the_backup() {
     use std::os::unix::fs::FileExt as _;
-    let (_folder, home) = made();
+    let (_folder, home) = home_with_database();
     channel(&home, "early");
     back_up(&home, 1_000);
     std::fs::remove_file(home.database()).unwrap();
@@ -107,8 +107,8 @@ fn a_database_that_is_gone_or_has_no_head_comes_back_from_the_backup() {
 }
 
 #[test]
-fn what_was_deleted_after_the_backup_does_not_come_back() {
-    let (_folder, home) = made();
+fn rows_deleted_after_the_backup_stay_deleted() {
+    let (_folder, home) = home_with_database();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let item = super::super::NewInboxItem {
         session: "agent:coder:flock:main:ann".parse().unwrap(),
@@ -129,7 +129,7 @@ fn what_was_deleted_after_the_backup_does_not_come_back() {
         runtime.block_on(async {
             let session: crate::id::SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
             store.take_item(session, turn).await.unwrap().unwrap();
-            store.end_items(turn).await.unwrap();
+            store.delete_items(turn).await.unwrap();
             store.settle().await.unwrap();
         });
     }
@@ -139,8 +139,8 @@ fn what_was_deleted_after_the_backup_does_not_come_back() {
 }
 
 #[test]
-fn the_audit_is_taken_as_far_as_its_rows_follow_each_other() {
-    let (_folder, home) = made();
+fn audit_rows_are_recovered_up_to_the_first_broken_link() {
+    let (_folder, home) = home_with_database();
     back_up(&home, 1_000);
     channel(&home, "late");
     // The database is not damaged: the audit is a complete chain, and all rows are taken.

@@ -49,20 +49,21 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path, backups: &Path) 
     let first = check(connection, path)?;
     // An empty database has nothing to save.
     if first > 0 && first < newest() {
-        save(connection, first, backups)?;
+        save_backup(connection, first, backups)?;
     }
-    steps(connection, first)
+    apply_migrations(connection, first)
 }
 
 /// Migrates a copy of a database, which needs no backup.
-pub(super) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+pub(super) fn migrate_copy(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let first = check(connection, path)?;
-    steps(connection, first)
+    apply_migrations(connection, first)
 }
 
-fn steps(connection: &mut Connection, first: u32) -> Result<(), StoreError> {
+fn apply_migrations(connection: &mut Connection, first: u32) -> Result<(), StoreError> {
     for (sql, version) in MIGRATIONS.iter().zip(1..).skip(first as usize) {
-        step(connection, sql, version).map_err(|source| StoreError::Migration { version, source })?;
+        apply_migration(connection, sql, version)
+            .map_err(|source| StoreError::Migration { version, source })?;
     }
     Ok(())
 }
@@ -79,7 +80,7 @@ fn version(connection: &Connection) -> rusqlite::Result<u32> {
     }
 }
 
-fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()> {
+fn apply_migration(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have migrated while this one waited for the lock.
     if version(&transaction)? >= to {
@@ -98,7 +99,7 @@ fn step(connection: &mut Connection, sql: &str, to: u32) -> rusqlite::Result<()>
 ///
 /// Copying the file itself would miss the write-ahead log, and closing the handle used for it would drop all of this
 /// process's locks on the database.
-fn save(connection: &Connection, version: u32, backups: &Path) -> Result<(), StoreError> {
+fn save_backup(connection: &Connection, version: u32, backups: &Path) -> Result<(), StoreError> {
     let path = backups.join(format!("flock-v{version}-{}.db", crate::clock::unix_ms()));
     let result = || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         super::backup::copy_of(connection, &path)?;
@@ -110,8 +111,8 @@ fn save(connection: &Connection, version: u32, backups: &Path) -> Result<(), Sto
 
 #[cfg(test)]
 pub(super) fn step_for_test(connection: &mut Connection, sql: &str, to: u32, backups: &Path) {
-    save(connection, to - 1, backups).unwrap();
-    step(connection, sql, to).unwrap();
+    save_backup(connection, to - 1, backups).unwrap();
+    apply_migration(connection, sql, to).unwrap();
 }
 
 #[cfg(test)]
@@ -119,12 +120,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_person_took_back_before_counts_and_older_hosts_are_to_be_listed() {
+    fn migration_keeps_earlier_revocations_and_marks_older_grants_unlisted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("flock.db");
         let mut connection = Connection::open(&path).unwrap();
         for (sql, version) in MIGRATIONS.iter().zip(1..).take(9) {
-            step(&mut connection, sql, version).unwrap();
+            apply_migration(&mut connection, sql, version).unwrap();
         }
         let insert = |id: &str, state: &str, decided: &str, revoked: &str| {
             let sql = format!(

@@ -117,13 +117,13 @@ where
 }
 
 /// Finds a session by its exact key, or creates it.
-pub(super) fn find_or_make(
+pub(super) fn find_or_create(
     transaction: &Transaction<'_>,
     new: &NewSession,
     now: i64,
 ) -> rusqlite::Result<Session> {
     // Callers pass the key in its established spelling, so an exact comparison is enough.
-    if let Some(found) = find_as(transaction, &new.key, AS_WRITTEN)? {
+    if let Some(found) = find_where(transaction, &new.key, EXACT_KEY)? {
         return Ok(found);
     }
     transaction
@@ -149,15 +149,19 @@ pub(super) fn find_or_make(
 /// last wins.
 fn find(connection: &Connection, key: &SessionKey) -> rusqlite::Result<Option<Session>> {
     // The exact key comes first, because the keys of two sessions may differ in case only.
-    match find_as(connection, key, AS_WRITTEN)? {
-        None => find_as(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
+    match find_where(connection, key, EXACT_KEY)? {
+        None => find_where(connection, key, "key = ?1 COLLATE NOCASE ORDER BY updated_at DESC LIMIT 1"),
         found => Ok(found),
     }
 }
 
-const AS_WRITTEN: &str = "key = ?1";
+const EXACT_KEY: &str = "key = ?1";
 
-fn find_as(connection: &Connection, key: &SessionKey, compared: &str) -> rusqlite::Result<Option<Session>> {
+fn find_where(
+    connection: &Connection,
+    key: &SessionKey,
+    compared: &str,
+) -> rusqlite::Result<Option<Session>> {
     connection
         .prepare_cached(&format!("SELECT {COLUMNS} FROM session WHERE {compared}"))?
         .query_row([key.as_str()], session)
@@ -189,14 +193,14 @@ pub(super) struct PendingKeys(Mutex<HashMap<String, SessionKey>>);
 
 /// The most spellings that are remembered. A session is in the database moments after its key was asked for, so few are
 /// needed.
-const MOST_SPELLINGS: usize = 1024;
+const MAX_PENDING_KEYS: usize = 1024;
 
 impl PendingKeys {
     /// Returns the key as its first user spelled it.
     fn first(&self, key: &SessionKey) -> SessionKey {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Forgetting is harmless: sessions with older spellings are in the database by now.
-        if known.len() >= MOST_SPELLINGS {
+        if known.len() >= MAX_PENDING_KEYS {
             known.clear();
         }
         known.entry(key.as_str().to_ascii_lowercase()).or_insert_with(|| key.clone()).clone()
@@ -270,7 +274,7 @@ impl Store {
 
     /// Returns sessions of single requests that were last used before `before` and have no running turn, at most
     /// `limit`.
-    pub fn old_requests(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
+    pub fn old_request_sessions(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("find old request sessions", |connection| {
             connection
                 .prepare_cached(&format!(
@@ -284,7 +288,7 @@ impl Store {
     }
 
     /// Deletes sessions with their turns, and the prompts that no other session uses.
-    pub async fn forget_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
+    pub async fn delete_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
         self.write("forget sessions", move |transaction| {
             let mut delete = transaction.prepare_cached("DELETE FROM session WHERE key = ?1")?;
             for key in &keys {
@@ -328,13 +332,13 @@ impl Store {
     }
 
     /// Creates a session for an existing transcript. Returns `false` if the key is in use.
-    pub async fn make_session(&self, new: NewSession, now: i64) -> Result<bool, StoreError> {
+    pub async fn create_session(&self, new: NewSession, now: i64) -> Result<bool, StoreError> {
         self.write("make a session", move |transaction| {
             // A key that differs in case only counts as in use.
             if find(transaction, &new.key)?.is_some() {
                 return Ok(false);
             }
-            find_or_make(transaction, &new, now)?;
+            find_or_create(transaction, &new, now)?;
             Ok(true)
         })
         .await

@@ -1,7 +1,7 @@
 //! The syncing thread: makes written data survive a power cut.
 //!
 //! A commit or a `write(2)` already survives the death of the process. This thread calls `fdatasync` for the written
-//! files, once for everything written within [`GROUP`], so that a turn never waits for a disk.
+//! files, once for everything written within [`GROUP_WINDOW`], so that a turn never waits for a disk.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::audit_chain::ChainHead;
 
 /// The time for which writes are gathered before they are synced together.
-pub const GROUP: Duration = Duration::from_millis(15);
+pub const GROUP_WINDOW: Duration = Duration::from_millis(15);
 
 /// The syncing thread. Dropping it syncs what is left and waits for that.
 pub struct Syncer {
@@ -127,7 +127,7 @@ fn run(shared: &Shared) {
         let waited = shared.wake.wait_while(state, |state| state.is_clean() && !state.stop);
         let state = waited.unwrap_or_else(PoisonError::into_inner);
         // Wait for more writes to join the group. Only a stop ends the wait early.
-        let gathered = shared.wake.wait_timeout_while(state, GROUP, |state| !state.stop);
+        let gathered = shared.wake.wait_timeout_while(state, GROUP_WINDOW, |state| !state.stop);
         let stop = gathered.unwrap_or_else(PoisonError::into_inner).0.stop;
         shared.sync();
         // A write may have been reported during the last sync, so stop only when nothing is left.
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_taken_and_a_drop_ends_the_thread() {
+    fn dropping_the_syncer_syncs_everything_and_ends_the_thread() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         fs_err::write(&file, "x").unwrap();

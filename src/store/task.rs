@@ -356,7 +356,7 @@ fn conditions(filter: &TaskFilter) -> (String, Vec<Box<dyn ToSql>>) {
 }
 
 /// Stores a message of a task.
-fn say(
+fn insert_message(
     transaction: &Transaction<'_>,
     task: &str,
     is_client: bool,
@@ -373,18 +373,22 @@ fn say(
 }
 
 /// Stores the message that a change adds to a task submitted by A2A: a question of the agent, or a reply of the client.
-fn say_change(transaction: &Transaction<'_>, before: &Task, change: &TaskChange) -> rusqlite::Result<()> {
+fn insert_change_message(
+    transaction: &Transaction<'_>,
+    before: &Task,
+    change: &TaskChange,
+) -> rusqlite::Result<()> {
     let after = &change.task;
     // Only A2A clients can read the history of a task.
     if after.kind != TaskKind::A2a {
         return Ok(());
     }
     if let Some(question) = after.question.as_deref().filter(|_| after.state == TaskState::InputRequired) {
-        return say(transaction, &after.id, false, None, question);
+        return insert_message(transaction, &after.id, false, None, question);
     }
     if let Some(reply) = after.reply.as_deref().filter(|_| before.state == TaskState::InputRequired) {
         let name = change.key.as_ref().map(|key| key.name.as_str());
-        return say(transaction, &after.id, true, name, reply);
+        return insert_message(transaction, &after.id, true, name, reply);
     }
     Ok(())
 }
@@ -465,7 +469,7 @@ impl Store {
             // The request is the first message in the history that the client can read.
             if new.kind == TaskKind::A2a {
                 let name = new.key.as_ref().map(|key| key.name.as_str());
-                say(transaction, &id, true, name, &new.request)?;
+                insert_message(transaction, &id, true, name, &new.request)?;
             }
             find(transaction, &id)?.map(TaskSubmission::New).ok_or(rusqlite::Error::QueryReturnedNoRows)
         })
@@ -511,7 +515,7 @@ impl Store {
                 return Ok(Some(TaskChangeResult { before, after: None, in_flight }));
             };
             write(transaction, &change.task)?;
-            say_change(transaction, &before, &change)?;
+            insert_change_message(transaction, &before, &change)?;
             if let Some(key) = &change.key {
                 let (id, now) = (&change.task.id, change.task.updated_at);
                 idempotency::insert(transaction, key, None, Some(id), now)?;
@@ -594,7 +598,7 @@ impl Store {
     }
 
     /// Returns the agents with unfinished tasks.
-    pub fn assignees(&self) -> Result<Vec<AgentId>, StoreError> {
+    pub fn agents_with_tasks(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list tasks", |connection| {
             connection
                 .prepare(
@@ -644,7 +648,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_moves_only_along_the_table() {
+    fn a_task_state_changes_only_as_the_table_allows() {
         use TaskState::{Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working};
         let allowed = |from: TaskState| -> Vec<TaskState> {
             TaskState::ALL.into_iter().filter(|to| from.may_become(*to)).collect()

@@ -66,7 +66,7 @@ async fn a_closed_session_takes_no_turn() {
 }
 
 #[tokio::test]
-async fn old_requests_go_and_others_stay() {
+async fn old_request_sessions_are_deleted_and_others_stay() {
     let (_folder, home) = home();
     let store = Store::open(&home).unwrap();
     for (peer, kind, now) in [
@@ -82,15 +82,15 @@ async fn old_requests_go_and_others_stay() {
             store.end_turn(turn, ended(TurnState::Done, now)).await.unwrap();
         }
     }
-    let old = store.old_requests(50, 10).unwrap();
+    let old = store.old_request_sessions(50, 10).unwrap();
     assert_eq!(old.iter().map(|session| session.key.peer()).collect::<Vec<_>>(), ["old"]);
-    store.forget_sessions(old.into_iter().map(|session| session.key).collect()).await.unwrap();
+    store.delete_sessions(old.into_iter().map(|session| session.key).collect()).await.unwrap();
     assert_eq!(store.sessions(None, 10).unwrap().len(), 3);
     assert!(store.session_prompt(&key("new", SessionKind::Request)).unwrap().is_some());
 }
 
 #[tokio::test]
-async fn what_was_committed_is_there_for_a_reader_beside_and_after() {
+async fn committed_rows_are_visible_to_readers_during_and_after() {
     let (_folder, home) = home();
     assert!(Reader::open(&home).unwrap().is_none(), "no database yet");
     let store = Store::open(&home).unwrap();
@@ -104,7 +104,7 @@ async fn what_was_committed_is_there_for_a_reader_beside_and_after() {
 }
 
 #[test]
-fn only_the_owner_can_read_it() {
+fn the_database_file_is_private_to_its_owner() {
     use std::os::unix::fs::PermissionsExt as _;
     let (_folder, home) = home();
     let _store = Store::open(&home).unwrap();
@@ -163,7 +163,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_at_once_and_is_neither_damage_nor_a_disk_that_fails() {
+fn a_fifo_or_folder_in_place_of_the_database_is_refused_at_once() {
     use crate::error::{Explain as _, Kind};
     for suffix in ["", "-wal", "-shm", "-journal"] {
         let (_folder, home) = home();
@@ -191,7 +191,7 @@ fn what_is_no_file_is_refused_at_once_and_is_neither_damage_nor_a_disk_that_fail
 }
 
 #[tokio::test]
-async fn a_change_that_panics_takes_nothing_else_down() {
+async fn a_panic_in_a_change_does_not_stop_the_writer() {
     let (_folder, home) = home();
     let store = Store::open(&home).unwrap();
     let broken: Result<(), _> = store.write("break", |_| panic!("a defect")).await;
@@ -201,7 +201,7 @@ async fn a_change_that_panics_takes_nothing_else_down() {
 }
 
 #[tokio::test]
-async fn a_session_is_one_whatever_the_case_of_its_key() {
+async fn session_keys_differing_only_in_case_name_one_session() {
     let (_folder, home) = home();
     let store = Store::open(&home).unwrap();
     let known = key("Ann", SessionKind::Main);

@@ -161,7 +161,7 @@ fn list(connection: &Connection) -> rusqlite::Result<Vec<ClientToken>> {
 /// Removes an agent from all tokens and returns the number of tokens that named it.
 ///
 /// A later agent with the same id must not be covered by them. A token that named only this agent then covers none.
-pub(super) fn drop_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<usize> {
+pub(super) fn remove_agent(transaction: &Transaction<'_>, agent: &AgentId) -> rusqlite::Result<usize> {
     // With commas around the list and the id, only whole ids match.
     transaction
         .prepare_cached(

@@ -162,7 +162,7 @@ fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX).min(1 << 40)
 }
 
-fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+fn read_count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     // A sum can't be negative. If one is after all, it is read as 0.
     Ok(u64::try_from(row.get::<_, i64>(column)?).unwrap_or(0))
 }
@@ -213,7 +213,9 @@ fn used(connection: &Connection, day: &str, scope: &UsageScope) -> rusqlite::Res
             "SELECT coalesce(sum(input + output + cache_read + cache_write), 0), coalesce(sum(cost), 0)
              FROM usage_sum WHERE day = ?1 AND {condition}"
         ))?
-        .query_row((day, value), |row| Ok(UsageAmount { tokens: unsigned(row, 0)?, cost: unsigned(row, 1)? }))
+        .query_row((day, value), |row| {
+            Ok(UsageAmount { tokens: read_count(row, 0)?, cost: read_count(row, 1)? })
+        })
 }
 
 /// Returns the first limit that `more` additional usage would exceed.
@@ -237,7 +239,7 @@ fn exceeded(
 }
 
 /// Finds a call that is still reserved.
-fn reserved(
+fn find_reserved(
     transaction: &Transaction<'_>,
     id: i64,
 ) -> rusqlite::Result<Option<(SumKey, TokenCounts, Option<u64>)>> {
@@ -255,7 +257,11 @@ fn reserved(
         .optional()
 }
 
-fn sums(connection: &Connection, filter: &UsageFilter, by: UsageBy) -> rusqlite::Result<Vec<UsageSum>> {
+fn select_sums(
+    connection: &Connection,
+    filter: &UsageFilter,
+    by: UsageBy,
+) -> rusqlite::Result<Vec<UsageSum>> {
     let name = match by {
         UsageBy::Agent => "agent",
         UsageBy::Channel => "channel",
@@ -283,13 +289,13 @@ fn sums(connection: &Connection, filter: &UsageFilter, by: UsageBy) -> rusqlite:
         .query_map(params_from_iter(values), |row| {
             Ok(UsageSum {
                 name: row.get(0)?,
-                calls: unsigned(row, 1)?,
-                unpriced: unsigned(row, 2)?,
-                input: unsigned(row, 3)?,
-                output: unsigned(row, 4)?,
-                cache_read: unsigned(row, 5)?,
-                cache_write: unsigned(row, 6)?,
-                cost_micros: unsigned(row, 7)?,
+                calls: read_count(row, 1)?,
+                unpriced: read_count(row, 2)?,
+                input: read_count(row, 3)?,
+                output: read_count(row, 4)?,
+                cache_read: read_count(row, 5)?,
+                cache_write: read_count(row, 6)?,
+                cost_micros: read_count(row, 7)?,
             })
         })?
         .collect()
@@ -337,7 +343,7 @@ impl Store {
     }
 
     /// Returns the channel that the latest call of a session was charged to.
-    pub fn last_charge(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
+    pub fn last_charged_channel(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
             connection
                 .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
@@ -406,7 +412,7 @@ impl Store {
     pub fn settle_usage(&self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
         self.write_behind("settle a model call", move |transaction| {
             // A call is settled once. A later attempt finds no reservation and does nothing.
-            let Some((place, tokens, cost)) = reserved(transaction, id)? else { return Ok(()) };
+            let Some((place, tokens, cost)) = find_reserved(transaction, id)? else { return Ok(()) };
             let before = SumDelta::of(tokens, cost);
             // Nothing was used, so neither the row nor its share of the sums may remain.
             let Some((tokens, cost)) = truth else {
@@ -430,7 +436,7 @@ impl Store {
     /// first call.
     ///
     /// The actual usage of calls whose process died is unknown, so the reserved maximum is assumed.
-    pub async fn settle_left_usage(&self) -> Result<usize, StoreError> {
+    pub async fn settle_all_reserved(&self) -> Result<usize, StoreError> {
         self.write("settle model calls of an earlier run", |transaction| {
             // The sums include the full amounts already, so only the state changes.
             transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
@@ -448,8 +454,8 @@ impl Store {
         })
     }
 
-    /// Settles these reservations at their full amount, as [`Self::settle_left_usage`] does. May be called at any time.
-    pub async fn settle_lost_usage(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
+    /// Settles these reservations at their full amount, as [`Self::settle_all_reserved`] does. May be called at any time.
+    pub async fn settle_reserved(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
         self.write("settle model calls whose end was not written", move |transaction| {
             let mut statement = transaction
                 .prepare_cached("UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'")?;
@@ -459,7 +465,7 @@ impl Store {
     }
 
     /// Returns the first limit that `more` additional usage would exceed.
-    pub fn usage_exceeded(
+    pub fn exceeded_limit(
         &self,
         day: &str,
         limits: &[UsageLimit],
@@ -469,7 +475,7 @@ impl Store {
     }
 
     /// Records that a channel was told about an exhausted budget. Returns `true` for the first time on a day.
-    pub async fn note_budget(
+    pub async fn record_budget_notice(
         &self,
         day: String,
         channel: ChannelId,
@@ -489,14 +495,14 @@ impl Store {
 
     /// Returns sums of usage.
     pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
-        self.read("read the usage", |connection| sums(connection, filter, by))
+        self.read("read the usage", |connection| select_sums(connection, filter, by))
     }
 }
 
 impl Reader {
     /// Returns sums of usage, as [`Store::usage`] does.
     pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
-        self.read("read the usage", |connection| sums(connection, filter, by))
+        self.read("read the usage", |connection| select_sums(connection, filter, by))
     }
 }
 

@@ -35,7 +35,7 @@ fn by(store: &Store, by: UsageBy) -> Vec<UsageSum> {
 }
 
 #[tokio::test]
-async fn what_was_set_aside_is_replaced_by_the_truth() {
+async fn a_reservation_is_replaced_by_the_actual_usage() {
     let (_folder, store) = open();
     store.reserve_usage(call(1, "coder", Some("dev"), 900, Some(50)), vec![]).await.unwrap().unwrap();
     store.reserve_usage(call(2, "coder", None, 900, None), vec![]).await.unwrap().unwrap();
@@ -63,7 +63,7 @@ async fn what_was_set_aside_is_replaced_by_the_truth() {
 }
 
 #[tokio::test]
-async fn each_limit_counts_its_own() {
+async fn each_limit_counts_only_its_own_scope() {
     let (_folder, store) = open();
     let agent = |id: &str| UsageScope::Agent(id.parse().unwrap());
     let channel = |id: &str| UsageScope::Channel(id.parse().unwrap());
@@ -83,18 +83,18 @@ async fn each_limit_counts_its_own() {
     ] {
         let limits = [limit(scope.clone(), tokens, cost)];
         let found =
-            store.usage_exceeded("2026-02-28", &limits, UsageAmount { tokens: 100, cost: 1 }).unwrap();
+            store.exceeded_limit("2026-02-28", &limits, UsageAmount { tokens: 100, cost: 1 }).unwrap();
         assert_eq!(found.is_none(), fits, "{scope:?} {tokens:?} {cost:?} {found:?}");
     }
     let other_day = [limit(UsageScope::Day, Some(100), None)];
     assert_eq!(
-        store.usage_exceeded("2026-03-01", &other_day, UsageAmount { tokens: 100, cost: 1 }).unwrap(),
+        store.exceeded_limit("2026-03-01", &other_day, UsageAmount { tokens: 100, cost: 1 }).unwrap(),
         None
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sixty_four_at_once_do_not_exceed_a_limit_together() {
+async fn simultaneous_calls_do_not_exceed_a_limit_together() {
     let (_folder, store) = open();
     let limits = vec![limit(UsageScope::Day, Some(2000), None)];
     let calls = (0..64).map(|id| {
@@ -110,21 +110,21 @@ async fn sixty_four_at_once_do_not_exceed_a_limit_together() {
 }
 
 #[tokio::test]
-async fn what_a_dead_process_left_counts_as_used() {
+async fn reservations_of_a_dead_process_count_as_used() {
     let (_folder, store) = open();
     store.reserve_usage(call(1, "coder", None, 900, Some(50)), vec![]).await.unwrap().unwrap();
-    assert_eq!(store.settle_left_usage().await.unwrap(), 1);
+    assert_eq!(store.settle_all_reserved().await.unwrap(), 1);
     store.settle_usage(1, None);
     store.settle().await.unwrap();
     assert_eq!(by(&store, UsageBy::Agent)[0].cost_micros, 50);
-    assert_eq!(store.settle_left_usage().await.unwrap(), 0);
+    assert_eq!(store.settle_all_reserved().await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn that_a_budget_is_used_up_is_noted_once_a_day_and_channel() {
+async fn an_exhausted_budget_is_announced_once_per_day_and_channel() {
     let (_folder, store) = open();
     let note = |day: &str, channel: &str| {
-        store.note_budget(day.to_owned(), channel.parse().unwrap(), "day".to_owned())
+        store.record_budget_notice(day.to_owned(), channel.parse().unwrap(), "day".to_owned())
     };
     assert!(note("2026-02-28", "dev").await.unwrap());
     assert!(!note("2026-02-28", "Dev").await.unwrap());

@@ -44,7 +44,7 @@ pub(super) enum WriterJob {
 }
 
 /// The most changes that are committed together.
-const MOST: usize = 256;
+const MAX_BATCH: usize = 256;
 
 /// The writing thread. Dropping it waits until all submitted jobs are done.
 pub(super) struct Writer {
@@ -70,9 +70,9 @@ impl Writer {
                     changes.push_back(change);
                     // Take everything that waits already, but never wait for more: a single change is committed at
                     // once.
-                    next = if changes.len() < MOST { jobs.try_recv().ok() } else { None };
+                    next = if changes.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
                 }
-                if !changes.is_empty() && together(&mut connection, changes, &condition) {
+                if !changes.is_empty() && commit_batch(&mut connection, changes, &condition) {
                     let head = audit_chain::head(&connection).ok().filter(|head| *head != known);
                     known = head.clone().unwrap_or(known);
                     // The syncer is told after the commit, so it never syncs a log without it.
@@ -106,7 +106,7 @@ impl Drop for Writer {
 }
 
 /// Commits changes in one transaction. Returns `true` if anything was committed.
-fn together(
+fn commit_batch(
     connection: &mut Connection,
     mut changes: VecDeque<PendingChange>,
     condition: &StorageHealth,
@@ -116,7 +116,7 @@ fn together(
         // The oldest change sets the deadline, because its wait began first.
         let deadline = oldest.since + lock_wait::LIMIT;
         let result =
-            lock_wait::within(deadline, || attempt(connection, &mut changes, &mut waiting, condition));
+            lock_wait::within(deadline, || try_commit(connection, &mut changes, &mut waiting, condition));
         if let Err(error) = &result {
             condition.write_failed(error);
             // With an empty `waiting` the lock was never obtained, so no change has run and the younger ones can still
@@ -152,7 +152,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 /// Runs the changes one after the other, once the lock is obtained. The callbacks of changes that depend on the commit
 /// are added to `waiting`.
-fn attempt(
+fn try_commit(
     connection: &mut Connection,
     changes: &mut VecDeque<PendingChange>,
     waiting: &mut Vec<CommitCallback>,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_waited_long_enough_is_refused() {
+    fn only_overdue_changes_are_refused() {
         let refused = RefusedNumbers::default();
         let now = Instant::now();
         let ago = |millis| now.checked_sub(Duration::from_millis(millis)).unwrap();
@@ -250,23 +250,23 @@ mod tests {
     }
 
     #[test]
-    fn what_waited_behind_a_refused_change_is_refused_with_it() {
+    fn overdue_changes_behind_a_refused_one_are_refused_too() {
         let (_folder, mut own, other) = folder();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let refused = RefusedNumbers::default();
         let long_ago = Instant::now().checked_sub(lock_wait::LIMIT * 2).unwrap();
         let changes = (0..300).map(|number| change(number, long_ago, &refused)).collect();
         let condition = StorageHealth::default();
-        assert!(!together(&mut own, changes, &condition));
+        assert!(!commit_batch(&mut own, changes, &condition));
         assert_eq!(refused.lock().unwrap().len(), 300);
         assert!(condition.trouble().is_some());
         other.execute_batch("ROLLBACK").unwrap();
         let changes = (0..3).map(|number| change(number, long_ago, &refused)).collect();
-        assert!(together(&mut own, changes, &condition), "the lock was free at the only attempt");
+        assert!(commit_batch(&mut own, changes, &condition), "the lock was free at the only attempt");
     }
 
     #[test]
-    fn a_younger_change_goes_on_waiting() {
+    fn a_newer_change_keeps_waiting() {
         let (_folder, mut own, other) = folder();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let refused = RefusedNumbers::default();
@@ -275,7 +275,7 @@ mod tests {
         let mut first = change(0, long_ago, &refused);
         first.answer = Box::new(move |result| tell.send(result.is_err()).unwrap());
         let changes = VecDeque::from([first, change(1, Instant::now(), &refused)]);
-        let waiter = std::thread::spawn(move || together(&mut own, changes, &StorageHealth::default()));
+        let waiter = std::thread::spawn(move || commit_batch(&mut own, changes, &StorageHealth::default()));
         assert!(told.recv().unwrap(), "the old one is refused at once");
         other.execute_batch("ROLLBACK").unwrap();
         assert!(waiter.join().unwrap());

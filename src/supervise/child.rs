@@ -96,7 +96,7 @@ impl Child {
             return Ok(None);
         }
         self.kill();
-        self.process.wait().map(|status| Some(exit(status)))
+        self.process.wait().map(|status| Some(process_exit(status)))
     }
 
     /// Returns the last line of its output that explains its end, as `tells` judges. Waits briefly for output that is
@@ -115,7 +115,7 @@ impl Child {
     }
 }
 
-fn exit(status: ExitStatus) -> Exit {
+fn process_exit(status: ExitStatus) -> Exit {
     match (status.code(), status.signal()) {
         (Some(code), _) => Exit::Code(code),
         (None, Some(signal)) => Exit::Signal(signal),

@@ -40,14 +40,14 @@ impl EnvMarker {
         let entry = self.entry();
         // The start time is checked before and after the environment is read: a pid that was reused in between does not
         // pass.
-        process.is_alive() && table::bears(process.pid, |one| one == entry) && process.is_alive()
+        process.is_alive() && table::has_env_entry(process.pid, |one| one == entry) && process.is_alive()
     }
 
     /// Returns all living processes with this mark, except this process and its ancestors.
     #[must_use]
     pub fn bearers(&self) -> Vec<ProcessId> {
         let entry = self.entry();
-        table::bearing(|one| one == entry)
+        table::find_by_env(|one| one == entry)
     }
 
     fn entry(&self) -> Vec<u8> {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_marked_process_bears_the_mark() {
+    fn only_the_marked_process_is_found() {
         let home = Home::new("/tmp/flock-mark-test".into(), None);
         let mark = EnvMarker::new(&home, "gateway");
         let (name, value) = mark.variable();

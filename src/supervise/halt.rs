@@ -45,13 +45,13 @@ pub enum HaltNotice {
     Silent(ProcessId, Duration),
 }
 
-/// Stops everything of a home, as [`halt_telling`] does, without reporting delays.
+/// Stops everything of a home, as [`halt_with_notices`] does, without reporting delays.
 ///
 /// # Errors
 ///
 /// Returns an error if the supervisor's lock can't be checked.
 pub async fn halt(home: &Home, limits: &SupervisionLimits) -> Result<HaltResult, HomeError> {
-    halt_telling(home, limits, &|_| ()).await
+    halt_with_notices(home, limits, &|_| ()).await
 }
 
 /// Stops everything of a home. Calls `tell` with each reason for a delay.
@@ -60,13 +60,13 @@ pub async fn halt(home: &Home, limits: &SupervisionLimits) -> Result<HaltResult,
 ///
 /// Returns an error if the supervisor's lock can't be checked. Processes that could not be killed are not an error but
 /// part of the result.
-pub async fn halt_telling(
+pub async fn halt_with_notices(
     home: &Home,
     limits: &SupervisionLimits,
     tell: &dyn Fn(HaltNotice),
 ) -> Result<HaltResult, HomeError> {
     let grace = Duration::from_millis(u64::try_from(limits.grace).unwrap_or(0));
-    let end = Instant::now() + grace + PATIENCE;
+    let end = Instant::now() + grace + STEP_TIMEOUT;
     let mut halted = HaltResult::default();
     let mut asked: Option<ProcessId> = None;
     loop {
@@ -74,14 +74,14 @@ pub async fn halt_telling(
             // The lock is free, so no supervisor runs. What remains are processes without one.
             Ok(lock) => {
                 let mut journal = Journal::new(home, None);
-                halted.was_running |= has_leftover(home);
+                halted.was_running |= has_orphans(home);
                 halted.survivors = orphans::end(home, &NAMES, limits, &mut journal).await;
                 // The supervisor releases the lock as its last act, but may still exist for a moment. If it is a task
                 // of this very process, it will not end.
                 asked = asked.filter(|one| *one != ProcessId::current());
-                halted.survivors.extend(gone(asked.as_slice(), PATIENCE).await);
+                halted.survivors.extend(gone(asked.as_slice(), STEP_TIMEOUT).await);
                 for name in NAMES {
-                    // `leftover::end` skips names without a PID file. This finds all marked processes.
+                    // `orphans::end` skips names without a PID file. This finds all marked processes.
                     halted.survivors.extend(orphans::sweep(&EnvMarker::new(home, name), &mut journal).await);
                 }
                 halted.survivors.sort_unstable_by_key(|one| one.pid);
@@ -102,12 +102,12 @@ pub async fn halt_telling(
                 asked = supervisor.or(asked);
                 let stopped = tokio::select! {
                     stopped = connection.ask(ControlRequest::Stop, left) => Some(stopped),
-                    () = stands_still(home, supervisor, end, tell) => None,
+                    () = watch_suspended(home, supervisor, end, tell) => None,
                 };
                 match stopped {
                     // A broken connection can mean that it ended. The lock shows whether it has.
                     Some(Ok(_) | Err(ControlError::Broken(_))) => halted.orderly = true,
-                    Some(Err(_)) | None => end_supervisor(supervisor, &mut halted).await,
+                    Some(Err(_)) | None => kill_supervisor(supervisor, &mut halted).await,
                 }
             }
             // The lock is held but nobody listens: the supervisor is starting or ending.
@@ -128,35 +128,40 @@ pub async fn halt_telling(
 
 /// Returns once a supervisor that was asked to stop is itself stopped by a signal, because then it will never comply.
 /// Reports that through `tell`, and also a supervisor that answers nobody.
-async fn stands_still(home: &Home, supervisor: Option<ProcessId>, end: Instant, tell: &dyn Fn(HaltNotice)) {
+async fn watch_suspended(
+    home: &Home,
+    supervisor: Option<ProcessId>,
+    end: Instant,
+    tell: &dyn Fn(HaltNotice),
+) {
     let Some(supervisor) = supervisor else { return std::future::pending().await };
     let (began, mut told) = (Instant::now(), false);
     loop {
         if supervisor.is_stopped() {
             return tell(HaltNotice::StandsStill(supervisor));
         }
-        if !told && began.elapsed() >= QUIET {
+        if !told && began.elapsed() >= SILENCE_LIMIT {
             told = true;
             // A supervisor that is merely busy stopping still answers other requests.
             let answers = match ControlConnection::open(home).await {
-                Ok(mut other) => other.ask(ControlRequest::Status, QUIET).await.is_ok(),
+                Ok(mut other) => other.ask(ControlRequest::Status, SILENCE_LIMIT).await.is_ok(),
                 Err(_) => true,
             };
             if !answers && !supervisor.is_stopped() {
                 tell(HaltNotice::Silent(supervisor, end.saturating_duration_since(Instant::now())));
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Kills a supervisor that does not answer. The kernel reported its identity through the socket.
-async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut HaltResult) {
+async fn kill_supervisor(supervisor: Option<ProcessId>, halted: &mut HaltResult) {
     halted.orderly = false;
     let Some(supervisor) = supervisor else { return };
     // A stopped process reacts to SIGKILL only.
-    let polite = (!supervisor.is_stopped()).then_some((Signal::SIGTERM, PATIENCE));
-    for (signal, limit) in polite.into_iter().chain([(Signal::SIGKILL, PATIENCE)]) {
+    let polite = (!supervisor.is_stopped()).then_some((Signal::SIGTERM, STEP_TIMEOUT));
+    for (signal, limit) in polite.into_iter().chain([(Signal::SIGKILL, STEP_TIMEOUT)]) {
         if supervisor.is_alive() {
             let _ = kill(Pid::from_raw(supervisor.pid), signal);
         }
@@ -168,7 +173,7 @@ async fn end_supervisor(supervisor: Option<ProcessId>, halted: &mut HaltResult) 
 }
 
 /// Returns `true` if a process of the home is alive although no supervisor is.
-fn has_leftover(home: &Home) -> bool {
+fn has_orphans(home: &Home) -> bool {
     NAMES.iter().any(|name| {
         let record = pid_file::read(&home.pid_file(name));
         record.is_some_and(|record| EnvMarker::new(home, name).is_on(record.process))
@@ -176,8 +181,8 @@ fn has_leftover(home: &Home) -> bool {
 }
 
 /// The time allowed for something that should happen at once.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time of silence after which a supervisor is reported as silent.
-const QUIET: Duration = Duration::from_secs(3);
+const SILENCE_LIMIT: Duration = Duration::from_secs(3);
 /// The pause between two checks for a stopped supervisor.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

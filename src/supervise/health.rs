@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_knows_the_token_passes() {
+    fn only_a_gateway_with_the_token_passes() {
         let challenge = challenge();
         let check = |proof| verify(&answer(proof), address(), &home(), &challenge);
         assert_eq!(check(proof("t", &challenge)), Ok(()));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn another_home_is_named() {
+    fn another_home_is_reported() {
         let challenge = challenge();
         let other = Health { instance: "i-2".to_owned(), ..answer(proof("t", &challenge)) };
         let found = verify(&other, address(), &home(), &challenge);

@@ -134,7 +134,7 @@ pub async fn ensure(home: &Home, want: ControlRequest, limit: Duration) -> Resul
         } else if let Err(error @ ControlError::Foreign { .. }) = opened {
             return Err(error.into());
         } else {
-            match detached(home, left).await? {
+            match spawn_detached(home, left).await? {
                 LaunchReport::Listening => {
                     fresh = true;
                     continue;
@@ -157,7 +157,7 @@ pub async fn ensure(home: &Home, want: ControlRequest, limit: Duration) -> Resul
 ///
 /// Returns an error if the lock file can't be opened.
 pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
-    let end = Instant::now() + CLAIM;
+    let end = Instant::now() + LOCK_TIMEOUT;
     loop {
         match Lock::try_acquire(&home.supervisor_lock()) {
             Ok(lock) => return Ok(Some(lock)),
@@ -174,10 +174,10 @@ pub async fn claim(home: &Home) -> Result<Option<Lock>, HomeError> {
 }
 
 /// The time for which a process other than a supervisor may hold the lock.
-const CLAIM: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Starts a supervisor in its own session and returns its report.
-async fn detached(home: &Home, limit: Duration) -> Result<LaunchReport, LaunchError> {
+async fn spawn_detached(home: &Home, limit: Duration) -> Result<LaunchReport, LaunchError> {
     let log = home.log(SUPERVISOR);
     let errors = std::fs::OpenOptions::new()
         .append(true)

@@ -103,13 +103,13 @@ fn read_from(path: &Path, offset: u64) -> io::Result<(Vec<u8>, LogPosition)> {
     let from = if meta.size() < offset { 0 } else { offset };
     file.seek(SeekFrom::Start(from))?;
     let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text)?;
+    file.take(MAX_READ).read_to_end(&mut text)?;
     let at = from + text.len() as u64;
     Ok((text, ((meta.dev(), meta.ino()), at)))
 }
 
 /// The most bytes read at once. No log file grows beyond this.
-const MOST: u64 = 64 << 20;
+const MAX_READ: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,10 @@
 //! Supervision: the background process that keeps the gateways running, and the clients of both.
 //!
-//! - Decisions are in [`state`] and [`restart`], which are pure. [`task`] is the loop around them, [`ward`] one process
+//! - Decisions are in [`state`] and [`restart`], which are pure. [`task`] is the loop around them, [`supervised_process`] one process
 //!   with its effects, [`child`] the process itself, and [`mod@unit`] the trait of what can be run.
-//! - Processes are identified by [`pid`] files and a [`mark`] in their environment. [`tether`] makes a gateway stop
-//!   when its supervisor dies, and [`leftover`] kills the orphans that remain.
-//! - [`launch`] and [`halt`] start and stop a supervisor from outside, over the [`control`] socket. [`loopback`] is the
+//! - Processes are identified by [`pid_file`] files and a [`env_marker`] in their environment. [`parent_watch`] makes a gateway stop
+//!   when its supervisor dies, and [`orphans`] kills the orphans that remain.
+//! - [`launch`] and [`halt`] start and stop a supervisor from outside, over the [`control`] socket. [`gateway_client`] is the
 //!   HTTP client for the gateway, and [`health`] proves that it is this home's gateway.
 
 pub mod child;

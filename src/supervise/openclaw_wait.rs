@@ -15,15 +15,15 @@ use crate::id::AgentId;
 ///
 /// If no supervisor answers, OpenClaw counts as running while its PID file names a living process.
 pub async fn is_down(home: &Home, patience: Duration) -> bool {
-    until(home, patience, || false).await
+    wait_until(home, patience, || false).await
 }
 
 /// Waits until no running OpenClaw has this agent. Returns `true` if that happened in time.
-pub async fn has_dropped(home: &Home, id: &AgentId, patience: Duration) -> bool {
-    until(home, patience, || !has(home, id)).await
+pub async fn wait_until_removed(home: &Home, id: &AgentId, patience: Duration) -> bool {
+    wait_until(home, patience, || !has_agent(home, id)).await
 }
 
-async fn until(home: &Home, patience: Duration, done: impl Fn() -> bool) -> bool {
+async fn wait_until(home: &Home, patience: Duration, done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
     let mut looked = false;
     loop {
@@ -39,20 +39,20 @@ async fn until(home: &Home, patience: Duration, done: impl Fn() -> bool) -> bool
         if Instant::now() >= end {
             return false;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Asks the supervisor whether OpenClaw runs or is being started. Returns `None` if no supervisor answers.
 async fn ask(home: &Home, request: ControlRequest) -> Option<bool> {
     let mut connection = ControlConnection::open(home).await.ok()?;
-    let status = connection.ask(request, QUICK).await.ok()?.status?;
+    let status = connection.ask(request, REPLY_TIMEOUT).await.ok()?.status?;
     Some(status.unit(OPENCLAW).is_some_and(|unit| unit.state != UnitState::Stopped || unit.pid.is_some()))
 }
 
 /// Returns `true` if the configuration that OpenClaw reads has an agent with this id.
-fn has(home: &Home, id: &AgentId) -> bool {
-    let bytes = atomic::read(&home.openclaw_config(), LARGEST).ok().flatten().unwrap_or_default();
+fn has_agent(home: &Home, id: &AgentId) -> bool {
+    let bytes = atomic::read(&home.openclaw_config(), MAX_CONFIG).ok().flatten().unwrap_or_default();
     let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let agents = &document["agents"];
     agents["entries"].get(id.as_str()).is_some()
@@ -60,7 +60,7 @@ fn has(home: &Home, id: &AgentId) -> bool {
 }
 
 /// The time limit for one answer.
-const QUICK: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two checks.
-const PAUSE: Duration = Duration::from_millis(50);
-const LARGEST: u64 = 16 << 20;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_CONFIG: u64 = 16 << 20;

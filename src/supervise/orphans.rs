@@ -58,7 +58,7 @@ async fn end_one(
 
 /// Kills all processes with this mark, and returns those that could not be killed.
 pub async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId> {
-    let end = Instant::now() + SWEEP;
+    let end = Instant::now() + KILL_TIMEOUT;
     loop {
         let bearers = mark.bearers();
         for bearer in &bearers {
@@ -75,7 +75,7 @@ pub async fn sweep(mark: &EnvMarker, journal: &mut Journal<'_>) -> Vec<ProcessId
 }
 
 /// The time that killed processes may take to disappear.
-const SWEEP: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits at most `limit` until none of the processes is alive, and returns those that still are.
 pub async fn gone(processes: &[ProcessId], limit: Duration) -> Vec<ProcessId> {

@@ -27,7 +27,7 @@ impl Output {
     ///
     /// Returns an error if a thread can't be started.
     pub fn follow(mut pipe: PipeReader, mut log: Log) -> std::io::Result<Self> {
-        let (to_disk, lines): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUE);
+        let (to_disk, lines): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUED_BATCHES);
         let (end, ended) = oneshot::channel();
         let tail = Arc::new(Mutex::new(Tail::default()));
         thread::Builder::new().name("log-write".to_owned()).spawn(move || {
@@ -90,7 +90,7 @@ impl Output {
 }
 
 /// The number of batches that may wait for the disk. Each is at most 16 KiB and one line long.
-const QUEUE: usize = 128;
+const QUEUED_BATCHES: usize = 128;
 /// The longest line that is kept, in bytes.
 const MAX_LINE: usize = 16 << 10;
 
@@ -148,13 +148,13 @@ impl Tail {
         let batch = String::from_utf8_lossy(batch);
         let lines: Vec<&str> = batch.lines().filter(|line| !line.trim().is_empty()).collect();
         // Only the last lines of a large batch can stay.
-        for line in &lines[lines.len().saturating_sub(KEPT)..] {
-            if self.lines.len() == KEPT {
+        for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+            if self.lines.len() == TAIL_LINES {
                 self.lines.pop_front();
             }
             // The line will be shown on a terminal, so control characters are replaced.
             let clean = line.chars().map(|c| if c.is_control() { ' ' } else { c });
-            self.lines.push_back(clean.take(KEPT_LINE).collect());
+            self.lines.push_back(clean.take(TAIL_LINE_CHARS).collect());
         }
     }
 
@@ -164,8 +164,8 @@ impl Tail {
 }
 
 /// The number of lines kept, and the number of characters of each.
-const KEPT: usize = 20;
-const KEPT_LINE: usize = 300;
+const TAIL_LINES: usize = 20;
+const TAIL_LINE_CHARS: usize = 300;
 
 #[cfg(test)]
 mod tests {
@@ -188,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_found() {
+    fn the_explaining_line_is_found() {
         let mut tail = Tail::default();
         tail.push(b"starting\nerror: port 3779 is taken\n\nhint: stop it\n");
         assert_eq!(tail.last_words(ExitRules::FLOCK.tells).as_deref(), Some("error: port 3779 is taken"));
         tail.push("x\n".repeat(100).as_bytes());
         assert_eq!(tail.last_words(ExitRules::FLOCK.tells).as_deref(), Some("x"));
-        assert_eq!(tail.lines.len(), KEPT);
+        assert_eq!(tail.lines.len(), TAIL_LINES);
         assert_eq!(Tail::default().last_words(ExitRules::FLOCK.tells), None);
     }
 

@@ -28,7 +28,7 @@ pub fn write(path: &Path, record: &PidRecord) -> Result<(), HomeError> {
         text.push_str(&socket.to_string_lossy());
         text.push('\n');
     }
-    atomic::write_fleeting(path, text.as_bytes(), 0o600)
+    atomic::write_unsynced(path, text.as_bytes(), 0o600)
 }
 
 /// Reads a PID file. Returns `None` if it is missing, unreadable or invalid, or if its process is no longer alive.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_living_processes_are_believed() {
+    fn only_living_processes_are_returned() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("gateway.pid");
         let this = ProcessId::current();

@@ -15,7 +15,7 @@ use crate::process::{ProcessId, descends};
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The gateway of another home has the port.
-    #[error("port {port} is taken by the gateway of {}", owner(home.as_ref(), *pid))]
+    #[error("port {port} is taken by the gateway of {}", describe_owner(home.as_ref(), *pid))]
     OtherHome {
         port: u16,
         /// The other home, if it can be found out.
@@ -53,7 +53,7 @@ impl std::fmt::Display for PortHolder {
     }
 }
 
-fn owner(home: Option<&PathBuf>, pid: i32) -> String {
+fn describe_owner(home: Option<&PathBuf>, pid: i32) -> String {
     match home {
         Some(home) => format!("the home {} (pid {pid})", home.display()),
         None => format!("another home (pid {pid})"),
@@ -80,9 +80,9 @@ impl Explain for PortError {
 ///
 /// # Errors
 ///
-/// Returns [`PortTaken`] if another program has the port, or if it may not be used.
+/// Returns [`PortError`] if another program has the port, or if it may not be used.
 pub async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<(), PortError> {
-    let end = Instant::now() + SETTLING;
+    let end = Instant::now() + SETTLE_TIMEOUT;
     loop {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => return Ok(()),
@@ -97,7 +97,7 @@ pub async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<()
             Err(HealthError::Imposter(Imposter::OtherHome { pid, .. })) => {
                 // The kernel is more reliable than what the other program reports.
                 let pid = holder.map_or(pid, |holder| holder.pid);
-                return Err(PortError::OtherHome { port, home: home_of(pid), pid });
+                return Err(PortError::OtherHome { port, home: home_of_process(pid), pid });
             }
             // This home's gateway does not answer any more while it ends.
             Err(_) if holder.as_ref().is_some_and(|holder| is_ours(home, holder.pid)) => return Ok(()),
@@ -114,9 +114,9 @@ pub async fn check(home: &Home, port: u16, identity: &HomeIdentity) -> Result<()
 ///
 /// # Errors
 ///
-/// Returns [`PortTaken`] if another program has the port, or if it may not be used.
+/// Returns [`PortError`] if another program has the port, or if it may not be used.
 pub async fn free(port: u16) -> Result<(), PortError> {
-    let end = Instant::now() + SETTLING;
+    let end = Instant::now() + SETTLE_TIMEOUT;
     loop {
         match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
             Ok(_) => return Ok(()),
@@ -130,7 +130,7 @@ pub async fn free(port: u16) -> Result<(), PortError> {
 }
 
 /// The time for which a port may appear taken without a visible holder.
-const SETTLING: Duration = Duration::from_secs(1);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn is_ours(home: &Home, pid: i32) -> bool {
     ProcessId::of(pid)
@@ -138,7 +138,7 @@ fn is_ours(home: &Home, pid: i32) -> bool {
 }
 
 /// Returns the home named in a process's environment.
-fn home_of(pid: i32) -> Option<PathBuf> {
+fn home_of_process(pid: i32) -> Option<PathBuf> {
     let environment = fs_err::read(format!("/proc/{pid}/environ")).ok()?;
     let name = crate::env::HOME_DIR.name.as_bytes();
     let value = environment
@@ -151,7 +151,7 @@ fn home_of(pid: i32) -> Option<PathBuf> {
 /// does not tell.
 #[must_use]
 pub fn holder(port: u16) -> Option<PortHolder> {
-    sockets(port)?.first().and_then(|socket| process_with(socket.inode))
+    sockets(port)?.first().and_then(|socket| process_with_socket(socket.inode))
 }
 
 /// Checks that the listener on a port of 127.0.0.1 is `process` or a descendant of it. Succeeds if the system does not
@@ -160,10 +160,10 @@ pub fn holder(port: u16) -> Option<PortHolder> {
 /// # Errors
 ///
 /// Returns a description of the actual holder, as in `node (pid 7)`.
-pub fn is_held_by(port: u16, process: ProcessId) -> Result<(), String> {
+pub fn check_held_by(port: u16, process: ProcessId) -> Result<(), String> {
     let Some(sockets) = sockets(port) else { return Ok(()) };
     let Some(socket) = sockets.first() else { return Err("nobody".to_owned()) };
-    match process_with(socket.inode) {
+    match process_with_socket(socket.inode) {
         Some(holder) if descends(holder.pid, process) => Ok(()),
         Some(holder) => Err(holder.to_string()),
         None => Err(format!("a process of the user {}", socket.uid)),
@@ -171,7 +171,7 @@ pub fn is_held_by(port: u16, process: ProcessId) -> Result<(), String> {
 }
 
 /// Returns the process that has a socket open, if this user is allowed to see it.
-fn process_with(inode: u64) -> Option<PortHolder> {
+fn process_with_socket(inode: u64) -> Option<PortHolder> {
     let wanted = format!("socket:[{inode}]");
     for entry in fs_err::read_dir("/proc").ok()? {
         let Ok(entry) = entry else { continue };
@@ -201,7 +201,7 @@ fn sockets(port: u16) -> Option<Vec<ListeningSocket>> {
         return None;
     }
     let mut found: Vec<ListeningSocket> =
-        tables.iter().flatten().flat_map(|table| listening(table, port)).collect();
+        tables.iter().flatten().flat_map(|table| listening_sockets(table, port)).collect();
     found.sort_by_key(|socket| socket.rank);
     Some(found)
 }
@@ -216,7 +216,7 @@ struct ListeningSocket {
 }
 
 /// Finds the sockets in a kernel table that listen on `port` and can be reached through 127.0.0.1.
-fn listening(table: &str, port: u16) -> Vec<ListeningSocket> {
+fn listening_sockets(table: &str, port: u16) -> Vec<ListeningSocket> {
     // The state LISTEN in `/proc/net/tcp`.
     const LISTENING: &str = "0A";
     /// The addresses 127.0.0.1, 127.0.0.1 mapped into IPv6, and "all addresses" of both, in this machine's byte order.
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_listens_is_named() {
+    async fn the_listening_process_is_named() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let found = holder(port).unwrap();
@@ -296,7 +296,7 @@ mod tests {
             &row(&loopback, "0A", 1000, 43),
         ]
         .concat();
-        let mut found = listening(&table, 0x0ec3);
+        let mut found = listening_sockets(&table, 0x0ec3);
         found.sort_by_key(|socket| socket.rank);
         assert_eq!(
             found,
@@ -307,10 +307,10 @@ mod tests {
         );
         let table6 = [head, &row(&"0".repeat(32), "0A", 1, 51), &row(&mapped, "0A", 2, 52)].concat();
         let ranks: Vec<(usize, u64)> =
-            listening(&table6, 0x0ec3).iter().map(|one| (one.rank, one.inode)).collect();
+            listening_sockets(&table6, 0x0ec3).iter().map(|one| (one.rank, one.inode)).collect();
         assert_eq!(ranks, [(2, 51), (1, 52)]);
-        assert!(listening(&table, 80).is_empty());
-        assert!(listening("garbage\n\n1 2 3", 80).is_empty());
+        assert!(listening_sockets(&table, 80).is_empty());
+        assert!(listening_sockets("garbage\n\n1 2 3", 80).is_empty());
     }
 
     #[test]
@@ -318,11 +318,11 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let this = ProcessId::current();
-        assert_eq!(is_held_by(port, this), Ok(()));
+        assert_eq!(check_held_by(port, this), Ok(()));
         let other = ProcessId { started: this.started + 1, ..this };
-        let said = is_held_by(port, other).unwrap_err();
+        let said = check_held_by(port, other).unwrap_err();
         assert!(said.contains(&format!("pid {}", this.pid)), "{said}");
         drop(listener);
-        assert_eq!(is_held_by(port, this), Err("nobody".to_owned()));
+        assert_eq!(check_held_by(port, this), Err("nobody".to_owned()));
     }
 }

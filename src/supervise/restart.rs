@@ -18,9 +18,9 @@ pub struct SupervisionLimits {
     pub backoff_cap: i64,
     /// The delay after an end that has an outside cause, which has to pass.
     pub pause: i64,
-    /// The number of crashes within [`Limits::window`] that opens the circuit breaker.
+    /// The number of crashes within [`SupervisionLimits::window`] that opens the circuit breaker.
     pub crashes: usize,
-    /// The time in which [`Limits::crashes`] are counted.
+    /// The time in which [`SupervisionLimits::crashes`] are counted.
     pub window: i64,
     /// The time from the request to stop until the kill.
     pub grace: i64,
@@ -72,7 +72,7 @@ impl CrashHistory {
     }
 
     /// Records a crash. Returns the time of the next start, or `None` if the breaker is open now.
-    pub fn crash(&mut self, limits: &SupervisionLimits, now: i64, reason: String) -> Option<i64> {
+    pub fn record_crash(&mut self, limits: &SupervisionLimits, now: i64, reason: String) -> Option<i64> {
         // If the clock was set back, crashes from the future must not count forever.
         self.crashes.retain(|at| (now - limits.window..=now).contains(at));
         self.crashes.push(now);
@@ -99,8 +99,9 @@ mod tests {
             ..SupervisionLimits::default()
         };
         let mut memory = CrashHistory::default();
-        let waits: Vec<Option<i64>> =
-            (0..12).map(|at| memory.crash(&limits, at, "x".to_owned()).map(|until| until - at)).collect();
+        let waits: Vec<Option<i64>> = (0..12)
+            .map(|at| memory.record_crash(&limits, at, "x".to_owned()).map(|until| until - at))
+            .collect();
         let expected = [100, 200, 400, 800, 1600, 3000, 3000, 3000, 3000, 3000, 3000]
             .map(Some)
             .into_iter()
@@ -114,15 +115,15 @@ mod tests {
         let limits = SupervisionLimits { crashes: 3, window: 1_000, ..SupervisionLimits::default() };
         let mut memory = CrashHistory::default();
         for at in (0..100).map(|step| step * 501) {
-            assert!(memory.crash(&limits, at, "x".to_owned()).is_some(), "at {at}");
+            assert!(memory.record_crash(&limits, at, "x".to_owned()).is_some(), "at {at}");
         }
-        assert!(memory.crash(&limits, 99 * 501 + 1, "x".to_owned()).is_none());
+        assert!(memory.record_crash(&limits, 99 * 501 + 1, "x".to_owned()).is_none());
         let mut memory = CrashHistory { crashes: vec![5_000_000; 10], ..CrashHistory::default() };
-        assert!(memory.crash(&limits, 0, "x".to_owned()).is_some(), "a crash of the future");
+        assert!(memory.record_crash(&limits, 0, "x".to_owned()).is_some(), "a crash of the future");
     }
 
     #[test]
-    fn memory_survives_unknown_and_missing_keys() {
+    fn unknown_and_missing_keys_are_accepted() {
         let memory: CrashHistory = serde_json::from_str(r#"{"openedAt":7,"later":1}"#).unwrap();
         assert!(memory.is_open());
         let text = serde_json::to_string(&memory).unwrap();

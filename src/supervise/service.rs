@@ -50,14 +50,14 @@ impl Service {
     /// Returns `true` if `text` is a unit file by flock for this home. The homes of two users can have services with
     /// the same name.
     #[must_use]
-    pub fn is_told_by(&self, text: &str) -> bool {
-        let home = quoted(&self.home.display().to_string(), DollarSign::Escaped);
+    pub fn is_described_by(&self, text: &str) -> bool {
+        let home = quote(&self.home.display().to_string(), DollarSign::Escaped);
         text.contains(&format!(" --home {home} start --foreground\n"))
     }
 
     /// Returns the commands that load and start the service.
     #[must_use]
-    pub fn enable(&self) -> Vec<Vec<String>> {
+    pub fn enable_commands(&self) -> Vec<Vec<String>> {
         let name = self.name();
         match self.scope {
             // Without lingering, a user's services end with the user's last login session.
@@ -74,7 +74,7 @@ impl Service {
 
     /// Returns the commands that stop and disable the service, and those to run after its file was removed.
     #[must_use]
-    pub fn disable(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
+    pub fn disable_commands(&self) -> (Vec<Vec<String>>, Vec<Vec<String>>) {
         let name = self.name();
         match self.scope {
             Scope::User => (
@@ -115,7 +115,7 @@ impl Service {
         let kinds = [Kind::Usage, Kind::NotInitialised, Kind::Conflict, Kind::NewerHome, Kind::Damaged];
         let lasting = kinds.map(|kind| kind.exit_code().to_string()).join(" ");
         let env = self.env.iter().map(|(name, value)| {
-            format!("Environment={}\n", quoted(&format!("{name}={value}"), DollarSign::Plain))
+            format!("Environment={}\n", quote(&format!("{name}={value}"), DollarSign::Plain))
         });
         // A user's manager runs everything as that user. The system's manager would run it as root, which would leave
         // files in the home that its owner can't write.
@@ -143,8 +143,8 @@ impl Service {
              [Install]\n\
              WantedBy={wanted_by}\n",
             home = self.home.display().to_string().replace('%', "%%"),
-            program = quoted(&self.program.display().to_string(), DollarSign::Escaped),
-            quoted_home = quoted(&self.home.display().to_string(), DollarSign::Escaped),
+            program = quote(&self.program.display().to_string(), DollarSign::Escaped),
+            quoted_home = quote(&self.home.display().to_string(), DollarSign::Escaped),
             env = env.collect::<String>(),
         )
     }
@@ -162,7 +162,7 @@ enum DollarSign {
 }
 
 /// Quotes a word for a unit file, so that none of its characters has a special meaning.
-fn quoted(text: &str, dollars: DollarSign) -> String {
+fn quote(text: &str, dollars: DollarSign) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_unit() {
+    fn a_user_unit_matches_the_snapshot() {
         let service = service(Scope::User);
         insta::assert_snapshot!(service.text(), @r#"
         # Written by `flock service install`; removed by `flock service remove`.
@@ -216,7 +216,7 @@ mod tests {
         "#);
         let path = service.path(Path::new("/home/ann/.config"));
         assert_eq!(path, Path::new("/home/ann/.config/systemd/user/flock-0a1b2c3d.service"));
-        assert_eq!(service.enable()[0], ["loginctl", "enable-linger", "ann"]);
+        assert_eq!(service.enable_commands()[0], ["loginctl", "enable-linger", "ann"]);
     }
 
     #[test]
@@ -227,15 +227,15 @@ mod tests {
         assert!(text.ends_with("WantedBy=multi-user.target\n"), "{text}");
         let path = service.path(Path::new("/root/.config"));
         assert_eq!(path, Path::new("/etc/systemd/system/flock-0a1b2c3d.service"));
-        assert!(service.enable().iter().flatten().all(|word| word != "--user"));
+        assert!(service.enable_commands().iter().flatten().all(|word| word != "--user"));
     }
 
     #[test]
     fn a_file_of_another_home_is_not_this_services() {
         let service = service(Scope::System);
         let other = Service { home: "/home/ann/100% $mine2".into(), ..service.clone() };
-        assert!(service.is_told_by(&service.text()) && other.is_told_by(&other.text()));
-        assert!(!service.is_told_by(&other.text()) && !other.is_told_by(&service.text()));
-        assert!(!service.is_told_by("[Service]\nExecStart=/usr/bin/flock\n"));
+        assert!(service.is_described_by(&service.text()) && other.is_described_by(&other.text()));
+        assert!(!service.is_described_by(&other.text()) && !other.is_described_by(&service.text()));
+        assert!(!service.is_described_by("[Service]\nExecStart=/usr/bin/flock\n"));
     }
 }

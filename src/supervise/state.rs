@@ -40,7 +40,7 @@ pub enum UnitEvent {
     Missed(String),
     /// The process ended; with the line of output that explains it, if there is one.
     Ended(Exit, Option<String>),
-    /// The time of [`State::next_deadline`] has come.
+    /// The time of [`UnitStateMachine::next_deadline`] has come.
     Tick,
 }
 
@@ -93,7 +93,7 @@ pub enum UnitAction {
     Terminate,
     /// Kill the process and everything it started.
     Kill,
-    /// Write [`State::memory`] to disk.
+    /// Write [`UnitStateMachine::memory`] to disk.
     Save,
 }
 
@@ -150,7 +150,7 @@ pub enum AfterStop {
     Crash,
 }
 
-/// The name of a [`Phase`] in `status` and on the control socket.
+/// The name of a [`UnitPhase`] in `status` and on the control socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitState {
@@ -159,7 +159,7 @@ pub enum UnitState {
     Healthy,
     BackingOff,
     Stopping,
-    /// The name of [`Phase::Tripped`].
+    /// The name of [`UnitPhase::Tripped`].
     BreakerOpen,
     Failed,
 }
@@ -241,7 +241,7 @@ impl UnitStateMachine {
         }
     }
 
-    /// Returns the time at which [`Event::Tick`] is due.
+    /// Returns the time at which [`UnitEvent::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<i64> {
         match self.phase {
@@ -262,7 +262,7 @@ impl UnitStateMachine {
             UnitEvent::Restart => self.restart(now),
             UnitEvent::Stop => self.stop(now, AfterStop::Rest),
             UnitEvent::NotSpawned(why) => self.over(why, now),
-            UnitEvent::Launched => self.launched(now),
+            UnitEvent::Launched => self.on_spawned(now),
             UnitEvent::Proved => self.proved(now),
             UnitEvent::Missed(reason) => self.missed(&reason, now),
             UnitEvent::Ended(exit, said) => self.ended(exit, said, now),
@@ -331,7 +331,7 @@ impl UnitStateMachine {
         }
     }
 
-    fn launched(&mut self, now: i64) -> Vec<UnitAction> {
+    fn on_spawned(&mut self, now: i64) -> Vec<UnitAction> {
         if let UnitPhase::Starting { since, until } = &mut self.phase {
             *since = now;
             *until = now + self.limits.start;
@@ -444,7 +444,7 @@ impl UnitStateMachine {
 
     fn crashed(&mut self, reason: String, now: i64) -> Vec<UnitAction> {
         self.reason = Some(reason.clone());
-        self.phase = match self.memory.crash(&self.limits, now, reason) {
+        self.phase = match self.memory.record_crash(&self.limits, now, reason) {
             Some(until) => UnitPhase::BackingOff { until, waits_for: None },
             None => UnitPhase::Tripped,
         };

@@ -28,7 +28,7 @@ fn killed() -> UnitEvent {
 }
 
 /// Feeds (time, event, expected actions, expected standing).
-fn play(state: &mut UnitStateMachine, table: &[(i64, UnitEvent, &[UnitAction], UnitState)]) {
+fn apply_table(state: &mut UnitStateMachine, table: &[(i64, UnitEvent, &[UnitAction], UnitState)]) {
     for (step, (now, event, actions, standing)) in table.iter().enumerate() {
         assert_eq!(&state.on_event(event.clone(), *now), actions, "step {step}: {event:?}");
         assert_eq!(state.standing(), *standing, "step {step}: {event:?}");
@@ -55,9 +55,9 @@ fn a_kill_is_not_explained_by_whatever_was_logged_last() {
 }
 
 #[test]
-fn a_life_without_trouble() {
+fn a_process_starts_becomes_healthy_and_stops() {
     let mut state = fresh();
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -74,7 +74,7 @@ fn a_life_without_trouble() {
 #[test]
 fn a_crash_is_followed_by_a_wait_and_a_start_and_forgotten_after_a_while() {
     let mut state = fresh();
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -111,7 +111,7 @@ fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
 
     let mut later = UnitStateMachine::new(limits(), &ExitRules::FLOCK, state.memory().clone());
     assert_eq!(later.reason(), Some(why), "the reason outlives the supervisor");
-    play(
+    apply_table(
         &mut later,
         &[
             (now + 100_000, UnitEvent::Begin, &[], BreakerOpen),
@@ -123,7 +123,7 @@ fn a_crash_loop_opens_the_breaker_until_a_person_starts_it() {
 }
 
 #[test]
-fn ends_that_would_come_again_are_not_repeated() {
+fn permanent_failures_are_not_restarted() {
     for (code, kind) in [
         (2, Kind::Usage),
         (3, Kind::NotInitialised),
@@ -132,7 +132,7 @@ fn ends_that_would_come_again_are_not_repeated() {
         (9, Kind::Damaged),
     ] {
         let mut state = fresh();
-        play(
+        apply_table(
             &mut state,
             &[
                 (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -155,23 +155,26 @@ fn ends_that_would_come_again_are_not_repeated() {
 }
 
 #[test]
-fn what_something_has_to_pass_for_is_started_again_however_often_it_ends() {
+fn temporary_failures_are_restarted_without_limit() {
     let mut state = fresh();
-    play(&mut state, &[(0, UnitEvent::Begin, &[Spawn], Starting)]);
+    apply_table(&mut state, &[(0, UnitEvent::Begin, &[Spawn], Starting)]);
     let mut now = 0;
     for _ in 0..20 {
         let ended = UnitEvent::Ended(Exit::Code(10), Some("error: its disk fails".into()));
-        play(&mut state, &[(now, ended, &[], BackingOff), (now + 699, UnitEvent::Tick, &[], BackingOff)]);
+        apply_table(
+            &mut state,
+            &[(now, ended, &[], BackingOff), (now + 699, UnitEvent::Tick, &[], BackingOff)],
+        );
         assert_eq!(state.failure(), Some(Kind::Unreadable));
         assert!(state.reason().unwrap().ends_with("error: its disk fails"), "{:?}", state.reason());
         now += 700;
-        play(&mut state, &[(now, UnitEvent::Tick, &[Spawn], Starting)]);
+        apply_table(&mut state, &[(now, UnitEvent::Tick, &[Spawn], Starting)]);
     }
     assert!(state.memory().is_empty(), "it never crashed");
-    play(&mut state, &[(now + 1, UnitEvent::Proved, &[], Healthy)]);
+    apply_table(&mut state, &[(now + 1, UnitEvent::Proved, &[], Healthy)]);
     assert_eq!(state.failure(), None);
     // A person can stop it during the delay.
-    play(
+    apply_table(
         &mut state,
         &[
             (now + 2, UnitEvent::Ended(Exit::Code(10), None), &[], BackingOff),
@@ -181,8 +184,8 @@ fn what_something_has_to_pass_for_is_started_again_however_often_it_ends() {
 }
 
 #[test]
-fn who_does_not_stop_is_killed_once() {
-    play(
+fn a_process_that_does_not_stop_is_killed_once() {
+    apply_table(
         &mut fresh(),
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -197,8 +200,8 @@ fn who_does_not_stop_is_killed_once() {
 }
 
 #[test]
-fn restart_waits_for_the_end_and_the_last_wish_wins() {
-    play(
+fn restart_waits_for_the_exit_and_the_last_order_wins() {
+    apply_table(
         &mut fresh(),
         &[
             (0, UnitEvent::Restart, &[Spawn], Starting),
@@ -215,10 +218,10 @@ fn restart_waits_for_the_end_and_the_last_wish_wins() {
 }
 
 #[test]
-fn who_no_longer_answers_is_ended_and_counts_as_a_crash() {
+fn an_unresponsive_process_is_stopped_and_counts_as_a_crash() {
     let mut state = fresh();
     let missed = || UnitEvent::Missed("127.0.0.1:3779 did not answer within 10s".into());
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -237,9 +240,9 @@ fn who_no_longer_answers_is_ended_and_counts_as_a_crash() {
 }
 
 #[test]
-fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
+fn a_failed_start_counts_as_a_crash() {
     let mut state = fresh();
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -259,10 +262,10 @@ fn who_never_gets_healthy_or_can_not_be_spawned_counts_as_a_crash() {
 }
 
 #[test]
-fn a_start_that_is_given_up_half_way_ends_as_it_was_asked_to() {
+fn an_aborted_start_ends_in_the_requested_state() {
     let given_up = || UnitEvent::NotSpawned(StartError { reason: "given up".into(), lasting: None });
     let mut state = fresh();
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -276,9 +279,9 @@ fn a_start_that_is_given_up_half_way_ends_as_it_was_asked_to() {
 }
 
 #[test]
-fn the_time_to_start_begins_when_it_was_made_ready() {
+fn the_start_deadline_counts_from_the_spawn() {
     let mut state = fresh();
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -291,17 +294,17 @@ fn the_time_to_start_begins_when_it_was_made_ready() {
     );
     assert_eq!(state.reason(), Some("it did not become healthy within 1 s"));
     let mut state = fresh();
-    play(
+    apply_table(
         &mut state,
         &[(0, UnitEvent::Begin, &[Spawn], Starting), (3_000, UnitEvent::Tick, &[Terminate], Stopping)],
     );
 }
 
 #[test]
-fn what_can_not_be_made_ready_for_good_is_not_tried_again_by_itself() {
+fn a_permanent_prepare_error_is_not_retried() {
     let mut state = fresh();
     let refused = StartError { reason: "no key".into(), lasting: Some(Kind::Failed) };
-    play(
+    apply_table(
         &mut state,
         &[
             (0, UnitEvent::Begin, &[Spawn], Starting),
@@ -320,7 +323,7 @@ fn step() -> impl Strategy<Value = (i64, u8)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
     #[test]
-    fn no_order_of_events_breaks_the_rules(steps in proptest::collection::vec(step(), 1..80)) {
+    fn no_order_of_events_breaks_the_invariants(steps in proptest::collection::vec(step(), 1..80)) {
         let limits = limits();
         let mut state = fresh();
         let (mut now, mut running, mut wanted) = (0, false, false);

@@ -125,7 +125,7 @@ impl SupervisedProcess {
         self.child.is_none() && self.clearing.is_none() && self.state.standing() == UnitState::Stopped
     }
 
-    /// Returns the time at which [`Ward::tick`] is due.
+    /// Returns the time at which [`SupervisedProcess::tick`] is due.
     pub fn next_deadline(&self) -> Option<i64> {
         [self.state.next_deadline(), self.check_at, self.look_at].into_iter().flatten().min()
     }
@@ -134,7 +134,7 @@ impl SupervisedProcess {
     pub fn order(&mut self, event: UnitEvent, now: i64, journal: &mut Journal<'_>) {
         self.wished = event != UnitEvent::Stop;
         // Only optional processes follow changes of the configuration.
-        self.look_at = (self.wished && self.is_optional()).then_some(now + LATER);
+        self.look_at = (self.wished && self.is_optional()).then_some(now + CHECK_INTERVAL_MS);
         if self.wished && self.is_optional() && !self.unit.is_wanted() {
             return self.dismiss(now, journal);
         }
@@ -146,7 +146,7 @@ impl SupervisedProcess {
         if !self.wished || !self.is_optional() {
             return;
         }
-        self.look_at = Some(now + LATER);
+        self.look_at = Some(now + CHECK_INTERVAL_MS);
         if !self.unit.is_wanted() {
             return self.dismiss(now, journal);
         }
@@ -281,15 +281,15 @@ impl SupervisedProcess {
         }
         // Checks are frequent early in a start, so that a fast start is noticed at once.
         let wait = match self.state.phase() {
-            UnitPhase::Starting { since, .. } if now - since < EAGER => SOON,
-            UnitPhase::Starting { .. } => SOMETIME,
-            _ => LATER,
+            UnitPhase::Starting { since, .. } if now - since < FAST_CHECK_PERIOD_MS => FAST_CHECK_MS,
+            UnitPhase::Starting { .. } => SLOW_CHECK_MS,
+            _ => CHECK_INTERVAL_MS,
         };
         match found {
             Ok(health) => {
                 self.health = Some((health, now));
                 self.trouble = None;
-                self.check_at = Some(now + LATER);
+                self.check_at = Some(now + CHECK_INTERVAL_MS);
                 self.event(UnitEvent::Proved, now, journal);
             }
             Err(HealthCheckFailure { reason, counts }) => {
@@ -326,7 +326,7 @@ impl SupervisedProcess {
     /// Starts to remove what outlives the process.
     fn clear(&mut self) {
         let Some(cleared) = self.unit.clear() else { return };
-        give_up(&mut self.clearing);
+        abort_job(&mut self.clearing);
         self.clearings += 1;
         let which = self.clearings;
         self.clearing = Some(self.beside(async move {
@@ -341,7 +341,7 @@ impl SupervisedProcess {
         let mut actions = self.state.on_event(event, now);
         while !actions.is_empty() {
             // A failed action is an event of its own, which can lead to further actions.
-            let failed = actions.drain(..).filter_map(|action| self.act(action, now, journal)).last();
+            let failed = actions.drain(..).filter_map(|action| self.run_action(action, now, journal)).last();
             if let Some(unready) = failed {
                 actions = self.state.on_event(UnitEvent::NotSpawned(unready), now);
             }
@@ -356,7 +356,7 @@ impl SupervisedProcess {
     }
 
     /// Carries out one action. Returns the reason if there is no process afterwards.
-    fn act(&mut self, action: UnitAction, now: i64, journal: &mut Journal<'_>) -> Option<StartError> {
+    fn run_action(&mut self, action: UnitAction, now: i64, journal: &mut Journal<'_>) -> Option<StartError> {
         match action {
             UnitAction::Spawn => return self.spawn(now, journal).err(),
             UnitAction::Terminate | UnitAction::Kill => match &self.child {
@@ -364,13 +364,13 @@ impl SupervisedProcess {
                 Some(child) => child.terminate(),
                 None => {
                     // The preparation may have been in the middle of its own cleanup.
-                    give_up(&mut self.preparing);
+                    abort_job(&mut self.preparing);
                     self.clear();
                     return Some(StartError { reason: "its start was cancelled".to_owned(), lasting: None });
                 }
             },
             UnitAction::Save => {
-                if let Err(error) = save(&self.home, self.unit.name(), self.state.memory()) {
+                if let Err(error) = save_crash_history(&self.home, self.unit.name(), self.state.memory()) {
                     journal.note(&format!("failed to write the record of crashes: {}", chain(&error)));
                 }
             }
@@ -383,9 +383,9 @@ impl SupervisedProcess {
         self.health = None;
         self.trouble = None;
         self.stale = None;
-        give_up(&mut self.looking);
-        give_up(&mut self.refreshing);
-        give_up(&mut self.clearing);
+        abort_job(&mut self.looking);
+        abort_job(&mut self.refreshing);
+        abort_job(&mut self.clearing);
         let mut prepared = self.unit.prepare();
         // A preparation that completes at once, as the gateway's does, needs no job of its own.
         match (&mut prepared).now_or_never() {
@@ -420,7 +420,7 @@ impl SupervisedProcess {
         self.spawned_at = now;
         // This event never leads to an action.
         let _ = self.state.on_event(UnitEvent::Launched, now);
-        self.check_at = Some(now + SOON);
+        self.check_at = Some(now + FAST_CHECK_MS);
         Ok(())
     }
 
@@ -451,7 +451,7 @@ impl SupervisedProcess {
     }
 }
 
-fn give_up(task: &mut Option<JoinHandle<()>>) {
+fn abort_job(task: &mut Option<JoinHandle<()>>) {
     if let Some(task) = task.take() {
         task.abort();
     }
@@ -472,11 +472,11 @@ pub const fn word(standing: UnitState) -> &'static str {
 }
 
 /// Milliseconds between health checks: early in a start, late in a slow start, and while healthy.
-const SOON: i64 = 2;
-const SOMETIME: i64 = 25;
-const LATER: i64 = 5_000;
+const FAST_CHECK_MS: i64 = 2;
+const SLOW_CHECK_MS: i64 = 25;
+const CHECK_INTERVAL_MS: i64 = 5_000;
 /// The time in milliseconds for which the checks of a start follow each other closely.
-const EAGER: i64 = 1_000;
+const FAST_CHECK_PERIOD_MS: i64 = 1_000;
 
 /// Reads the crash history of a process. A damaged file counts as an empty history.
 #[must_use]
@@ -485,7 +485,7 @@ pub fn remembered(home: &Home, name: &str) -> CrashHistory {
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }
 
-fn save(home: &Home, name: &str, memory: &CrashHistory) -> Result<(), crate::home::HomeError> {
+fn save_crash_history(home: &Home, name: &str, memory: &CrashHistory) -> Result<(), crate::home::HomeError> {
     let path = home.breaker(name);
     if memory.is_empty() {
         // A file that is missing already is fine.

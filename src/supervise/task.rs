@@ -70,7 +70,7 @@ pub async fn run(plan: SupervisorConfig<'_>, lock: Lock, ready: impl FnOnce()) -
         task.take(happening).await;
         task.answer_waiters();
         if !task.ending
-            && let Some(error) = task.lasting_failure()
+            && let Some(error) = task.permanent_failure()
         {
             failure = Some(error);
             // The other processes must not outlive this supervisor.
@@ -207,7 +207,7 @@ impl<'a> SupervisorTask<'a> {
     async fn take(&mut self, happening: LoopEvent) {
         let now = self.now();
         match happening {
-            LoopEvent::Signal(signal) => self.signalled(signal),
+            LoopEvent::Signal(signal) => self.handle_signal(signal),
             LoopEvent::ChildEnded => {
                 for ward in &mut self.wards {
                     ward.reap(now, &mut self.journal).await;
@@ -227,7 +227,7 @@ impl<'a> SupervisorTask<'a> {
         }
     }
 
-    fn signalled(&mut self, signal: &str) {
+    fn handle_signal(&mut self, signal: &str) {
         self.journal.note(&format!("stopping: got {signal}"));
         self.stop();
     }
@@ -309,7 +309,7 @@ impl<'a> SupervisorTask<'a> {
     }
 
     /// Returns the failure that ends a supervisor in the foreground, if there is one.
-    fn lasting_failure(&self) -> Option<SuperviseError> {
+    fn permanent_failure(&self) -> Option<SuperviseError> {
         let mut needed = self.wards.iter().filter(|ward| self.foreground && !ward.is_optional());
         needed.find_map(|ward| match ward.state().phase() {
             UnitPhase::Failed { kind } => Some(SuperviseError::Failed {

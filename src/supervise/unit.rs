@@ -141,7 +141,9 @@ impl Unit for GatewayUnit {
         let port = self.port.load(Ordering::Relaxed);
         let identity =
             HomeIdentity { instance: self.instance.clone(), token: self.live.current().token.clone() };
-        Box::pin(async move { health::ask(port, &identity, CHECK).await.map_err(HealthCheckFailure::from) })
+        Box::pin(async move {
+            health::ask(port, &identity, CHECK_TIMEOUT).await.map_err(HealthCheckFailure::from)
+        })
     }
 }
 
@@ -152,4 +154,4 @@ pub const OPENCLAW: &str = "openclaw";
 /// The names of all processes that supervisors of this and earlier versions run.
 pub const NAMES: [&str; 2] = [GATEWAY, OPENCLAW];
 /// The time limit of a health check.
-const CHECK: Duration = Duration::from_secs(10);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);

@@ -22,7 +22,7 @@ pub const fn mode(role: Role) -> Mode {
     }
 }
 
-fn event(agent: &Agent, state: Option<&AgentState>, frozen: &FreezeState) -> SchedulerEvent {
+fn agent_event(agent: &Agent, state: Option<&AgentState>, frozen: &FreezeState) -> SchedulerEvent {
     SchedulerEvent::Agent {
         agent: agent.id.clone(),
         mode: mode(agent.role),
@@ -49,11 +49,16 @@ impl Swarm {
             .map(|state| (state.agent.clone(), None))
             .collect();
         let frozen = self.store.frozen()?;
-        Ok(self.config().agents.iter().map(|agent| event(agent, states.get(&agent.id), &frozen)).collect())
+        Ok(self
+            .config()
+            .agents
+            .iter()
+            .map(|agent| agent_event(agent, states.get(&agent.id), &frozen))
+            .collect())
     }
 
     /// Tells the scheduler the current state of one agent, after it changed.
-    pub fn tell_standing(&self, agent: &AgentId) -> Result<(), StoreError> {
+    pub fn notify_agent_state(&self, agent: &AgentId) -> Result<(), StoreError> {
         let config = self.config();
         let Some(found) = config.agent(agent) else { return Ok(()) };
         let state = self.store.agent_state(agent)?;
@@ -64,7 +69,7 @@ impl Swarm {
         } else {
             self.asleep().remove(agent);
         }
-        self.bell.tell(event(found, state.as_ref(), &self.store.frozen()?));
+        self.bell.tell(agent_event(found, state.as_ref(), &self.store.frozen()?));
         Ok(())
     }
 
@@ -77,7 +82,7 @@ impl Swarm {
             self.bell.publish("agent.slept", &json!({"agent": agent}));
             // The turn that asked for the sleep is remembered: its own later posts must not wake the agent.
             self.asleep().insert(agent.clone(), by.turn);
-            self.tell_standing(agent)?;
+            self.notify_agent_state(agent)?;
         }
         Ok(changed)
     }
@@ -92,7 +97,7 @@ impl Swarm {
         if changed {
             self.bell.publish("agent.woke", &json!({"agent": agent}));
         }
-        self.tell_standing(agent)?;
+        self.notify_agent_state(agent)?;
         Ok(changed)
     }
 }

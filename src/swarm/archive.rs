@@ -83,7 +83,7 @@ impl Swarm {
                 // Opening a channel gives nobody a task, so nobody is woken.
                 let post = NewPost { wake: WakeUrgency::Nobody, ..system(&channel.id, text, now) };
                 if self.step(by, &channel, ArchiveStep::Reopen, post).await? {
-                    self.drop_missing_members(&channel).await?;
+                    self.remove_missing_members(&channel).await?;
                 }
             }
             (ArchiveAction::Cancel, _) => {
@@ -95,7 +95,7 @@ impl Swarm {
             (ArchiveAction::Begin | ArchiveAction::Force, _) => {}
         }
         // A channel without agents is archived at once, because nobody has to get ready.
-        self.settle_archive(&channel.id).await?;
+        self.finish_ready_archive(&channel.id).await?;
         Ok(ArchiveProgress::of(&self.channel(&channel.id)?))
     }
 
@@ -105,7 +105,7 @@ impl Swarm {
     ///
     /// Returns [`SwarmError::NoChannel`] if there is no such channel, and [`SwarmError::Refused`] if it is not being
     /// archived or the agent is not a member.
-    pub async fn archive_ready(
+    pub async fn mark_archive_ready(
         &self,
         by: &By,
         agent: &AgentId,
@@ -136,14 +136,14 @@ impl Swarm {
         }
         // Released first: finishing needs no count and must not make other agents wait.
         drop(counting);
-        self.settle_archive(&channel.id).await?;
+        self.finish_ready_archive(&channel.id).await?;
         Ok(ArchiveProgress::of(&self.channel(&channel.id)?))
     }
 
     /// Finishes the archives whose deadline has passed, and returns the next deadline in Unix milliseconds.
-    pub async fn end_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
+    pub async fn finish_due_archives(&self, now: i64) -> Result<Option<i64>, SwarmError> {
         let mut next: Option<i64> = None;
-        for (id, due_at) in self.store.archives_under_way()? {
+        for (id, due_at) in self.store.pending_archives()? {
             if due_at <= now {
                 self.finish(&By::system(), &self.channel(&id)?, "its time is over", false, now).await?;
             } else {
@@ -154,7 +154,7 @@ impl Swarm {
     }
 
     /// Finishes an archive if every agent that is a member now is ready, also if no agent is left.
-    pub(super) async fn settle_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
+    pub(super) async fn finish_ready_archive(&self, id: &ChannelId) -> Result<(), SwarmError> {
         let channel = self.channel(id)?;
         if channel.state == ChannelState::Archiving && ArchiveProgress::of(&channel).waiting.is_empty() {
             self.finish(&By::system(), &channel, "all are ready", false, unix_ms()).await?;
@@ -163,7 +163,7 @@ impl Swarm {
     }
 
     /// Removes the members whose agents were deleted while the channel was archived.
-    async fn drop_missing_members(&self, channel: &Channel) -> Result<(), SwarmError> {
+    async fn remove_missing_members(&self, channel: &Channel) -> Result<(), SwarmError> {
         let config = self.config();
         let gone = channel.agents().filter(|agent| config.agent(agent).is_none());
         let gone: Vec<Party> = gone.cloned().map(Party::Agent).collect();

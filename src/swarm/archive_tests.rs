@@ -15,22 +15,22 @@ fn parties(names: &[&str]) -> Vec<Party> {
     names.iter().map(|name| name.parse().unwrap()).collect()
 }
 
-fn boss(team: &Team) -> By {
+fn orchestrator(team: &Team) -> By {
     team.by("orchestrator", "agent:orchestrator:flock:main:me")
 }
 
 async fn make(team: &Team, members: &[&str]) {
     let wanted = Wanted { id: id(), topic: "a topic".to_owned(), members: parties(members), message: None };
-    team.swarm.create_channel(&boss(team), wanted).await.unwrap();
+    team.swarm.create_channel(&orchestrator(team), wanted).await.unwrap();
 }
 
 async fn archive(team: &Team, what: ArchiveAction) -> ArchiveProgress {
-    team.swarm.archive(&boss(team), &id(), what).await.unwrap()
+    team.swarm.archive(&orchestrator(team), &id(), what).await.unwrap()
 }
 
 async fn ready(team: &Team, who: &str) -> ArchiveProgress {
     let by = team.by(who, &format!("agent:{who}:flock:channel:work"));
-    team.swarm.archive_ready(&by, &agent(who), &id()).await.unwrap()
+    team.swarm.mark_archive_ready(&by, &agent(who), &id()).await.unwrap()
 }
 
 fn state(team: &Team) -> ChannelState {
@@ -38,10 +38,13 @@ fn state(team: &Team) -> ChannelState {
 }
 
 #[tokio::test]
-async fn a_channel_made_without_a_word_still_tells_its_members() {
+async fn creating_a_channel_without_a_message_notifies_its_members() {
     let team = Team::new();
     make(&team, &["coder", "tester", "human:ann"]).await;
-    assert_eq!(team.rung(), ["agent:coder:flock:channel:work", "agent:tester:flock:channel:work"]);
+    assert_eq!(
+        team.notified_sessions(),
+        ["agent:coder:flock:channel:work", "agent:tester:flock:channel:work"]
+    );
     // A member that did not hear the message finds it later.
     let found = team.store.all_unseen().unwrap();
     assert_eq!(found.iter().map(|unseen| unseen.agent.as_str()).collect::<Vec<_>>(), ["coder", "tester"]);
@@ -50,7 +53,7 @@ async fn a_channel_made_without_a_word_still_tells_its_members() {
 }
 
 #[tokio::test]
-async fn who_is_ready_at_the_same_moment_is_counted_one_after_the_other() {
+async fn simultaneous_ready_reports_are_each_counted_once() {
     let team = Team::new();
     let all = ["coder", "tester", "orchestrator", "sysadmin"];
     make(&team, &all).await;
@@ -64,17 +67,17 @@ async fn who_is_ready_at_the_same_moment_is_counted_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn an_archive_ends_when_the_last_who_is_not_ready_leaves() {
+async fn archiving_finishes_when_the_last_unready_member_leaves() {
     let team = Team::new();
     make(&team, &["coder", "tester", "human:ann"]).await;
     assert_eq!(archive(&team, ArchiveAction::Begin).await.waiting, [agent("coder"), agent("tester")]);
     assert_eq!(ready(&team, "coder").await.state, ChannelState::Archiving);
-    team.swarm.assign_members(&boss(&team), &id(), &[], &parties(&["tester"])).await.unwrap();
+    team.swarm.assign_members(&orchestrator(&team), &id(), &[], &parties(&["tester"])).await.unwrap();
     assert_eq!(state(&team), ChannelState::Archived);
 }
 
 #[tokio::test]
-async fn an_archive_waits_for_no_agent_that_was_removed() {
+async fn archiving_does_not_wait_for_removed_agents() {
     let team = Team::new();
     make(&team, &["coder", "tester"]).await;
     archive(&team, ArchiveAction::Begin).await;
@@ -91,23 +94,23 @@ async fn a_channel_without_agents_is_archived_at_once() {
 }
 
 #[tokio::test]
-async fn an_archive_waits_for_who_joins_and_ends_when_its_time_is_over() {
+async fn archiving_waits_for_new_members_until_its_deadline() {
     let team = Team::new();
     make(&team, &["coder", "tester"]).await;
     archive(&team, ArchiveAction::Begin).await;
     ready(&team, "coder").await;
-    team.swarm.assign_members(&boss(&team), &id(), &parties(&["sysadmin"]), &[]).await.unwrap();
+    team.swarm.assign_members(&orchestrator(&team), &id(), &parties(&["sysadmin"]), &[]).await.unwrap();
     let stand = ready(&team, "tester").await;
     assert_eq!((stand.state, stand.waiting), (ChannelState::Archiving, vec![agent("sysadmin")]));
     let due = team.swarm.channel(&id()).unwrap().archiving.unwrap().due_at;
-    assert_eq!(team.swarm.end_due_archives(due - 1).await.unwrap(), Some(due));
+    assert_eq!(team.swarm.finish_due_archives(due - 1).await.unwrap(), Some(due));
     assert_eq!(state(&team), ChannelState::Archiving);
-    assert_eq!(team.swarm.end_due_archives(due).await.unwrap(), None);
+    assert_eq!(team.swarm.finish_due_archives(due).await.unwrap(), None);
     assert_eq!(state(&team), ChannelState::Archived);
 }
 
 #[tokio::test]
-async fn an_archive_that_begins_again_asks_everybody_again() {
+async fn archiving_again_asks_all_members_again() {
     let team = Team::new();
     make(&team, &["coder", "tester"]).await;
     archive(&team, ArchiveAction::Begin).await;
@@ -122,7 +125,7 @@ async fn an_archive_that_begins_again_asks_everybody_again() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_opened_again_drops_members_whose_agents_are_gone() {
+async fn reopening_a_channel_removes_members_of_removed_agents() {
     let team = Team::new();
     let new = NewChannel {
         id: id(),
@@ -131,7 +134,7 @@ async fn a_channel_that_is_opened_again_drops_members_whose_agents_are_gone() {
         members: parties(&["coder", "ghost", "human:ann"]),
         now: 1,
     };
-    let entry = boss(&team).entry("channel.create", "work", Level::Green, String::new());
+    let entry = orchestrator(&team).entry("channel.create", "work", Level::Green, String::new());
     team.store.create_channel(new, None, entry).await.unwrap().unwrap();
     archive(&team, ArchiveAction::Force).await;
     archive(&team, ArchiveAction::Reopen).await;
@@ -141,14 +144,14 @@ async fn a_channel_that_is_opened_again_drops_members_whose_agents_are_gone() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_gone_leaves_no_card_also_where_it_was_in_no_channel() {
+async fn a_missing_agents_card_is_removed_even_without_channels() {
     let team = Team::new();
     for who in ["coder", "ghost"] {
-        let entry = boss(&team).entry("card.update", who, Level::Green, String::new());
+        let entry = orchestrator(&team).entry("card.update", who, Level::Green, String::new());
         let update = CardUpdate { name: Some("Mine".to_owned()), ..CardUpdate::default() };
         team.store.update_card(agent(who), update, entry, 1).await.unwrap();
     }
-    team.swarm.forget_missing_agents().await.unwrap();
+    team.swarm.remove_missing_agents().await.unwrap();
     let cards = team.store.cards().unwrap();
     assert_eq!(cards.iter().map(|card| card.agent.as_str()).collect::<Vec<_>>(), ["coder"]);
 }

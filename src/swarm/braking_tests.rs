@@ -18,7 +18,7 @@ async fn at_the_cap_messages_are_kept_and_wake_nobody_until_a_person_speaks() {
     swarm.create_channel(&ann, wanted).await.unwrap();
     swarm.post(&ann, &dev, "go".into(), true).await.unwrap();
     let agent = By { party: "coder".parse().unwrap(), session: None, turn: None };
-    let rang = || team.rung().len();
+    let rang = || team.notified_sessions().len();
     rang();
     for (text, wakes) in [
         ("first the plan for the whole of the week", 1),

@@ -44,7 +44,7 @@ impl Swarm {
         // A turn has an entry of its own. Calls outside of a turn follow the session's newest one.
         match turn {
             Some(turn) => self.store().charge(session, turn),
-            None => self.store().last_charge(session),
+            None => self.store().last_charged_channel(session),
         }
     }
 }
@@ -88,7 +88,10 @@ pub fn unpriced(agent: &AgentId, model: &ModelRef, limit: &UsageLimit) -> String
 pub fn refusal(agent: &AgentId, exceeded: &ExceededLimit, day: &Day) -> String {
     let whose = whose(&exceeded.limit);
     let tokens = exceeded.limit.tokens.map(|limit| format!("{} of {limit} tokens", exceeded.used.tokens));
-    let cost = exceeded.limit.cost.map(|limit| format!("{} of {}", usd(exceeded.used.cost), usd(limit)));
+    let cost = exceeded
+        .limit
+        .cost
+        .map(|limit| format!("{} of {}", format_usd(exceeded.used.cost), format_usd(limit)));
     let used: Vec<String> = tokens.into_iter().chain(cost).collect();
     format!(
         "{agent} pauses: {whose} ({}) has no room for another model call ({} used or reserved)",
@@ -105,7 +108,7 @@ fn whose(limit: &UsageLimit) -> String {
     }
 }
 
-fn usd(micros: u64) -> String {
+fn format_usd(micros: u64) -> String {
     // Rounded up, so that a used budget is never shown as smaller than it is.
     let cents = micros.div_ceil(10_000);
     format!("${}.{:02}", cents / 100, cents % 100)
@@ -125,7 +128,12 @@ pub fn name(limit: &UsageLimit, agent: &AgentId) -> String {
 
 /// Returns a filter for one day, or for all days from `since` on. Without both it is `today`.
 #[must_use]
-pub fn period(day: Option<Date>, since: Option<Date>, today: Date, agent: Option<AgentId>) -> UsageFilter {
+pub fn usage_filter(
+    day: Option<Date>,
+    since: Option<Date>,
+    today: Date,
+    agent: Option<AgentId>,
+) -> UsageFilter {
     let until = since.is_none().then(|| day.unwrap_or(today));
     UsageFilter {
         since: since.or(until).unwrap_or(today).to_string(),
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_limited_has_a_limit() {
+    fn only_configured_budgets_give_limits() {
         let agent: AgentId = "coder".parse().unwrap();
         let channel: ChannelId = "dev".parse().unwrap();
         let mut budgets = Budgets::default();
@@ -196,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_in_dollars_alone_binds_no_model_without_a_price() {
+    fn cost_only_limits_are_found() {
         let limit = |tokens, cost| UsageLimit { scope: UsageScope::Day, tokens, cost };
         assert_eq!(unbound(&[limit(Some(5), None), limit(Some(5), Some(5))]), None);
         let alone = limit(None, Some(5));

@@ -65,7 +65,7 @@ pub struct Card {
 pub struct CardEdit {
     pub name: Option<String>,
     pub description: Option<String>,
-    /// The complete new list: JSON objects with the fields of [`Skill`].
+    /// The complete new list: JSON objects with the fields of [`CardSkill`].
     pub skills: Option<Vec<Value>>,
 }
 
@@ -135,8 +135,8 @@ pub fn made(agent: &Agent, focus: &[String]) -> Card {
         Role::Worker => {
             // Roles with fixed duties have fixed skills. A worker's skills come from its archetype.
             let kind = agent.archetype.as_deref().unwrap_or("worker");
-            let skills = focus.iter().map(|point| of_focus(point, kind)).collect::<Vec<_>>();
-            (format!("A worker of the team: {}.", summary(kind, MAX_NAME)), unique(skills))
+            let skills = focus.iter().map(|point| skill_from_focus(point, kind)).collect::<Vec<_>>();
+            (format!("A worker of the team: {}.", summary(kind, MAX_NAME)), dedup_by_id(skills))
         }
     };
     Card {
@@ -159,7 +159,7 @@ fn skill(id: &str, name: &str, description: &str, tag: &str) -> CardSkill {
     }
 }
 
-fn of_focus(point: &str, kind: &str) -> CardSkill {
+fn skill_from_focus(point: &str, kind: &str) -> CardSkill {
     // An archetype is a text of the owner without limits, so it is cut to what a card may hold.
     let text = summary(point, MAX_SKILL_TEXT);
     let slug: String =
@@ -177,7 +177,7 @@ fn of_focus(point: &str, kind: &str) -> CardSkill {
     }
 }
 
-fn unique(mut skills: Vec<CardSkill>) -> Vec<CardSkill> {
+fn dedup_by_id(mut skills: Vec<CardSkill>) -> Vec<CardSkill> {
     let mut seen = std::collections::HashSet::new();
     // Two points of an archetype may give the same id, and ids are unique on a card.
     skills.retain(|skill| seen.insert(skill.id.clone()));
@@ -201,7 +201,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<CardSkill>, String> {
         let skill: CardSkill = Deserialize::deserialize(value)
             // The error may quote what the agent wrote, so it is cleaned and cut.
             .map_err(|error: serde_json::Error| at(summary(&error.to_string(), 200)))?;
-        let skill = checked_skill(&skill).map_err(at)?;
+        let skill = validate_skill(&skill).map_err(at)?;
         if skills.iter().any(|other| other.id == skill.id) {
             return Err(format!("skills[{number}]: two skills have the id {}", skill.id));
         }
@@ -210,7 +210,7 @@ pub fn checked_skills(written: &[Value]) -> Result<Vec<CardSkill>, String> {
     Ok(skills)
 }
 
-fn checked_skill(skill: &CardSkill) -> Result<CardSkill, String> {
+fn validate_skill(skill: &CardSkill) -> Result<CardSkill, String> {
     // Ids are compared exactly by programs and by `flock_discover`, so they have one spelling.
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
     if skill.id.is_empty() || skill.id.len() > MAX_WORD || !skill.id.chars().all(word) {
@@ -251,7 +251,7 @@ impl Swarm {
         let said: HashMap<AgentId, StoredCard> =
             self.store().cards()?.into_iter().map(|card| (card.agent.clone(), card)).collect();
         let config = self.config();
-        Ok(config.agents.iter().map(|agent| self.card_of(agent, said.get(&agent.id))).collect())
+        Ok(config.agents.iter().map(|agent| self.build_card(agent, said.get(&agent.id))).collect())
     }
 
     /// Returns the card of an agent.
@@ -266,7 +266,7 @@ impl Swarm {
             .ok_or_else(|| SwarmError::NoAgent(agent.clone()))
     }
 
-    fn card_of(&self, agent: &Agent, said: Option<&StoredCard>) -> Card {
+    fn build_card(&self, agent: &Agent, said: Option<&StoredCard>) -> Card {
         let folder = self.live.home().archetypes();
         // An archetype that was deleted meanwhile only leaves the card without its skills.
         let text = agent.archetype.as_deref().and_then(|name| archetype::find(&folder, name).ok());

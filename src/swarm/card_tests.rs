@@ -38,7 +38,7 @@ async fn an_agent_changes_its_own_card_and_the_rest_stays() {
     assert_eq!(card(&team, "tester").updated_at, None);
     assert_eq!(team.audited(), ["card.update", "card.update"]);
     assert!(team.swarm.update_card(&by, CardEdit::default()).await.is_err(), "nothing to change");
-    team.swarm.forget_tasks(&"coder".parse().unwrap()).await.unwrap();
+    team.swarm.end_agent_tasks(&"coder".parse().unwrap()).await.unwrap();
     assert_eq!(card(&team, "coder").updated_at, None);
 }
 
@@ -101,7 +101,7 @@ fn cards_are_found_by_words_role_and_skill() {
 }
 
 #[test]
-fn what_an_archetype_says_becomes_skills_with_ids_of_their_own() {
+fn archetype_focus_becomes_skills_with_unique_ids() {
     let agent = |id: &str| {
         let team = Team::new();
         team.swarm.config().agent(&id.parse().unwrap()).unwrap().clone()
@@ -112,7 +112,7 @@ fn what_an_archetype_says_becomes_skills_with_ids_of_their_own() {
     let ids: Vec<&str> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
     assert_eq!(ids, ["defects-wrong-results-lost-data", "focus", "x-2j"]);
     for skill in &card.skills {
-        let checked = checked_skill(skill).unwrap();
+        let checked = validate_skill(skill).unwrap();
         assert_eq!(checked, *skill, "it would be taken from the agent too");
     }
 }

@@ -133,9 +133,9 @@ impl Swarm {
         if braked.stop.is_some() {
             new.wake = WakeUrgency::Nobody;
         }
-        let said = self.say_later(new, braked.after).await?;
+        let said = self.post_delayed(new, braked.after).await?;
         if let (PostReceipt::New(_), Some(Some(why))) = (&said, braked.stop)
-            && let Err(error) = self.note_brake(channel, why).await
+            && let Err(error) = self.report_loop_stop(channel, why).await
         {
             // The message itself is committed, so a failure here must not be reported as a failed post.
             tracing::error!(error = chain(&error), %channel, "failed to say that a channel was braked");
@@ -143,10 +143,10 @@ impl Swarm {
         Ok(said)
     }
 
-    async fn note_brake(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
+    async fn report_loop_stop(&self, channel: &ChannelId, why: String) -> Result<(), SwarmError> {
         let entry = By::system().entry("channel.brake", channel.as_str(), Level::Yellow, why.clone());
         self.store.audit(entry, unix_ms()).await?;
-        self.say_as_system(channel, why, false).await.map(drop)
+        self.post_as_system(channel, why, false).await.map(drop)
     }
 
     /// Posts the final text of an agent's turn. It is stored once for each turn and wakes nobody.
@@ -172,7 +172,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::NoChannel`] or [`SwarmError::Archived`] if the channel can't take messages.
-    pub async fn say_as_system(
+    pub async fn post_as_system(
         &self,
         channel: &ChannelId,
         text: String,
@@ -183,21 +183,21 @@ impl Swarm {
     }
 
     async fn say(&self, new: NewPost) -> Result<PostReceipt, SwarmError> {
-        self.say_later(new, Duration::ZERO).await
+        self.post_delayed(new, Duration::ZERO).await
     }
 
     /// Posts a message and wakes its recipients after a delay. A restart during the delay wakes them at once.
-    async fn say_later(&self, new: NewPost, after: Duration) -> Result<PostReceipt, SwarmError> {
+    async fn post_delayed(&self, new: NewPost, after: Duration) -> Result<PostReceipt, SwarmError> {
         checkpoint::reach(Checkpoint::Accepted);
         match self.store.post(new.clone()).await? {
             PostOutcome::Posted(posted) => {
                 checkpoint::reach(Checkpoint::Committed);
                 // The message is committed. A caller that got an error now would post it again.
-                if let Err(error) = self.wake_by(&new, &posted).await {
+                if let Err(error) = self.wake_mentioned(&new, &posted).await {
                     tracing::error!(error = chain(&error), "failed to wake whom a message calls");
                 }
                 let seq = posted.seq;
-                self.tell_of_pauses(&new, &posted).await;
+                self.report_pauses(&new, &posted).await;
                 if after.is_zero() {
                     self.announce(&new, &posted);
                 } else {
@@ -219,7 +219,7 @@ impl Swarm {
     }
 
     /// Wakes sleeping agents that the message mentions, and the author if it sleeps.
-    async fn wake_by(&self, new: &NewPost, posted: &CommittedPost) -> Result<(), SwarmError> {
+    async fn wake_mentioned(&self, new: &NewPost, posted: &CommittedPost) -> Result<(), SwarmError> {
         // The common case needs no query.
         if self.asleep().is_empty() {
             return Ok(());
@@ -259,7 +259,7 @@ impl Swarm {
         let is_said = last.first().is_some_and(|post| post.author == Party::System && post.content == text);
         if !is_said {
             tracing::warn!(%channel, %agent, text, "an agent could not answer");
-            self.say_as_system(channel, text, false).await?;
+            self.post_as_system(channel, text, false).await?;
         }
         Ok(())
     }
@@ -288,13 +288,13 @@ impl Swarm {
         }
         // Only added members are checked: an agent that was deleted must still be removable.
         let add = self.members(add)?;
-        if too_many(&known.members, &add, remove) {
+        if exceeds_member_limit(&known.members, &add, remove) {
             return Err(SwarmError::Invalid(format!("a channel has at most {MAX_MEMBERS} members")));
         }
         let now = unix_ms();
         let (id, who) = (known.id.clone(), by.party.clone());
         let notice = move |joined: &[Party], left: &[Party]| {
-            let text = membership(&who, joined, left);
+            let text = membership_text(&who, joined, left);
             NewPost { wake: WakeUrgency::Nobody, ..system(&id, text, now) }
         };
         let names = |parties: &[Party]| parties.iter().map(Party::to_string).collect::<Vec<_>>().join(" ");
@@ -316,16 +316,16 @@ impl Swarm {
             self.bell.tell(SchedulerEvent::Seen(session(agent, &known.id)));
         }
         // The last member that was not ready may just have left.
-        self.settle_archive(&known.id).await?;
+        self.finish_ready_archive(&known.id).await?;
         Ok((changed.joined, changed.left))
     }
 
     /// Removes all agents that are no longer in the configuration from channels, tasks and cards. It does not matter
     /// who removed them or if a gateway ran then.
-    pub async fn forget_missing_agents(&self) -> Result<(), SwarmError> {
+    pub async fn remove_missing_agents(&self) -> Result<(), SwarmError> {
         let config = self.config();
         let mut known: BTreeSet<AgentId> = self.store.member_agents()?.into_iter().collect();
-        known.extend(self.store.assignees()?);
+        known.extend(self.store.agents_with_tasks()?);
         known.extend(self.store.cards()?.into_iter().map(|card| card.agent));
         for agent in known.iter().filter(|agent| config.agent(agent).is_none()) {
             self.forget_agent(agent).await?;
@@ -342,7 +342,7 @@ impl Swarm {
                 self.assign_members(&By::system(), &channel.id, &[], std::slice::from_ref(&party)).await?;
             }
         }
-        self.forget_tasks(agent).await
+        self.end_agent_tasks(agent).await
     }
 
     /// Returns the channel with this id.
@@ -491,7 +491,7 @@ impl Swarm {
 
 /// Returns `true` if a change would leave a channel with too many members. Naming an existing member, or removing
 /// somebody who is not a member, makes no difference.
-fn too_many(members: &[Member], add: &[Party], remove: &[Party]) -> bool {
+fn exceeds_member_limit(members: &[Member], add: &[Party], remove: &[Party]) -> bool {
     let stay: Vec<&Party> =
         members.iter().map(|member| &member.party).filter(|party| !remove.contains(party)).collect();
     let new = add.iter().filter(|party| !stay.contains(party)).count();
@@ -552,7 +552,7 @@ pub(super) fn topic(text: &str) -> Result<String, SwarmError> {
     Ok(text)
 }
 
-fn membership(by: &Party, joined: &[Party], left: &[Party]) -> String {
+fn membership_text(by: &Party, joined: &[Party], left: &[Party]) -> String {
     let names = |parties: &[Party]| parties.iter().map(Party::to_string).collect::<Vec<_>>().join(", ");
     let parts = [
         (!joined.is_empty()).then(|| format!("{} joined", names(joined))),

@@ -21,7 +21,7 @@ pub fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
 
 /// Returns the audit row for freezing or thawing the whole home.
 #[must_use]
-pub fn home_entry(by: &By, frozen: bool) -> AuditEntry {
+pub fn home_audit_entry(by: &By, frozen: bool) -> AuditEntry {
     let action = if frozen { "home.freeze" } else { "home.thaw" };
     by.entry(action, "all", Level::Yellow, String::new())
 }
@@ -50,11 +50,11 @@ impl Swarm {
         let changed: Vec<AgentId> = self.agents().into_iter().filter(differs).collect();
         // Only the differences to the last known database state are applied: a freeze in this process that is not
         // written yet must stay.
-        self.frozen.send_modify(|frozen| *frozen = frozen.taking(&now, &written));
+        self.frozen.send_modify(|frozen| *frozen = frozen.merge_unsaved(&now, &written));
         *written = now;
         drop(written);
         for agent in &changed {
-            self.tell_standing(agent)?;
+            self.notify_agent_state(agent)?;
         }
         Ok(changed)
     }
@@ -101,14 +101,14 @@ impl Swarm {
     }
 
     /// Waits until none of these agents is frozen.
-    pub async fn all_thawed(&self, agents: &[AgentId]) {
+    pub async fn wait_all_thawed(&self, agents: &[AgentId]) {
         let none = |frozen: &FreezeState| !agents.iter().any(|agent| frozen.holds(agent));
         // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(none).await;
     }
 
     /// Waits until one of these agents is frozen.
-    pub async fn any_frozen(&self, agents: &[AgentId]) {
+    pub async fn wait_any_frozen(&self, agents: &[AgentId]) {
         let any = |frozen: &FreezeState| agents.iter().any(|agent| frozen.holds(agent));
         // An error means that the sender is gone, and it lives as long as this `Swarm`.
         let _ = self.frozen.subscribe().wait_for(any).await;
@@ -129,7 +129,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the same errors as [`Swarm::freeze`].
-    pub async fn freeze_because(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
+    pub async fn freeze_with_reason(&self, agent: &AgentId, why: &str) -> Result<bool, SwarmError> {
         let by = By::system();
         self.freeze_as(&by, agent, format!("{}: {why}", by.party), why.to_owned()).await
     }
@@ -153,7 +153,7 @@ impl Swarm {
         self.frozen.send_modify(|frozen| frozen.freeze(Some(agent), freeze.clone()));
         written.freeze(Some(agent), freeze);
         drop(written);
-        self.tell_frozen(by, agent, true, changed)?;
+        self.publish_freeze(by, agent, true, changed)?;
         Ok(changed)
     }
 
@@ -171,7 +171,7 @@ impl Swarm {
         self.frozen.send_modify(|frozen| frozen.thaw(Some(agent)));
         written.thaw(Some(agent));
         drop(written);
-        self.tell_frozen(by, agent, false, changed)?;
+        self.publish_freeze(by, agent, false, changed)?;
         Ok(changed)
     }
 
@@ -188,12 +188,13 @@ impl Swarm {
         let mut written = self.written.lock().await;
         let agents = self.entries(by, true);
         let who = Some(freeze.by.clone());
-        let changed = self.store.set_home_frozen(who, home_entry(by, true), agents.clone(), now).await?;
+        let changed =
+            self.store.set_home_frozen(who, home_audit_entry(by, true), agents.clone(), now).await?;
         // Again, as for one agent: a thaw may have come between.
         self.frozen.send_modify(|frozen| frozen.freeze(None, freeze.clone()));
         written.freeze(None, freeze);
         drop(written);
-        self.tell_all_frozen(by, true, agents, changed)
+        self.publish_home_freeze(by, true, agents, changed)
     }
 
     /// Thaws the whole home, including agents that were frozen one by one. Returns for each agent `true` if it was
@@ -205,12 +206,12 @@ impl Swarm {
     pub async fn thaw_home(&self, by: &By) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let mut written = self.written.lock().await;
         let agents = self.entries(by, false);
-        let entry = home_entry(by, false);
+        let entry = home_audit_entry(by, false);
         let changed = self.store.set_home_frozen(None, entry, agents.clone(), unix_ms()).await?;
         self.frozen.send_modify(|frozen| frozen.thaw(None));
         written.thaw(None);
         drop(written);
-        self.tell_all_frozen(by, false, agents, changed)
+        self.publish_home_freeze(by, false, agents, changed)
     }
 
     fn entries(&self, by: &By, frozen: bool) -> Vec<(AgentId, AuditEntry)> {
@@ -218,7 +219,7 @@ impl Swarm {
         agents.map(|agent| (agent.clone(), entry(by, &agent, frozen))).collect()
     }
 
-    fn tell_all_frozen(
+    fn publish_home_freeze(
         &self,
         by: &By,
         frozen: bool,
@@ -227,16 +228,22 @@ impl Swarm {
     ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
         let all: Vec<(AgentId, bool)> = agents.into_iter().map(|(agent, _)| agent).zip(changed).collect();
         for (agent, changed) in &all {
-            self.tell_frozen(by, agent, frozen, *changed)?;
+            self.publish_freeze(by, agent, frozen, *changed)?;
         }
         Ok(all)
     }
 
-    fn tell_frozen(&self, by: &By, agent: &AgentId, frozen: bool, changed: bool) -> Result<(), StoreError> {
+    fn publish_freeze(
+        &self,
+        by: &By,
+        agent: &AgentId,
+        frozen: bool,
+        changed: bool,
+    ) -> Result<(), StoreError> {
         if changed {
             let name = if frozen { "agent.frozen" } else { "agent.thawed" };
             self.bell.publish(name, &json!({"agent": agent, "by": by.party}));
         }
-        self.tell_standing(agent)
+        self.notify_agent_state(agent)
     }
 }

@@ -104,7 +104,7 @@ pub enum LimitReason {
 impl LimitReason {
     /// Returns the text that is posted in the channel.
     #[must_use]
-    pub fn in_channel(self) -> String {
+    pub fn channel_text(self) -> String {
         let rest = match self {
             Self::Turns(_) => "Agents' messages are kept and wake nobody until a person writes.",
             Self::Calls | Self::Echo => "Such messages are kept and wake nobody; say something new, or stop.",
@@ -159,7 +159,7 @@ pub fn verdict(recent: &[RecentMessage], limits: &LoopLimits, now: i64) -> LoopV
     let burst: Vec<&RecentMessage> =
         agents.into_iter().take_while(|message| message.at >= now.saturating_sub(limits.window)).collect();
     let same = burst.iter().filter(|message| message.digest == last.digest).count();
-    let idle = ping_pong(&burst, limits.short);
+    let idle = count_ping_pong(&burst, limits.short);
     let (count, why) = if idle > same { (idle, LimitReason::Calls) } else { (same, LimitReason::Echo) };
     if count > limits.stop_after {
         return LoopVerdict::Stop(why);
@@ -173,7 +173,7 @@ pub fn verdict(recent: &[RecentMessage], limits: &LoopLimits, now: i64) -> LoopV
 
 /// Counts the messages without new content in the newest unbroken row in which two agents call each other. Such a
 /// message is very short or repeats one that came earlier in the row. The newest message comes first.
-fn ping_pong(burst: &[&RecentMessage], short: usize) -> usize {
+fn count_ping_pong(burst: &[&RecentMessage], short: usize) -> usize {
     let Some(last) = burst.first() else { return 0 };
     let Some(other) = burst.iter().find(|message| message.author != last.author) else { return 0 };
     let calls = |message: &RecentMessage, callee: &Party| {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_that_say_nothing_do_not_count() {
+    fn digests_ignore_case_numbers_and_mentions() {
         let same = |a: &str, b: &str| said("a", a, 0).digest == said("a", b, 0).digest;
         assert!(same("OK @bob, attempt 7!", "ok attempt 8"));
         assert!(same("done", "Done."));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_may_say_so_much_without_a_person() {
+    fn agents_are_stopped_at_the_limit_without_a_person() {
         let talk = |count: usize| -> Vec<RecentMessage> {
             (0..count).map(|n| said(["a", "b", "c"][n % 3], &prose(n), n as i64 * 60_000)).collect()
         };
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_over_and_over_is_slowed_and_stopped() {
+    fn repeated_messages_are_delayed_and_then_stopped() {
         let echo = |count: usize| -> Vec<RecentMessage> {
             (0..count).map(|n| said(["a", "b"][n % 2], &format!("Done, pass {n}!"), n as i64)).collect()
         };
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_work_together_are_not_held() {
+    fn long_messages_between_two_agents_are_not_limited() {
         let work: Vec<RecentMessage> = (0..40)
             .map(|n| {
                 let (author, other) = if n % 2 == 0 { ("a", "b") } else { ("b", "a") };
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_storm_of_mentions_between_two_agents_ends() {
+    fn two_agents_that_only_mention_each_other_are_stopped() {
         let words = ["yes", "no", "ok", "thanks", "sure", "right", "fine", "great"];
         for limits in [LoopLimits::default(), LoopLimits { turns_without_human: 5, ..LoopLimits::default() }]
         {

@@ -6,7 +6,7 @@ use super::loop_detector::{self, LoopLimits, LoopVerdict, MARK, RecentMessage};
 use super::{By, Swarm, SwarmError};
 use crate::clock::unix_ms;
 use crate::id::{AgentId, Party};
-use crate::store::{Level, NewExchange, NewPost, OUTLINE, PostMentions, WakeUrgency};
+use crate::store::{Level, NewExchange, NewPost, OUTLINE_CHARS, PostMentions, WakeUrgency};
 
 /// The effect of the brake on a message.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,21 +24,21 @@ impl Swarm {
         if new.author.agent().is_none() || new.wake == WakeUrgency::Nobody {
             return Ok(free);
         }
-        let limits = self.brake_limits();
+        let limits = self.loop_limits();
         // Read more rows than the limit, because flock's own messages stand between those of agents.
-        let posts = self.store.since_human(&new.channel, limits.turns_without_human * 2 + 50)?;
+        let posts = self.store.posts_since_human(&new.channel, limits.turns_without_human * 2 + 50)?;
         let is_said = posts.iter().any(|post| post.author == Party::System && post.start.starts_with(MARK));
         let mut recent: Vec<RecentMessage> = posts.iter().rev().map(RecentMessage::from).collect();
         // The store returns only the start of each stored message, so the new one is cut to the same length for the
         // comparison.
-        let end = new.content.char_indices().nth(OUTLINE).map_or(new.content.len(), |(at, _)| at);
+        let end = new.content.char_indices().nth(OUTLINE_CHARS).map_or(new.content.len(), |(at, _)| at);
         let (start, length) = (&new.content[..end], new.content.len());
         recent.push(RecentMessage::new(new.author.clone(), start, length, new.mentions.clone(), new.now));
         Ok(match loop_detector::verdict(&recent, &limits, new.now) {
             LoopVerdict::Go => free,
             LoopVerdict::Slow(wait) => WakeRestriction { after: Duration::from_millis(wait), stop: None },
             LoopVerdict::Stop(why) => {
-                let why = why.in_channel();
+                let why = why.channel_text();
                 tracing::warn!(channel = %new.channel, agent = %new.author, why, "a message wakes nobody");
                 WakeRestriction {
                     after: Duration::ZERO,
@@ -55,7 +55,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns [`SwarmError::Refused`] if the brake stops the message, or a store error.
-    pub(super) async fn brake_direct(
+    pub(super) async fn check_direct_message(
         &self,
         by: &By,
         from: &AgentId,
@@ -63,10 +63,10 @@ impl Swarm {
         text: &str,
     ) -> Result<(Duration, NewExchange), SwarmError> {
         let now = unix_ms();
-        let limits = self.brake_limits();
+        let limits = self.loop_limits();
         let sent = self.store.exchanges(from, to, limits.turns_without_human.saturating_add(50))?;
         let mut recent: Vec<RecentMessage> = sent.iter().rev().map(RecentMessage::from).collect();
-        let end = text.char_indices().nth(OUTLINE).map_or(text.len(), |(at, _)| at);
+        let end = text.char_indices().nth(OUTLINE_CHARS).map_or(text.len(), |(at, _)| at);
         // A direct message calls its recipient, just as a mention does in a channel.
         let mentions = PostMentions { agents: vec![to.clone()], all: false };
         recent.push(RecentMessage::new(Party::Agent(from.clone()), &text[..end], text.len(), mentions, now));
@@ -83,7 +83,7 @@ impl Swarm {
         Ok((after, NewExchange::new(from.clone(), to.clone(), text, now)))
     }
 
-    fn brake_limits(&self) -> LoopLimits {
+    fn loop_limits(&self) -> LoopLimits {
         let turns = self.config().budgets.turns_without_human;
         LoopLimits { turns_without_human: usize::try_from(turns).unwrap_or(1), ..LoopLimits::default() }
     }

@@ -10,7 +10,7 @@ use crate::id::AgentId;
 mod prose;
 
 /// Maximum length of an agent id.
-const LONGEST: usize = 63;
+const MAX_ID_LENGTH: usize = 63;
 
 /// The result of [`mentions`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> M
     let members: HashSet<&str> = members.map(AgentId::as_str).collect();
     let mut found = Mentions::default();
     let mut known = HashSet::new();
-    walk(text, |id| {
-        let Some(name) = member(id, &members) else { return false };
+    for_each_mention(text, |id| {
+        let Some(name) = match_member(id, &members) else { return false };
         if name == "all" {
             found.all = true;
         } else if !known.contains(&name)
@@ -47,13 +47,17 @@ pub fn mentions<'m>(text: &str, members: impl Iterator<Item = &'m AgentId>) -> M
 /// of the text, and at most ten are.
 #[must_use]
 pub fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<String> {
-    const MOST: usize = 10;
+    const MAX_NAMES: usize = 10;
     let known: HashSet<&str> = known.collect();
     let mut found = Vec::new();
-    walk(text, |id| {
+    for_each_mention(text, |id| {
         let name = id.trim_end_matches(['-', '_']);
-        let is_known = member(id, &known).is_some() || known.contains(name);
-        if !is_known && !name.is_empty() && found.len() < MOST && !found.iter().any(|other| other == name) {
+        let is_known = match_member(id, &known).is_some() || known.contains(name);
+        if !is_known
+            && !name.is_empty()
+            && found.len() < MAX_NAMES
+            && !found.iter().any(|other| other == name)
+        {
             found.push(name.to_owned());
         }
         is_known
@@ -63,7 +67,7 @@ pub fn unknown<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Vec<Stri
 
 /// Calls `is_mention` with the name after each `@` that may begin a mention. The callback returns `true` if the name is
 /// a mention.
-fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
+fn for_each_mention(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
     if !text.contains('@') {
         return;
     }
@@ -82,7 +86,7 @@ fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
                 continue;
             }
             let begins = may_begin(&text[prose.start..at], last_end == Some(at.wrapping_sub(1)));
-            let id = id_of(&text[at + 1..prose.end]);
+            let id = leading_id(&text[at + 1..prose.end]);
             let end = at + 1 + id.len();
             if begins && may_end(&text[end..prose.end]) && is_mention(id) {
                 last_end = Some(end);
@@ -93,7 +97,7 @@ fn walk(text: &str, mut is_mention: impl FnMut(&str) -> bool) {
 }
 
 /// Returns the longest run of id characters at the beginning of a text.
-fn id_of(text: &str) -> &str {
+fn leading_id(text: &str) -> &str {
     let of_id = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let end = text.bytes().position(|b| !of_id(b)).unwrap_or(text.len());
     &text[..end]
@@ -101,13 +105,13 @@ fn id_of(text: &str) -> &str {
 
 /// Returns the member, or `all`, that a run of id characters names. Trailing punctuation or emphasis (`@bob-`,
 /// `_@bob_`) is ignored. A different, longer name is never cut to a member's name.
-fn member(id: &str, members: &HashSet<&str>) -> Option<String> {
+fn match_member(id: &str, members: &HashSet<&str>) -> Option<String> {
     // The checks on the length keep this fast for a very long run of dashes.
     let shortest = id.trim_end_matches(['-', '_']).len().max(1);
-    if shortest > LONGEST || id.is_empty() {
+    if shortest > MAX_ID_LENGTH || id.is_empty() {
         return None;
     }
-    let id = id[..id.len().min(LONGEST)].to_ascii_lowercase();
+    let id = id[..id.len().min(MAX_ID_LENGTH)].to_ascii_lowercase();
     (shortest..=id.len())
         .rev()
         .map(|end| &id[..end])

@@ -5,7 +5,7 @@ use super::*;
 const TEAM: [&str; 8] = ["bob", "pm", "pm-other", "a_b", "x", "0day", "bob-", "types"];
 
 /// Returns the mentioned agents as text, with `all` at the end.
-fn whom(text: &str) -> String {
+fn mentioned(text: &str) -> String {
     let team: Vec<AgentId> = TEAM.iter().map(|id| id.parse().unwrap()).collect();
     let Mentions { agents, all } = mentions(text, team.iter());
     let mut names: Vec<String> = agents.into_iter().map(String::from).collect();
@@ -16,12 +16,12 @@ fn whom(text: &str) -> String {
 #[track_caller]
 fn check(cases: &[(&str, &str)]) {
     for (text, names) in cases {
-        assert_eq!(whom(text), *names, "{text:?}");
+        assert_eq!(mentioned(text), *names, "{text:?}");
     }
 }
 
 #[test]
-fn the_longest_name_is_meant_and_no_part_of_it() {
+fn only_the_longest_matching_name_is_mentioned() {
     check(&[
         ("@pm look", "pm"),
         ("@pm-other look", "pm-other"),
@@ -67,7 +67,7 @@ fn punctuation_ends_a_name() {
 }
 
 #[test]
-fn names_in_scripts_without_spaces() {
+fn names_are_found_in_scripts_without_spaces() {
     check(&[
         ("@bob님, 봐 주세요", "bob"),
         ("그래@pm에게", "pm"),
@@ -127,7 +127,7 @@ fn code_is_no_mention() {
 }
 
 #[test]
-fn a_long_text_is_read_in_one_go() {
+fn long_texts_are_scanned_in_linear_time() {
     const SIZE: usize = 1 << 18;
     let rising: String = (0..700).map(|n| "`".repeat(n) + " ").collect();
     let repeated = [
@@ -136,7 +136,7 @@ fn a_long_text_is_read_in_one_go() {
     for piece in repeated.into_iter().chain([&*rising]) {
         let text = piece.repeat(SIZE / piece.len());
         assert_eq!(
-            whom(&text),
+            mentioned(&text),
             if piece.contains("@pm") { "pm" } else { "" },
             "{:?}",
             &piece[..piece.len().min(9)]
@@ -146,7 +146,7 @@ fn a_long_text_is_read_in_one_go() {
 
 /// A second implementation of the rules, for texts without code, links and scripts without spaces. It looks at each `@`
 /// separately.
-fn slowly(text: &str) -> Vec<String> {
+fn reference_mentions(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut found: Vec<String> = Vec::new();
     for (at, _) in chars.iter().enumerate().filter(|(_, c)| **c == '@') {
@@ -174,21 +174,21 @@ fn slowly(text: &str) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn it_finds_what_the_rule_says(pieces in prop::collection::vec(
+    fn mentions_match_the_reference_implementation(pieces in prop::collection::vec(
         prop::sample::select(vec!["@", "bob", "pm", "-", "other", "_", ".", " ", "a_b", "B", "x", "1", ",", "\n", "(", "types"]),
         0..30,
     )) {
         let text = pieces.concat();
-        prop_assert_eq!(whom(&text), slowly(&text).join(" "));
+        prop_assert_eq!(mentioned(&text), reference_mentions(&text).join(" "));
     }
 
     #[test]
-    fn any_text_is_read(text in any::<String>()) {
-        whom(&text);
+    fn any_text_is_scanned_without_panic(text in any::<String>()) {
+        mentioned(&text);
     }
 
     #[test]
-    fn code_and_prose_are_told_apart_within_the_text(
+    fn prose_ranges_are_ordered_and_within_the_text(
         pieces in prop::collection::vec(prop::sample::select(vec!["`", "``", "```", "\n", "a", "~~~", "> ", "안"]), 0..30),
     ) {
         let text = pieces.concat();
@@ -204,14 +204,14 @@ proptest! {
     fn a_mention_among_words_is_found(
         before in "[a-z ]{0,20}[ (]", after in "([ ),!?]|\\. )[a-z ]{0,20}", name in prop::sample::select(TEAM.to_vec()),
     ) {
-        prop_assert_eq!(whom(&format!("{before}@{name}{after}")), name);
-        prop_assert_eq!(whom(&format!("{before}`@{name}`{after}")), "");
-        prop_assert_eq!(whom(&format!("{before}mail@{name}{after}")), "");
+        prop_assert_eq!(mentioned(&format!("{before}@{name}{after}")), name);
+        prop_assert_eq!(mentioned(&format!("{before}`@{name}`{after}")), "");
+        prop_assert_eq!(mentioned(&format!("{before}mail@{name}{after}")), "");
     }
 }
 
 #[test]
-fn what_stands_as_a_mention_and_names_nobody_is_found() {
+fn unknown_mentions_are_found() {
     let known = ["coder", "ann.k"];
     let found = |text: &str| unknown(text, known.iter().copied());
     assert_eq!(found("@codr and @Coder, @codr! @all"), ["codr"]);

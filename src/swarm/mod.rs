@@ -112,13 +112,13 @@ impl Swarm {
     }
 
     /// Stores the providers that are down, for status queries.
-    pub fn note_down(&self, down: Vec<scheduler::ProviderOutage>) {
+    pub fn set_provider_outages(&self, down: Vec<scheduler::ProviderOutage>) {
         *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
     }
 
     /// Returns the providers that are down. Of their agents, the scheduler runs only one from time to time.
     #[must_use]
-    pub fn providers_down(&self) -> Vec<scheduler::ProviderOutage> {
+    pub fn provider_outages(&self) -> Vec<scheduler::ProviderOutage> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

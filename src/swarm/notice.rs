@@ -116,7 +116,7 @@ pub fn quoted(text: &str) -> String {
     }
     // A carriage return at the very end does not belong to a line end, so it is shown escaped.
     if text.ends_with('\r') {
-        clean::spell(&mut quoted, '\r');
+        clean::push_escape(&mut quoted, '\r');
     }
     quoted
 }
@@ -133,8 +133,8 @@ pub fn one_line(text: &str) -> String {
 fn spelled(text: &str, out: &mut String) {
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
-        if (is_unseen(c) && c != '\t') || (c == '\\' && is_spelling(rest.as_str())) {
-            clean::spell(out, c);
+        if (is_unseen(c) && c != '\t') || (c == '\\' && looks_escaped(rest.as_str())) {
+            clean::push_escape(out, c);
         } else {
             out.push(c);
         }
@@ -143,7 +143,7 @@ fn spelled(text: &str, out: &mut String) {
 
 /// Returns `true` if a backslash before this text would look like an escaped character. Such a backslash is escaped
 /// itself, so that the rendering stays unambiguous.
-fn is_spelling(rest: &str) -> bool {
+fn looks_escaped(rest: &str) -> bool {
     let digits = rest.strip_prefix("u{").and_then(|rest| rest.get(..rest.find('}').filter(|end| *end <= 6)?));
     let c = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).and_then(char::from_u32);
     c.is_some_and(|c| c == '\\' || is_unseen(c))

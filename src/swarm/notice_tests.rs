@@ -26,7 +26,7 @@ fn read(notice: &str) -> (Vec<String>, Vec<ParsedMessage>) {
             if !std::mem::take(&mut is_open) {
                 text.push('\n');
             }
-            text.push_str(&written(further));
+            text.push_str(&unescaped(further));
             continue;
         }
         assert!(!is_open, "a head without a message: {notice:?}");
@@ -47,7 +47,7 @@ fn read(notice: &str) -> (Vec<String>, Vec<ParsedMessage>) {
                 assert!(text.starts_with("too long to show here; flock_channel_read("));
                 (seq, Err(size.strip_suffix(" bytes").unwrap().parse().unwrap()))
             }
-            None => (number, Ok(written(text))),
+            None => (number, Ok(unescaped(text))),
         };
         messages.push((seq.parse().unwrap(), author.to_owned(), text));
     }
@@ -55,7 +55,7 @@ fn read(notice: &str) -> (Vec<String>, Vec<ParsedMessage>) {
 }
 
 /// Returns the text before its characters were escaped.
-fn written(mut text: &str) -> String {
+fn unescaped(mut text: &str) -> String {
     let mut out = String::new();
     while let Some(at) = text.find("\\u{") {
         let (before, rest) = text.split_at(at);
@@ -72,7 +72,7 @@ fn written(mut text: &str) -> String {
 }
 
 #[test]
-fn a_notice_says_where_what_and_by_whom() {
+fn a_notice_shows_channel_topic_and_authors() {
     let (coder, kim, system) = (party("coder"), party("human:kim"), party("system"));
     let long = "x".repeat(2_000);
     let lines = [
@@ -129,7 +129,7 @@ fn a_topic_stays_on_its_line() {
 }
 
 #[test]
-fn what_grows_by_being_spelled_out_is_measured_so() {
+fn the_size_limit_applies_to_the_escaped_text() {
     let (author, text) = (party("coder"), "\u{1b}".repeat(400));
     let lines = [NoticeMessage::whole(1, &author, &text)];
     assert!(told("x", &lines, 0, 1_000).contains("[seq 1, 400 bytes]"));
@@ -137,7 +137,7 @@ fn what_grows_by_being_spelled_out_is_measured_so() {
 }
 
 #[test]
-fn what_looks_like_spelling_is_told_apart_and_other_text_is_left_alone() {
+fn only_text_that_looks_escaped_is_escaped_again() {
     assert_eq!(one_line("\u{1b}[31m"), r"\u{1b}[31m");
     assert_eq!(one_line(r"\u{1b}[31m"), r"\u{5c}u{1b}[31m");
     for plain in [r"C:\users\u{x}", r"\d+\\n \u{1f600} '\u{e9}'", "\ttab 안녕 👩‍👩‍👧", "\\", "\\u{", "\\u{1b"]
@@ -192,7 +192,7 @@ fn hostile() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_told_can_be_read_back_exactly(
+    fn a_notice_can_be_parsed_back_exactly(
         texts in prop::collection::vec((hostile(), 0..4usize), 1..12),
         topic in hostile(),
         budget in prop_oneof![Just(1_000_000usize), 0..300usize],
@@ -207,7 +207,7 @@ proptest! {
         let told = told(&topic, &lines, more, budget);
         let (others, found) = read(&told);
         prop_assert_eq!(others.len(), 4 + usize::from(more > 0));
-        prop_assert_eq!(&written(others[1].strip_prefix("Topic: ").unwrap()), &topic);
+        prop_assert_eq!(&unescaped(others[1].strip_prefix("Topic: ").unwrap()), &topic);
         prop_assert_eq!(found.len(), lines.len());
         for ((seq, author, body), line) in found.into_iter().zip(&lines) {
             prop_assert_eq!((seq, author), (line.seq, line.author.to_string()));
@@ -223,7 +223,7 @@ proptest! {
     #[test]
     fn a_quotation_can_be_read_back(text in hostile()) {
         let lines: Vec<String> =
-            quoted(&text).split('\n').map(|line| written(line.strip_prefix("| ").unwrap())).collect();
+            quoted(&text).split('\n').map(|line| unescaped(line.strip_prefix("| ").unwrap())).collect();
         prop_assert_eq!(lines.join("\n"), text.replace("\r\n", "\n"));
     }
 }

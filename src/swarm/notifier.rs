@@ -38,7 +38,7 @@ impl Notifier {
     }
 
     /// Does the same as [`Self::ring`] after a delay. An earlier ring for the session delivers the message too.
-    pub fn ring_later(&self, session: SessionKey, priority: Priority, after: Duration) {
+    pub fn notify_session_after(&self, session: SessionKey, priority: Priority, after: Duration) {
         if after.is_zero() {
             return self.ring(session, priority);
         }

@@ -65,10 +65,10 @@ struct RefusedCall {
 }
 
 /// Minimum difference in tokens before a provider's count is doubted. For a short text the estimate is too inexact.
-const LEAST_DOUBT: u64 = 4_000;
+const MIN_DISCREPANCY: u64 = 4_000;
 
 /// Interval at which the configuration is checked while an agent is paused.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 impl TeamOversight {
     #[must_use]
@@ -202,9 +202,14 @@ impl TeamOversight {
         // The audit also gets pauses of calls that belong to no channel.
         self.record_pause(call, text, &format!("{name} {channel:?}"), &day.name).await;
         let Some(channel) = channel else { return };
-        match self.swarm.store().note_budget(day.name.clone(), channel.clone(), name.to_owned()).await {
+        match self
+            .swarm
+            .store()
+            .record_budget_notice(day.name.clone(), channel.clone(), name.to_owned())
+            .await
+        {
             Ok(true) => {
-                let said = self.swarm.say_as_system(channel, text.to_owned(), false).await;
+                let said = self.swarm.post_as_system(channel, text.to_owned(), false).await;
                 if let Err(error) = said {
                     tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
                 }
@@ -251,7 +256,7 @@ impl TeamOversight {
             CallUsage::Begun => Some((call.most, price.map(|price| price::most(&price, input, output)))),
             CallUsage::Sent | CallUsage::Told(_) => {
                 let told = taken.told().unwrap_or(Usage { input, ..Usage::default() });
-                let usage = believed(told, seen);
+                let usage = plausible_usage(told, seen);
                 if usage != told {
                     tracing::warn!(model = %call.model, ?told, ?seen, "a provider's count is too small to be true");
                 }
@@ -268,10 +273,10 @@ impl TeamOversight {
 /// Returns the usage that counts for budgets. If a provider reports less than half of what flock observed, the
 /// observation counts. The tolerance is wide because an estimate is inexact for honest counts too, and a cached token
 /// costs a tenth.
-fn believed(told: Usage, seen: TokenEstimate) -> Usage {
+fn plausible_usage(told: Usage, seen: TokenEstimate) -> Usage {
     let mut usage = told;
     let read = told.input.saturating_add(told.cache_read).saturating_add(told.cache_write);
-    let is_short = |told: u64, seen: u64| told < seen / 2 && seen - told >= LEAST_DOUBT;
+    let is_short = |told: u64, seen: u64| told < seen / 2 && seen - told >= MIN_DISCREPANCY;
     if is_short(read, seen.input) {
         usage.input = told.input.saturating_add(seen.input - read);
     }
@@ -317,7 +322,7 @@ impl Drop for ReservationGuard<'_> {
 /// end of the day by itself. Ends when no agent is paused.
 async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<Swarm>, zone: TimeZone) {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         // Weak references, so that this task does not keep a stopped team alive.
         let (Some(paused), Some(swarm)) = (paused.upgrade(), swarm.upgrade()) else { return };
         let config = swarm.config();
@@ -325,7 +330,7 @@ async fn resume(paused: Weak<Mutex<HashMap<AgentId, RefusedCall>>>, swarm: Weak<
         let mut paused = lock(&paused);
         paused.retain(|agent, refused| {
             let limits = budget::limits(&config.budgets, agent, None);
-            let has_room = match swarm.store().usage_exceeded(&today, &limits, refused.need) {
+            let has_room = match swarm.store().exceeded_limit(&today, &limits, refused.need) {
                 Ok(exceeded) => exceeded.is_none(),
                 Err(error) => {
                     tracing::error!(error = chain(&error), "failed to look at the budgets");

@@ -51,46 +51,50 @@ fn call(agent: &str, session: &str) -> ModelCall {
     }
 }
 
-fn used(rig: &Fixture) -> (u64, u64) {
+fn total_usage(rig: &Fixture) -> (u64, u64) {
     let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
     sums.iter().fold((0, 0), |(tokens, cost), sum| (tokens + sum.tokens(), cost + sum.cost_micros))
 }
 
-fn said(rig: &Fixture) -> Vec<String> {
+fn pause_messages(rig: &Fixture) -> Vec<String> {
     let dev = "dev".parse().unwrap();
     let posts = rig.swarm.store().messages(&dev, Page::Last, 50).unwrap();
     posts.into_iter().map(|post| post.content).filter(|text| text.contains("pauses")).collect()
 }
 
 #[tokio::test]
-async fn a_call_is_set_aside_at_its_most_and_settled_at_its_truth() {
+async fn a_call_reserves_its_maximum_and_records_its_real_usage() {
     let rig = rig(json!({"day": {"tokens": 10_000}})).await;
     let first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
-    assert_eq!(used(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
+    assert_eq!(total_usage(&rig), (1000, 8125), "the input may be written to the cache, which costs more");
     let usage = Usage { input: 10, output: 20, cache_read: 30, cache_write: 40, cost: None };
     rig.watch.settle(first, CallUsage::Told(usage));
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (100, 815));
+    assert_eq!(total_usage(&rig), (100, 815));
     let second = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
     rig.watch.settle(second, CallUsage::Sent);
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (1000, 815 + 4500), "what was cut before its answer counts as what was sent");
+    assert_eq!(
+        total_usage(&rig),
+        (1000, 815 + 4500),
+        "what was cut before its answer counts as what was sent"
+    );
     let refused = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
     rig.watch.settle(refused, CallUsage::Nothing);
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (1000, 815 + 4500), "what was refused took nothing");
+    assert_eq!(total_usage(&rig), (1000, 815 + 4500), "what was refused took nothing");
     let begun = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap();
     rig.watch.settle(begun, CallUsage::Begun);
     rig.swarm.store().settle().await.unwrap();
     assert_eq!(
-        used(&rig),
+        total_usage(&rig),
         (2000, 815 + 4500 + 8125),
         "an answer of which nobody knows the length may be whole"
     );
 }
 
 #[tokio::test]
-async fn a_count_that_is_too_small_to_be_true_does_not_count() {
+async fn an_implausibly_low_count_is_replaced_by_the_estimate() {
     let rig = rig(json!({"day": {"tokens": 10_000_000}})).await;
     let mut before = 0;
     for (told, seen, counts) in [
@@ -104,29 +108,29 @@ async fn a_count_that_is_too_small_to_be_true_does_not_count() {
         ((9_000, 5_000), TokenEstimate { input: 2_000, output: 10 }, 14_000),
         ((5, 5), TokenEstimate::default(), 10),
     ] {
-        let reserved = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap().with_seen(seen);
+        let reserved = rig.watch.reserve(&call("coder", "dm:tester")).await.unwrap().with_estimate(seen);
         let (input, output) = told;
         rig.watch.settle(reserved, CallUsage::Told(Usage { input, output, ..Usage::default() }));
         rig.swarm.store().settle().await.unwrap();
-        assert_eq!(used(&rig).0 - before, counts, "{told:?} {seen:?}");
-        before = used(&rig).0;
+        assert_eq!(total_usage(&rig).0 - before, counts, "{told:?} {seen:?}");
+        before = total_usage(&rig).0;
     }
     let cached = Usage { input: 10, output: 20, cache_read: 1_990, ..Usage::default() };
     assert_eq!(
-        believed(cached, TokenEstimate { input: 2_000, output: 20 }),
+        plausible_usage(cached, TokenEstimate { input: 2_000, output: 20 }),
         cached,
         "what is cached was read, too"
     );
     let charged = Usage { input: 1, output: 1, cost: Some(7), ..Usage::default() };
     assert_eq!(
-        believed(charged, TokenEstimate { input: 10_000, output: 0 }).cost,
+        plausible_usage(charged, TokenEstimate { input: 10_000, output: 0 }).cost,
         None,
         "nor is its own price believed"
     );
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
+async fn a_call_dropped_while_reserving_leaves_no_reservation() {
     let rig = rig(json!({"day": {"tokens": 10_000}})).await;
     for _ in 0..20 {
         let call = call("coder", "channel:dev");
@@ -138,18 +142,18 @@ async fn a_call_that_is_given_up_while_it_is_set_aside_leaves_nothing() {
         }
     }
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (0, 0));
+    assert_eq!(total_usage(&rig), (0, 0));
 }
 
 #[tokio::test]
-async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_lets_it_go_on() {
+async fn an_exhausted_budget_pauses_the_agent_until_it_is_raised() {
     let rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
     let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     for _ in 0..3 {
         let PauseReason(why) = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap_err();
         assert!(why.contains("the budget of coder for the day") && why.contains("1000 of 1500"), "{why}");
     }
-    assert_eq!(said(&rig).len(), 1);
+    assert_eq!(pause_messages(&rig).len(), 1);
     rig.watch.reserve(&call("tester", "channel:dev")).await.expect("it has no budget");
     let mut until = None;
     for event in rig.team.events() {
@@ -172,7 +176,7 @@ async fn without_room_an_agent_pauses_and_that_is_said_once_and_a_higher_budget_
 }
 
 #[tokio::test]
-async fn a_pause_that_began_elsewhere_is_said_once_in_each_channel_that_calls_the_agent() {
+async fn a_pause_is_reported_once_in_each_channel_that_calls_the_agent() {
     let rig = rig(json!({"agent": {"coder": {"tokens": 1500}}})).await;
     let ann = By::human("ann");
     let make = |id: &str| Wanted {
@@ -202,12 +206,12 @@ async fn a_pause_that_began_elsewhere_is_said_once_in_each_channel_that_calls_th
 }
 
 #[tokio::test]
-async fn a_channels_budget_leaves_its_agents_free_elsewhere() {
+async fn a_channel_budget_does_not_pause_agents_elsewhere() {
     let rig = rig(json!({"channel": {"*": {"usd": 0.01}}})).await;
     let _first = rig.watch.reserve(&call("coder", "channel:dev")).await.unwrap();
     rig.watch.reserve(&call("tester", "channel:Dev")).await.unwrap_err();
     rig.watch.reserve(&call("tester", "dm:coder")).await.unwrap();
-    assert_eq!(said(&rig).len(), 1);
+    assert_eq!(pause_messages(&rig).len(), 1);
     for event in rig.team.events() {
         assert!(!matches!(event, SchedulerEvent::Paused { .. }), "{event:?}");
     }
@@ -239,7 +243,7 @@ fn only_the_first_paused_agent_begins_the_watch_for_all() {
 }
 
 #[tokio::test]
-async fn a_frozen_agent_waits_until_it_is_thawed_and_so_does_one_that_a_restart_finds_frozen() {
+async fn a_frozen_agent_waits_for_a_thaw_also_after_a_restart() {
     let rig = rig(json!({})).await;
     let coder: AgentId = "coder".parse().unwrap();
     let is_free = |watch: &TeamOversight| {
@@ -303,7 +307,7 @@ async fn a_tool_call_is_in_the_audit_without_its_arguments() {
 }
 
 #[tokio::test]
-async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
+async fn a_configured_price_overrides_the_built_in_one() {
     let rig = rig(json!({"day": {"usd": 1}})).await;
     let priced = json!({"baseUrl": "http://127.0.0.1:9/v1", "api": "openai-completions",
         "models": [{"id": "own", "cost": {"input": 2, "output": 4}}, {"id": "free"}]});
@@ -317,7 +321,7 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
     let own: ModelRef = "lab/own".parse().unwrap();
     let unbound = price::unbound(&config);
     assert_eq!(unbound.iter().map(ToString::to_string).collect::<Vec<_>>(), ["lab/free"]);
-    assert!(price::unbound_warning(&unbound[0]).contains("lab/free"));
+    assert!(price::unpriced_warning(&unbound[0]).contains("lab/free"));
     let watch = TeamOversight::new(
         Arc::new(Swarm::new(swarm::SwarmParts {
             live: Arc::new(Live::open(rig.swarm.home().clone()).unwrap()),
@@ -330,11 +334,11 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
     let free = ModelCall { model: "lab/free".parse().unwrap(), ..asked(10) };
     let PauseReason(why) = watch.reserve(&free).await.unwrap_err();
     assert!(why.contains("the price of lab/free is unknown") && why.contains("in tokens"), "{why}");
-    assert_eq!(used(&rig), (0, 0));
+    assert_eq!(total_usage(&rig), (0, 0));
     let first = watch.reserve(&asked(1000)).await.unwrap();
     watch.settle(first, CallUsage::Told(Usage { input: 100_000, output: 50_000, ..Usage::default() }));
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (150_000, 400_000), "0.2 for the input and 0.2 for the output");
+    assert_eq!(total_usage(&rig), (150_000, 400_000), "0.2 for the input and 0.2 for the output");
     let PauseReason(why) = watch.reserve(&asked(400_000)).await.unwrap_err();
     assert!(why.contains("$0.40 of $1.00"), "{why}");
     let audited = rig.swarm.store().audit_rows(&AuditFilter::default(), 10).unwrap();
@@ -342,7 +346,7 @@ async fn the_configurations_price_goes_before_the_tables_and_binds_a_budget() {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_it_charged_is_what_counts() {
+async fn a_cost_reported_by_the_provider_is_recorded() {
     let rig = rig(json!({"day": {"tokens": 10_000}})).await;
     for model in ["anthropic/claude-opus-4-5", "openrouter/somebody/new"] {
         let asked = ModelCall { model: model.parse().unwrap(), ..call("coder", "channel:dev") };
@@ -351,13 +355,13 @@ async fn what_a_provider_says_it_charged_is_what_counts() {
         rig.watch.settle(reserved, CallUsage::Told(usage));
     }
     rig.swarm.store().settle().await.unwrap();
-    assert_eq!(used(&rig), (60, 2 * 77));
+    assert_eq!(total_usage(&rig), (60, 2 * 77));
     let sums = rig.swarm.store().usage(&UsageFilter::default(), UsageBy::Day).unwrap();
     assert_eq!(sums[0].unpriced, 0, "the price of one is not known, and what it cost is");
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_is_asked_where_tokens_bind_it_or_the_owner_says_so() {
+async fn an_unpriced_model_needs_a_token_limit_or_permission() {
     let free = || ModelCall { model: "lab/free".parse().unwrap(), ..call("coder", "main:me") };
     for budgets in [
         json!({"day": {"usd": 1, "tokens": 5000}}),
@@ -373,7 +377,7 @@ async fn a_model_without_a_price_is_asked_where_tokens_bind_it_or_the_owner_says
         let there = ModelCall { model: "lab/free".parse().unwrap(), ..call("coder", "channel:dev") };
         rig.watch.reserve(&there).await.unwrap_err();
     }
-    assert_eq!(said(&rig).len(), 1, "said once");
+    assert_eq!(pause_messages(&rig).len(), 1, "said once");
 }
 
 #[tokio::test]
@@ -408,13 +412,13 @@ async fn tasks_and_spawned_sessions_are_charged_to_the_channel_they_were_begun_f
 }
 
 #[tokio::test]
-async fn a_freeze_holds_although_a_thaw_was_under_way() {
+async fn a_freeze_holds_against_a_concurrent_thaw() {
     let rig = rig(json!({})).await;
     let agent: AgentId = "coder".parse().unwrap();
     let thaw = rig.swarm.written.lock().await;
     let (swarm, frozen) = (rig.swarm.clone(), agent.clone());
     let freeze = tokio::spawn(async move { swarm.freeze(&By::human("ann"), &frozen).await.unwrap() });
-    rig.swarm.any_frozen(std::slice::from_ref(&agent)).await;
+    rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     // A thaw that was first does this while it holds the lock.
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(Some(&agent)));
     drop(thaw);
@@ -425,7 +429,7 @@ async fn a_freeze_holds_although_a_thaw_was_under_way() {
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
     let swarm = rig.swarm.clone();
     let freeze = tokio::spawn(async move { swarm.freeze_home(&By::human("ann")).await.unwrap() });
-    rig.swarm.any_frozen(std::slice::from_ref(&agent)).await;
+    rig.swarm.wait_any_frozen(std::slice::from_ref(&agent)).await;
     rig.swarm.frozen.send_modify(|frozen| frozen.thaw(None));
     drop(thaw);
     freeze.await.unwrap();

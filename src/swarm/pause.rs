@@ -22,7 +22,7 @@ pub struct Pause {
     /// The day of the budget, for example `2026-02-28`.
     #[serde(skip)]
     pub day: String,
-    /// Key of the budget with its current limits, for [`crate::store::Store::note_budget`].
+    /// Key of the budget with its current limits, for [`crate::store::Store::record_budget_notice`].
     #[serde(skip)]
     pub budget: String,
 }
@@ -46,7 +46,7 @@ impl Swarm {
             paused.insert(agent.clone(), pause.clone());
         }
         for unseen in self.store.all_unseen()?.into_iter().filter(|unseen| unseen.agent == *agent) {
-            self.say_pause(&unseen.channel, &pause).await?;
+            self.post_pause(&unseen.channel, &pause).await?;
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Swarm {
     }
 
     /// Reports in a channel which of the agents that a message calls are paused, and why.
-    pub(super) async fn tell_of_pauses(&self, new: &NewPost, posted: &CommittedPost) {
+    pub(super) async fn report_pauses(&self, new: &NewPost, posted: &CommittedPost) {
         if new.wake == WakeUrgency::Nobody {
             return;
         }
@@ -82,18 +82,19 @@ impl Swarm {
                 config.agent(agent).is_some_and(|agent| agent_state::mode(agent.role) == Mode::Active);
             let is_called = new.wake == WakeUrgency::AtOnce || new.mentions.has(agent) || looks_by_itself;
             let Some(pause) = paused.get(agent).filter(|_| is_called) else { continue };
-            if let Err(error) = self.say_pause(&posted.channel, pause).await {
+            if let Err(error) = self.post_pause(&posted.channel, pause).await {
                 tracing::error!(error = chain(&error), %agent, "failed to say that an agent pauses");
             }
         }
     }
 
     /// Reports a pause in a channel, once a day for each budget.
-    pub(super) async fn say_pause(&self, channel: &ChannelId, pause: &Pause) -> Result<(), StoreError> {
-        let is_new = self.store.note_budget(pause.day.clone(), channel.clone(), pause.budget.clone()).await?;
+    pub(super) async fn post_pause(&self, channel: &ChannelId, pause: &Pause) -> Result<(), StoreError> {
+        let is_new =
+            self.store.record_budget_notice(pause.day.clone(), channel.clone(), pause.budget.clone()).await?;
         if is_new {
             // Boxed, because posting leads back to this function and the future would have infinite size.
-            let said = Box::pin(self.say_as_system(channel, pause.reason.clone(), false)).await;
+            let said = Box::pin(self.post_as_system(channel, pause.reason.clone(), false)).await;
             if let Err(error) = said {
                 tracing::warn!(error = chain(&error), %channel, "failed to say that a budget is used up");
             }

@@ -18,7 +18,7 @@ pub enum SkillError {
     #[error(transparent)]
     Name(#[from] IdError),
     /// No skill has this name.
-    #[error("there is no skill {name}: {}", those_that_are(.known))]
+    #[error("there is no skill {name}: {}", list_known(.known))]
     Unknown {
         name: FolderName,
         /// The names of existing skills.
@@ -72,12 +72,12 @@ impl Skills {
     }
 }
 
-fn those_that_are(known: &[FolderName]) -> String {
-    const SHOWN: usize = 100;
+fn list_known(known: &[FolderName]) -> String {
+    const MAX_SHOWN: usize = 100;
     if known.is_empty() {
         return "there are none".to_owned();
     }
     // The list is a hint for the model, so a part of it is enough.
-    let names: Vec<&str> = known.iter().take(SHOWN).map(FolderName::as_str).collect();
-    format!("there are {}{}", names.join(", "), if known.len() > SHOWN { ", …" } else { "" })
+    let names: Vec<&str> = known.iter().take(MAX_SHOWN).map(FolderName::as_str).collect();
+    format!("there are {}{}", names.join(", "), if known.len() > MAX_SHOWN { ", …" } else { "" })
 }

@@ -26,9 +26,9 @@ pub const MAX_SUMMARY: usize = 200;
 /// Maximum size in bytes of a reason why there is no answer.
 const MAX_REASON: usize = 1000;
 /// Prefix of the peer of a session that serves A2A. An agent's id can't contain a colon.
-const A2A: &str = "a2a:";
+const A2A_PREFIX: &str = "a2a:";
 /// Name of the client that has the owner's token.
-const OWNER: &str = "owner";
+const OWNER_CLIENT: &str = "owner";
 
 /// The outcome of a turn that had a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ fn item(after: &Task, told: Recipient, now: i64) -> Option<NewInboxItem> {
     }
 }
 
-fn checked(text: &str) -> Result<(), SwarmError> {
+fn check_text(text: &str) -> Result<(), SwarmError> {
     if text.trim().is_empty() {
         return Err(SwarmError::Invalid("the message is empty".to_owned()));
     }
@@ -208,7 +208,7 @@ fn checked(text: &str) -> Result<(), SwarmError> {
 /// Returns the requester name of an A2A client.
 #[must_use]
 pub fn a2a_requester(client: &str) -> String {
-    format!("{A2A}{client}")
+    format!("{A2A_PREFIX}{client}")
 }
 
 /// Returns the session in which an agent serves one A2A conversation.
@@ -216,8 +216,8 @@ pub fn a2a_requester(client: &str) -> String {
 pub fn a2a_session(agent: &AgentId, client: &str, context: &str) -> SessionKey {
     // The client's name is part of the key. Otherwise a client could enter another one's conversation by naming its
     // context.
-    let client = if client == OWNER { String::new() } else { format!("token:{client}:") };
-    SessionKey::new(agent, SessionKind::Dm, &format!("{A2A}{client}{context}"))
+    let client = if client == OWNER_CLIENT { String::new() } else { format!("token:{client}:") };
+    SessionKey::new(agent, SessionKind::Dm, &format!("{A2A_PREFIX}{client}{context}"))
 }
 
 impl Swarm {
@@ -235,7 +235,7 @@ impl Swarm {
         text: &str,
         data: Option<&Value>,
     ) -> Result<Task, SwarmError> {
-        checked(text)?;
+        check_text(text)?;
         let Some(sender) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent sends direct messages".to_owned()));
         };
@@ -249,10 +249,10 @@ impl Swarm {
             None => text.to_owned(),
         };
         // Checked again, because the attached data counts too.
-        checked(&request)?;
+        check_text(&request)?;
         // One session for each pair of agents, so that the recipient remembers earlier messages of this sender.
         let session = SessionKey::new(to, SessionKind::Dm, sender.as_str());
-        let (after, exchange) = self.brake_direct(by, sender, to, text).await?;
+        let (after, exchange) = self.check_direct_message(by, sender, to, text).await?;
         // The work for this message is charged to the channel in which it began.
         let charged = match &by.session {
             Some(session) => self.charged(session, by.turn)?,
@@ -290,7 +290,7 @@ impl Swarm {
         text: &str,
         key: Option<IdempotencyKey>,
     ) -> Result<Task, SwarmError> {
-        checked(text)?;
+        check_text(text)?;
         self.require_agent(to)?;
         let requester = a2a_requester(client);
         let entry = actor_entry(&requester, "task.send", format!("to {to}"));
@@ -328,8 +328,8 @@ impl Swarm {
         };
         // A direct message wakes a sleeping agent, as a mention does.
         self.wake(&By::system(), task.assignee(), "a message").await?;
-        self.tell_of(&task);
-        self.bell().ring_later(task.session.clone(), Priority::Mention, after);
+        self.publish_task(&task);
+        self.bell().notify_session_after(task.session.clone(), Priority::Mention, after);
         Ok(task)
     }
 
@@ -341,7 +341,7 @@ impl Swarm {
     /// Returns [`SwarmError::Invalid`] if the text is empty or too long, or the caller has no such task. Returns
     /// [`SwarmError::Refused`] if the task's state does not allow it or the brake stops the message.
     pub async fn respond_task(&self, by: &By, id: &str, text: &str) -> Result<Task, SwarmError> {
-        checked(text)?;
+        check_text(text)?;
         let Some(caller) = by.party.agent() else {
             return Err(SwarmError::Invalid("only an agent responds to tasks".to_owned()));
         };
@@ -349,7 +349,7 @@ impl Swarm {
             task.assignee() == caller || (task.kind == TaskKind::Message && task.requester == caller.as_str())
         });
         // The same answer for a task of others as for a missing one, so that ids of other tasks can't be probed.
-        let Some(task) = task else { return Err(no_task(id)) };
+        let Some(task) = task else { return Err(no_such_task(id)) };
         let (event, action) = if task.assignee() == caller {
             if task.state == TaskState::InputRequired {
                 return Err(SwarmError::Refused(format!(
@@ -370,14 +370,14 @@ impl Swarm {
         };
         let (after, exchange) = match other.filter(|_| task.kind == TaskKind::Message) {
             Some(other) => {
-                let (after, exchange) = self.brake_direct(by, caller, &other, text).await?;
+                let (after, exchange) = self.check_direct_message(by, caller, &other, text).await?;
                 (after, Some(exchange))
             }
             None => (Duration::ZERO, None),
         };
         let entry = by.entry(action, id, Level::Green, format!("{} bytes", text.len()));
         let kept = TaskRecords { entry: Some(entry), exchange, key: None };
-        self.change_later(id, event, kept, after).await.map(|(task, _)| task)
+        self.change_task_delayed(id, event, kept, after).await.map(|(task, _)| task)
     }
 
     /// Replies to a question within a task that came by A2A from this client.
@@ -394,17 +394,17 @@ impl Swarm {
         text: &str,
         key: Option<IdempotencyKey>,
     ) -> Result<Task, SwarmError> {
-        checked(text)?;
+        check_text(text)?;
         let requester = a2a_requester(client);
         // A client sees only its own tasks, and other ids look like missing ones.
         if self.store().task(id)?.is_none_or(|task| task.requester != requester) {
-            return Err(no_task(id));
+            return Err(no_such_task(id));
         }
         let mut entry = actor_entry(&requester, "task.reply", format!("{} bytes", text.len()));
         id.clone_into(&mut entry.subject);
         let event = TaskEvent::Replied(text.to_owned());
         let kept = TaskRecords { entry: Some(entry), exchange: None, key };
-        self.change_later(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
+        self.change_task_delayed(id, event, kept, Duration::ZERO).await.map(|(task, _)| task)
     }
 
     /// Stops a task and removes the inbox items that it caused. Returns the turn that has the task, if there is one.
@@ -426,7 +426,7 @@ impl Swarm {
 
     /// Records that a turn of this session begins with an item of this task. Returns `false` if the task has ended
     /// meanwhile. The turn must not begin then.
-    pub async fn task_began(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
+    pub async fn begin_task(&self, id: &str, session: &SessionKey, turn: TurnId) -> Result<bool, StoreError> {
         if self.store().task(id)?.is_none_or(|task| task.session != *session) {
             // A session of the requester, which is given an answer or a question of the task.
             return Ok(true);
@@ -440,7 +440,7 @@ impl Swarm {
 
     /// Returns `true` if a task that is done in this session has ended. Returns `false` if that is not known.
     #[must_use]
-    pub fn task_is_over(&self, id: &str, session: &SessionKey) -> bool {
+    pub fn is_task_over(&self, id: &str, session: &SessionKey) -> bool {
         let task = self.store().task(id).ok().flatten();
         task.is_some_and(|task| task.session == *session && task.state.is_final())
     }
@@ -448,7 +448,7 @@ impl Swarm {
     /// Records the end of a turn of this session that was given an item of this task. The answer goes to the session
     /// that asked. If the assignee asked a question in that turn, the task keeps waiting. The end of a requester's turn
     /// does not affect the task. Repeated calls do no harm.
-    pub async fn task_ended(
+    pub async fn end_task(
         &self,
         id: &str,
         session: &SessionKey,
@@ -480,12 +480,12 @@ impl Swarm {
 
     /// Ends tasks in progress that an earlier run left and that nothing could end any more, and the tasks of agents
     /// that no longer exist. Returns the number of the former.
-    pub async fn settle_tasks(&self) -> Result<usize, SwarmError> {
+    pub async fn fail_stranded_tasks(&self) -> Result<usize, SwarmError> {
         let stranded = self.store().stranded_tasks()?;
-        self.lose_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
+        self.fail_tasks(&stranded, "the gateway stopped before its answer was stored").await?;
         let config = self.config();
-        for agent in self.store().assignees()?.iter().filter(|agent| config.agent(agent).is_none()) {
-            self.forget_tasks(agent).await?;
+        for agent in self.store().agents_with_tasks()?.iter().filter(|agent| config.agent(agent).is_none()) {
+            self.end_agent_tasks(agent).await?;
         }
         Ok(stranded.len())
     }
@@ -495,7 +495,7 @@ impl Swarm {
     /// # Errors
     ///
     /// Returns the first error.
-    pub async fn lose_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
+    pub async fn fail_tasks(&self, tasks: &[String], reason: &str) -> Result<(), SwarmError> {
         let mut failed = None;
         for id in tasks {
             if let Err(error) = self.lose(id, reason).await {
@@ -506,11 +506,11 @@ impl Swarm {
     }
 
     /// Ends the tasks of a deleted agent and removes its card.
-    pub async fn forget_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
+    pub async fn end_agent_tasks(&self, agent: &AgentId) -> Result<(), SwarmError> {
         for id in self.store().open_tasks(agent)? {
             self.lose(&id, "the agent was removed").await?;
         }
-        self.store().forget_card(agent.clone()).await?;
+        self.store().delete_card(agent.clone()).await?;
         Ok(())
     }
 
@@ -531,11 +531,12 @@ impl Swarm {
         event: TaskEvent,
         entry: Option<AuditEntry>,
     ) -> Result<(Task, Option<TurnId>), SwarmError> {
-        self.change_later(id, event, TaskRecords { entry, ..TaskRecords::default() }, Duration::ZERO).await
+        self.change_task_delayed(id, event, TaskRecords { entry, ..TaskRecords::default() }, Duration::ZERO)
+            .await
     }
 
     /// Changes a task and notifies the party that has to act after a delay.
-    async fn change_later(
+    async fn change_task_delayed(
         &self,
         id: &str,
         event: TaskEvent,
@@ -554,20 +555,22 @@ impl Swarm {
         };
         // The closure runs inside the write transaction, so that it sees the current state of the task.
         let changed = self.store().change_task(id.to_owned(), change).await?;
-        let Some(TaskChangeResult { before, after, in_flight }) = changed else { return Err(no_task(id)) };
+        let Some(TaskChangeResult { before, after, in_flight }) = changed else {
+            return Err(no_such_task(id));
+        };
         let Some(after) = after else {
             // `next` is pure, so repeating it gives the reason for which the transaction changed nothing.
             let reason = next(&before, &asked, now).err().unwrap_or_default();
             return Err(SwarmError::Refused(reason));
         };
-        self.tell_of(&after);
+        self.publish_task(&after);
         match next(&before, &asked, now) {
             Ok((_, Recipient::Assignee)) => {
-                self.bell().ring_later(after.session.clone(), Priority::Mention, after_while);
+                self.bell().notify_session_after(after.session.clone(), Priority::Mention, after_while);
             }
             Ok((_, Recipient::Requester)) => {
                 if let Some(origin) = after.origin.clone() {
-                    self.bell().ring_later(origin, Priority::Mention, after_while);
+                    self.bell().notify_session_after(origin, Priority::Mention, after_while);
                 }
             }
             _ => {}
@@ -575,7 +578,7 @@ impl Swarm {
         Ok((after, in_flight))
     }
 
-    fn tell_of(&self, task: &Task) {
+    fn publish_task(&self, task: &Task) {
         let data = json!({
             "task": task.id,
             "state": task.state.as_str(),
@@ -600,7 +603,7 @@ fn actor_entry(actor: &str, action: &'static str, detail: String) -> AuditEntry 
     }
 }
 
-fn no_task(id: &str) -> SwarmError {
+fn no_such_task(id: &str) -> SwarmError {
     SwarmError::Invalid(format!("you have no task {:?}", clean::summary(id, 80)))
 }
 

@@ -18,15 +18,15 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
     assert_eq!((task.state, task.requester.as_str()), (TaskState::Submitted, "coder"));
     assert_eq!(task.summary, "Is it green?");
     assert_eq!(task.session.as_str(), "agent:tester:flock:dm:coder");
-    assert_eq!(team.rung(), ["agent:tester:flock:dm:coder"]);
+    assert_eq!(team.notified_sessions(), ["agent:tester:flock:dm:coder"]);
 
     let first = turn();
     let item = team.take(&task.session, first).await.unwrap();
     assert_eq!((item.kind, item.sender.as_str()), (InboxItemKind::Dm, "coder"));
     assert_eq!((item.text.as_str(), item.task.as_ref()), ("Is it\n green? \u{202e}", Some(&task.id)));
-    assert!(team.swarm.task_began(&task.id, &task.session, first).await.unwrap());
+    assert!(team.swarm.begin_task(&task.id, &task.session, first).await.unwrap());
     for _ in 0..2 {
-        team.swarm.task_ended(&task.id, &task.session, first, TaskEnd::Done("It is.".into())).await.unwrap();
+        team.swarm.end_task(&task.id, &task.session, first, TaskEnd::Done("It is.".into())).await.unwrap();
     }
     let done = team.store.task(&task.id).unwrap().unwrap();
     assert_eq!((done.state, done.response.as_deref()), (TaskState::Completed, Some("It is.")));
@@ -37,7 +37,7 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
     assert_eq!((answer.kind, answer.sender.as_str()), (InboxItemKind::Answer, "tester"));
     assert_eq!(answer.text, "It is.");
     assert!(team.take(&origin, turn()).await.is_none(), "once");
-    assert_eq!(team.rung(), ["agent:coder:flock:channel:dev"]);
+    assert_eq!(team.notified_sessions(), ["agent:coder:flock:channel:dev"]);
 
     // There is one row for the task, and each party is counted once.
     assert_eq!(team.store.tasks(&Default::default(), 100).unwrap().len(), 1);
@@ -48,7 +48,7 @@ async fn a_message_makes_one_task_and_its_answer_comes_back_once() {
 }
 
 #[tokio::test]
-async fn whom_a_message_can_go_to_is_checked_before_anything_is_kept() {
+async fn invalid_messages_are_refused_before_anything_is_stored() {
     let team = Team::new();
     let by = team.by("coder", "agent:coder:flock:main:me");
     for (to, text, why) in [
@@ -65,16 +65,16 @@ async fn whom_a_message_can_go_to_is_checked_before_anything_is_kept() {
     let error = team.swarm.send_message(&By::human("ann"), &"tester".parse().unwrap(), "x", None).await;
     assert!(error.is_err());
     assert!(team.store.tasks(&Default::default(), 10).unwrap().is_empty());
-    assert!(team.rung().is_empty() && team.audited().is_empty());
+    assert!(team.notified_sessions().is_empty() && team.audited().is_empty());
 }
 
 #[tokio::test]
-async fn a_message_wakes_who_sleeps() {
+async fn a_message_wakes_a_sleeping_agent() {
     let team = Team::new();
     let entry = By::system().entry("agent.sleep", "tester", Level::Green, String::new());
     let tester: AgentId = "tester".parse().unwrap();
     team.store.set_asleep(tester.clone(), Some("done".into()), entry, 1).await.unwrap();
-    team.swarm.tell_standing(&tester).unwrap();
+    team.swarm.notify_agent_state(&tester).unwrap();
     let by = team.by("coder", "agent:coder:flock:main:me");
     team.swarm.send_message(&by, &tester, "get up", None).await.unwrap();
     let states = team.store.agent_states().unwrap();
@@ -93,7 +93,7 @@ async fn the_turn_that_goes_to_sleep_is_not_woken_by_its_own_posts() {
     assert!(team.swarm.sleep(&by, &tester, "done").await.unwrap());
     team.swarm.post_final(&by, &dev, "good night".into()).await.unwrap();
     assert!(sleeps(), "the closing text of that turn");
-    team.swarm.tell_standing(&tester).unwrap();
+    team.swarm.notify_agent_state(&tester).unwrap();
     team.swarm.post(&by, &dev, "one thing more".into(), true).await.unwrap();
     assert!(sleeps(), "a post of that turn");
     let later = By { turn: Some(turn()), ..by };
@@ -102,13 +102,13 @@ async fn the_turn_that_goes_to_sleep_is_not_woken_by_its_own_posts() {
 }
 
 #[tokio::test]
-async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
+async fn the_reply_to_a_question_goes_to_the_assignees_session() {
     let team = Team::new();
     let asker = team.by("coder", "agent:coder:flock:main:me");
     let task = team.swarm.send_message(&asker, &"tester".parse().unwrap(), "test it", None).await.unwrap();
     let first = turn();
     team.take(&task.session, first).await.unwrap();
-    team.swarm.task_began(&task.id, &task.session, first).await.unwrap();
+    team.swarm.begin_task(&task.id, &task.session, first).await.unwrap();
 
     let tester = By { turn: Some(first), ..team.by("tester", task.session.as_str()) };
     let asked = team.swarm.respond_task(&tester, &task.id, "which one?").await.unwrap();
@@ -116,11 +116,8 @@ async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
     let again = team.swarm.respond_task(&tester, &task.id, "hello?").await.unwrap_err();
     assert!(again.to_string().contains("was asked already"), "{again}");
     // The turn that asked the question ends with a text that is not the answer.
-    team.swarm
-        .task_ended(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into()))
-        .await
-        .unwrap();
-    team.store.end_items(first).await.unwrap();
+    team.swarm.end_task(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into())).await.unwrap();
+    team.store.delete_items(first).await.unwrap();
     assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::InputRequired);
 
     let question = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
@@ -129,15 +126,12 @@ async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
     let replied = team.swarm.respond_task(&asker, &task.id, "the second").await.unwrap();
     assert_eq!(replied.state, TaskState::Working);
     // A repeated, late report of that turn still does not end the task.
-    team.swarm
-        .task_ended(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into()))
-        .await
-        .unwrap();
+    team.swarm.end_task(&task.id, &task.session, first, TaskEnd::Done("I have asked.".into())).await.unwrap();
     assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Working);
     // The requester's own turn, which was given the question, does not end the task either.
     let own = asker.session.clone().unwrap();
-    team.swarm.task_ended(&task.id, &own, turn(), TaskEnd::Done("I have replied.".into())).await.unwrap();
-    team.swarm.task_ended(&task.id, &own, turn(), TaskEnd::Failed("no model".into())).await.unwrap();
+    team.swarm.end_task(&task.id, &own, turn(), TaskEnd::Done("I have replied.".into())).await.unwrap();
+    team.swarm.end_task(&task.id, &own, turn(), TaskEnd::Failed("no model".into())).await.unwrap();
     assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Working);
     let twice = team.swarm.respond_task(&asker, &task.id, "the third").await.unwrap_err();
     assert!(twice.to_string().contains("nothing was asked"), "{twice}");
@@ -145,15 +139,15 @@ async fn the_assignee_asks_back_and_the_reply_goes_on_in_its_session() {
     let second = turn();
     let reply = team.take(&task.session, second).await.unwrap();
     assert_eq!((reply.kind, reply.text.as_str()), (InboxItemKind::Dm, "the second"));
-    team.swarm.task_began(&task.id, &task.session, second).await.unwrap();
-    team.swarm.task_ended(&task.id, &task.session, second, TaskEnd::Done("green".into())).await.unwrap();
+    team.swarm.begin_task(&task.id, &task.session, second).await.unwrap();
+    team.swarm.end_task(&task.id, &task.session, second, TaskEnd::Done("green".into())).await.unwrap();
     let answer = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
     assert_eq!(answer.text, "green");
     assert_eq!(team.store.tasks(&Default::default(), 10).unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn who_has_no_part_in_a_task_is_told_that_there_is_none() {
+async fn a_foreign_task_looks_like_a_missing_one() {
     let team = Team::new();
     let asker = team.by("coder", "agent:coder:flock:main:me");
     let task = team.swarm.send_message(&asker, &"tester".parse().unwrap(), "test it", None).await.unwrap();
@@ -175,14 +169,14 @@ async fn who_has_no_part_in_a_task_is_told_that_there_is_none() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_stopped_is_taken_back_and_does_not_begin() {
+async fn a_stopped_task_is_removed_from_the_inbox_and_does_not_begin() {
     let team = Team::new();
     let asker = team.by("coder", "agent:coder:flock:main:me");
     let task = team.swarm.send_message(&asker, &"tester".parse().unwrap(), "test it", None).await.unwrap();
     let (stopped, in_flight) = team.swarm.stop_task("human:ann", &task.id).await.unwrap();
     assert_eq!((stopped.state, in_flight), (TaskState::Canceled, None));
     assert!(team.take(&task.session, turn()).await.is_none());
-    assert!(!team.swarm.task_began(&task.id, &task.session, turn()).await.unwrap());
+    assert!(!team.swarm.begin_task(&task.id, &task.session, turn()).await.unwrap());
     let again = team.swarm.stop_task("human:ann", &task.id).await.unwrap_err();
     assert!(matches!(again, SwarmError::Refused(_)), "{again}");
 
@@ -191,12 +185,12 @@ async fn a_task_that_is_stopped_is_taken_back_and_does_not_begin() {
     team.take(&task.session, running).await.unwrap();
     let (_, in_flight) = team.swarm.stop_task("human:ann", &task.id).await.unwrap();
     assert_eq!(in_flight, Some(running), "whoever stopped it ends this turn");
-    team.swarm.task_ended(&task.id, &task.session, running, TaskEnd::Done("too late".into())).await.unwrap();
+    team.swarm.end_task(&task.id, &task.session, running, TaskEnd::Done("too late".into())).await.unwrap();
     assert_eq!(team.store.task(&task.id).unwrap().unwrap().state, TaskState::Canceled);
 }
 
 #[tokio::test]
-async fn failures_are_told_and_nothing_is_left_under_way_after_a_crash() {
+async fn failures_are_reported_and_stranded_tasks_end_after_a_crash() {
     let team = Team::new();
     let asker = team.by("coder", "agent:coder:flock:main:me");
     let to: AgentId = "tester".parse().unwrap();
@@ -206,22 +200,22 @@ async fn failures_are_told_and_nothing_is_left_under_way_after_a_crash() {
     let first = turn();
     team.take(&failed.session, first).await.unwrap();
     team.swarm
-        .task_ended(&failed.id, &failed.session, first, TaskEnd::Failed("no model".into()))
+        .end_task(&failed.id, &failed.session, first, TaskEnd::Failed("no model".into()))
         .await
         .unwrap();
-    team.store.end_items(first).await.unwrap();
+    team.store.delete_items(first).await.unwrap();
     let answer = team.take(asker.session.as_ref().unwrap(), turn()).await.unwrap();
     assert_eq!(answer.text, format!("[task {} failed: no model]", failed.id));
     // The item of the second task has ended, and nobody reported the outcome of its turn.
     let second = turn();
     team.take(&lost.session, second).await.unwrap();
-    team.swarm.task_began(&lost.id, &lost.session, second).await.unwrap();
-    team.store.end_items(second).await.unwrap();
-    assert_eq!(team.swarm.settle_tasks().await.unwrap(), 1);
-    assert_eq!(team.swarm.settle_tasks().await.unwrap(), 0);
+    team.swarm.begin_task(&lost.id, &lost.session, second).await.unwrap();
+    team.store.delete_items(second).await.unwrap();
+    assert_eq!(team.swarm.fail_stranded_tasks().await.unwrap(), 1);
+    assert_eq!(team.swarm.fail_stranded_tasks().await.unwrap(), 0);
     let state = |id: &str| team.store.task(id).unwrap().unwrap().state;
     assert_eq!((state(&lost.id), state(&waits.id)), (TaskState::Failed, TaskState::Submitted));
-    team.swarm.forget_tasks(&to).await.unwrap();
+    team.swarm.end_agent_tasks(&to).await.unwrap();
     assert_eq!(state(&waits.id), TaskState::Rejected, "its agent is gone before it began");
 }
 
@@ -235,7 +229,7 @@ fn a_summary_is_one_line_that_forges_nothing() {
 }
 
 #[test]
-fn whatever_happens_in_whatever_order_a_task_ends_once() {
+fn a_task_ends_once_for_any_order_of_events() {
     use proptest::prelude::*;
     let turns = [turn(), turn()];
     let event = prop_oneof![
@@ -294,7 +288,7 @@ fn sample() -> Task {
 }
 
 #[tokio::test]
-async fn a_message_rings_at_once() {
+async fn a_message_notifies_the_scheduler_at_once() {
     let team = Team::new();
     let by = team.by("coder", "agent:coder:flock:main:me");
     team.swarm.send_message(&by, &"tester".parse().unwrap(), "hi", None).await.unwrap();
@@ -306,7 +300,7 @@ async fn a_message_rings_at_once() {
 }
 
 #[tokio::test]
-async fn two_agents_send_each_other_only_so_much_without_a_person() {
+async fn direct_messages_are_refused_at_the_limit_without_a_person() {
     let team = Team::new();
     let coder = team.by("coder", "agent:coder:flock:main:me");
     let tester = team.by("tester", "agent:tester:flock:main:me");
@@ -351,7 +345,7 @@ async fn two_agents_send_each_other_only_so_much_without_a_person() {
 }
 
 #[tokio::test]
-async fn questions_and_replies_within_one_task_are_held_too() {
+async fn questions_and_replies_of_a_task_count_towards_the_limit() {
     let team = Team::new();
     let asker = team.by("coder", "agent:coder:flock:main:me");
     let task = team.swarm.send_message(&asker, &"tester".parse().unwrap(), "go", None).await.unwrap();
@@ -359,7 +353,7 @@ async fn questions_and_replies_within_one_task_are_held_too() {
     let mut said = 0;
     let why = loop {
         let turn = turn();
-        team.swarm.task_began(&task.id, &task.session, turn).await.unwrap();
+        team.swarm.begin_task(&task.id, &task.session, turn).await.unwrap();
         let by = By { turn: Some(turn), ..tester.clone() };
         if let Err(error) = team.swarm.respond_task(&by, &task.id, "which?").await {
             break error;

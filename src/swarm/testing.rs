@@ -91,7 +91,7 @@ impl Team {
     }
 
     /// Returns the sessions with unread messages that were reported since the last call.
-    pub fn rung(&self) -> Vec<String> {
+    pub fn notified_sessions(&self) -> Vec<String> {
         let session = |event| match event {
             SchedulerEvent::Unseen { session, .. } => Some(session.to_string()),
             _ => None,

@@ -50,7 +50,7 @@ impl Swarm {
         let action = if name.is_some() { "channel.rename" } else { "channel.topic" };
         let entry = by.entry(action, known.id.as_str(), Level::Green, changes.join("; "));
         let notice = system(&known.id, text, unix_ms());
-        let posted = self.store.retitle_channel(known.id.clone(), name, topic, notice, entry).await?;
+        let posted = self.store.update_channel(known.id.clone(), name, topic, notice, entry).await?;
         // The channel was read before the change, so it may have been archived in between.
         let posted = posted.ok_or_else(|| SwarmError::Archived(known.id.clone()))?;
         self.bell.publish("channel.changed", &json!({"channel": known.id, "action": "title"}));
@@ -89,7 +89,7 @@ mod tests {
             name: Some(name.to_owned()).filter(|name| !name.is_empty()),
             topic: Some(topic.to_owned()).filter(|topic| !topic.is_empty()),
         };
-        let _rung = team.rung();
+        let _rung = team.notified_sessions();
         let found =
             team.swarm.retitle(&ann, &"DEV".parse().unwrap(), title("The release", "")).await.unwrap();
         assert_eq!(
@@ -106,7 +106,7 @@ mod tests {
             "human:ann changed the topic to: the second one",
         ];
         assert_eq!(said, told, "what changes nothing says nothing");
-        assert!(team.rung().is_empty(), "nobody is woken by it");
+        assert!(team.notified_sessions().is_empty(), "nobody is woken by it");
         for wrong in [title(" ", ""), title(&"x".repeat(MAX_NAME + 1), ""), title("", "\u{200b}")] {
             assert!(matches!(team.swarm.retitle(&ann, &id, wrong).await, Err(SwarmError::Invalid(_))));
         }

@@ -10,7 +10,7 @@ use crate::store::{ClientToken, Level, NewToken, Right, Store, token_hash};
 pub const PREFIX: &str = "flk_";
 
 /// Names of other senders of requests, which a token must not have.
-const TAKEN: [&str; 3] = ["owner", "system", "plugin"];
+const RESERVED_NAMES: [&str; 3] = ["owner", "system", "plugin"];
 
 /// Creates a token and returns it. The token itself is not stored anywhere: the database has only its hash.
 ///
@@ -26,9 +26,9 @@ pub async fn add(
     new: NewToken,
 ) -> Result<(String, ClientToken), SwarmError> {
     let now = unix_ms();
-    let new = checked(config, new, now)?;
+    let new = validate(config, new, now)?;
     let token = format!("{PREFIX}{}", crate::id::hex(&rand::random::<[u8; 32]>()));
-    let entry = by.entry("token.add", &new.name, Level::Yellow, described(&new));
+    let entry = by.entry("token.add", &new.name, Level::Yellow, describe(&new));
     let kept = ClientToken {
         name: new.name.clone(),
         client: new.name.clone(),
@@ -61,12 +61,12 @@ pub async fn revoke(store: &Store, by: &By, name: &str) -> Result<(), SwarmError
     Ok(())
 }
 
-fn checked(config: &Config, mut new: NewToken, now: i64) -> Result<NewToken, SwarmError> {
+fn validate(config: &Config, mut new: NewToken, now: i64) -> Result<NewToken, SwarmError> {
     let invalid = |reason: &str| Err(SwarmError::Invalid(reason.to_owned()));
     if Party::client(&new.name).is_none() {
         return invalid("the name of a token is 1 to 40 letters, digits, '.', '_', '@' and '-'");
     }
-    if TAKEN.iter().any(|taken| new.name.eq_ignore_ascii_case(taken)) {
+    if RESERVED_NAMES.iter().any(|taken| new.name.eq_ignore_ascii_case(taken)) {
         return invalid(
             "a token can't be named owner, system or plugin: others send requests under these names",
         );
@@ -92,7 +92,7 @@ fn checked(config: &Config, mut new: NewToken, now: i64) -> Result<NewToken, Swa
     Ok(new)
 }
 
-fn described(new: &NewToken) -> String {
+fn describe(new: &NewToken) -> String {
     let rights: Vec<&str> = new.rights.iter().copied().map(Right::as_str).collect();
     let agents = new.agents.as_ref().map_or_else(
         || "all agents".to_owned(),

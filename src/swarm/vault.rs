@@ -31,7 +31,7 @@ pub const MAX_TOTAL: u64 = 512 * 1024 * 1024;
 const MAX_PATH: usize = 1024;
 const MAX_NAME: usize = 255;
 const MAX_DEPTH: usize = 16;
-const WHOLE: WalkLimits = WalkLimits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
+const WALK_LIMITS: WalkLimits = WalkLimits { depth: MAX_DEPTH, entries: MAX_ENTRIES };
 
 /// An error of a vault operation. The texts are written for a model: they name the vault and the path in it, and
 /// nothing else of the host.
@@ -41,7 +41,7 @@ pub enum VaultError {
     #[error(transparent)]
     Name(#[from] IdError),
     /// No vault has this name.
-    #[error("there is no vault {name}: {}", those_that_are(.known))]
+    #[error("there is no vault {name}: {}", list_known(.known))]
     Unknown {
         name: FolderName,
         /// The names of existing vaults.
@@ -163,7 +163,8 @@ impl Vaults {
         entries: usize,
     ) -> Result<(Vec<DirEntry>, bool), VaultError> {
         let root = self.open(name)?;
-        let limits = WalkLimits { depth: depth.min(WHOLE.depth), entries: entries.min(WHOLE.entries) };
+        let limits =
+            WalkLimits { depth: depth.min(WALK_LIMITS.depth), entries: entries.min(WALK_LIMITS.entries) };
         let found = walk(&root, Path::new(""), limits);
         let found = found.map_err(|source| self.failed(name, Path::new(""), source))?;
         Ok((found.entries, found.more))
@@ -233,7 +234,7 @@ impl Vaults {
 
     fn summary(&self, name: &FolderName) -> Result<VaultSummary, VaultError> {
         // Bounded: a person may put a very large folder here.
-        let (entries, more) = self.entries(name, WHOLE.depth, WHOLE.entries)?;
+        let (entries, more) = self.entries(name, WALK_LIMITS.depth, WALK_LIMITS.entries)?;
         let files = || entries.iter().filter(|entry| entry.kind == Kind::File);
         Ok(VaultSummary {
             name: name.clone(),
@@ -284,8 +285,8 @@ impl Vaults {
     /// Checks that the vault has room, so that an agent in a loop can't fill the disk. The size of a replaced file is
     /// not subtracted: a vault that close to the limit has to be tidied up in any case.
     fn has_room(&self, root: &Root, name: &FolderName, size: u64) -> Result<(), VaultError> {
-        let found =
-            walk(root, Path::new(""), WHOLE).map_err(|source| self.failed(name, Path::new(""), source))?;
+        let found = walk(root, Path::new(""), WALK_LIMITS)
+            .map_err(|source| self.failed(name, Path::new(""), source))?;
         let bytes: u64 = found.files().map(|file| file.size).sum();
         // The walk itself stops at `MAX_ENTRIES`, so reaching that number means that there may be more.
         if found.entries.len() >= MAX_ENTRIES || bytes + size > MAX_TOTAL {
@@ -366,14 +367,14 @@ fn start(text: &str) -> String {
     safe_text::start(text, 200).to_owned()
 }
 
-fn those_that_are(known: &[FolderName]) -> String {
-    const SHOWN: usize = 30;
+fn list_known(known: &[FolderName]) -> String {
+    const MAX_SHOWN: usize = 30;
     if known.is_empty() {
         return "there are none, and only a person can create one".to_owned();
     }
     // The list is a hint for the model, so a part of it is enough.
-    let names: Vec<&str> = known.iter().take(SHOWN).map(FolderName::as_str).collect();
-    let more = if known.len() > SHOWN { ", …" } else { "" };
+    let names: Vec<&str> = known.iter().take(MAX_SHOWN).map(FolderName::as_str).collect();
+    let more = if known.len() > MAX_SHOWN { ", …" } else { "" };
     format!("there are {}{more}, and only a person can create one", names.join(", "))
 }
 

@@ -93,7 +93,7 @@ impl Arguments {
     /// # Errors
     ///
     /// Returns [`ToolError::ForModel`] if both names are missing, or if the value has the wrong type.
-    pub fn required_or<T: Argument>(&self, name: &str, other: &str) -> Result<T, ToolError> {
+    pub fn required_with_alias<T: Argument>(&self, name: &str, other: &str) -> Result<T, ToolError> {
         match self.optional(name)? {
             Some(value) => Ok(value),
             None => self.optional(other)?.ok_or_else(|| self.missing(name)),
@@ -243,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_one_is_named_beside_what_was_given() {
+    fn a_missing_argument_error_lists_the_given_names() {
         let arguments = Arguments::new(&json!({"file": "x"})).unwrap();
         assert_eq!(
             text(arguments.required::<String>("path").unwrap_err()),
             "`path` is missing; you gave: file"
         );
-        assert_eq!(arguments.required_or::<String>("path", "file").unwrap(), "x");
+        assert_eq!(arguments.required_with_alias::<String>("path", "file").unwrap(), "x");
         assert_eq!(
             text(Arguments::new(&json!({})).unwrap().required::<String>("path").unwrap_err()),
             "`path` is missing"
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn arguments_that_are_no_object_are_refused() {
         assert!(text(Arguments::new(&json!("{\"a\": ")).unwrap_err()).contains("not valid JSON"));
         assert!(text(Arguments::new(&json!([1])).unwrap_err()).contains("a list"));
         assert!(Arguments::new(&json!("[1]")).is_err());

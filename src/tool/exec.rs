@@ -86,7 +86,7 @@ impl Tool for ExecTool {
             // `run` ends the command itself when the turn is stopped.
             let outcome =
                 self.sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
-            Ok(ToolOutput::text(report(&outcome)))
+            Ok(ToolOutput::text(outcome_text(&outcome)))
         })
     }
 }
@@ -103,7 +103,7 @@ pub(super) async fn ready(sandbox: &dyn Sandbox, context: &CallContext) -> Resul
 }
 
 fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError> {
-    let command: String = arguments.required_or("command", "cmd")?;
+    let command: String = arguments.required_with_alias("command", "cmd")?;
     if command.trim().is_empty() {
         return Err(ToolError::model("`command` is empty"));
     }
@@ -131,7 +131,7 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
     Ok(Command {
         command,
         workdir: arguments.optional::<String>("workdir")?.map(|dir| workdir(&dir)).transpose()?,
-        env: environment(arguments.optional("env")?.unwrap_or_default())?,
+        env: parse_env(arguments.optional("env")?.unwrap_or_default())?,
         timeout,
         keep: OUTPUT_LIMIT,
     })
@@ -159,7 +159,7 @@ fn workdir(text: &str) -> Result<String, ToolError> {
     Ok(parts.iter().fold("/workspace".to_owned(), |path, part| path + "/" + part))
 }
 
-fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, ToolError> {
+fn parse_env(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, ToolError> {
     let mut size = 0;
     for (name, value) in &env {
         let first = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -183,7 +183,7 @@ fn environment(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, T
     Ok(env.into_iter().collect())
 }
 
-fn report(outcome: &CommandOutcome) -> String {
+fn outcome_text(outcome: &CommandOutcome) -> String {
     let text = safe_text::output(&outcome.output, OUTPUT_LIMIT);
     let ended = ended(outcome.end, outcome.took);
     if text.is_empty() {

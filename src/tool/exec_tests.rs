@@ -10,7 +10,7 @@ async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>,
     (answer, ran)
 }
 
-fn done() -> FakeSandbox {
+fn successful_sandbox() -> FakeSandbox {
     FakeSandbox::ending(CommandExit::Exited(0), b"hello\n", b"", 6)
 }
 
@@ -31,7 +31,7 @@ async fn the_result_says_how_it_ended() {
 }
 
 #[tokio::test]
-async fn a_gigabyte_is_cut_and_said() {
+async fn a_gigabyte_is_cut_and_the_cut_is_reported() {
     let half = vec![b'x'; OUTPUT_LIMIT / 2];
     let sandbox = FakeSandbox::ending(CommandExit::Exited(0), &half, &half, 1 << 30);
     let text = run(sandbox, json!({"command": "x"})).await.0.unwrap();
@@ -42,13 +42,13 @@ async fn a_gigabyte_is_cut_and_said() {
 
 #[tokio::test]
 async fn the_command_is_passed_on() {
-    let (_, ran) = run(done(), json!({"command": "make"})).await;
+    let (_, ran) = run(successful_sandbox(), json!({"command": "make"})).await;
     assert_eq!(ran[0].command, "make");
     assert_eq!(ran[0].workdir.as_deref(), None);
     assert_eq!(ran[0].timeout, Some(DEFAULT_TIMEOUT));
     assert_eq!(ran[0].keep, OUTPUT_LIMIT);
     let all = json!({"command": "make", "workdir": "a/./b", "env": {"A_1": "x y"}, "timeout": 3600});
-    let (_, ran) = run(done(), all).await;
+    let (_, ran) = run(successful_sandbox(), all).await;
     assert_eq!(ran[0].workdir.as_deref(), Some("/workspace/a/b"));
     assert_eq!(ran[0].env, [("A_1".to_owned(), "x y".to_owned())]);
     assert_eq!(ran[0].timeout, Some(MAX_TIMEOUT));
@@ -56,16 +56,17 @@ async fn the_command_is_passed_on() {
 
 #[tokio::test]
 async fn background_returns_a_session() {
-    let (answer, ran) = run(done(), json!({"command": "server", "background": true})).await;
+    let (answer, ran) = run(successful_sandbox(), json!({"command": "server", "background": true})).await;
     assert!(answer.unwrap().contains("sessionId 7"));
     assert_eq!(ran[0].timeout, None);
-    let (_, ran) = run(done(), json!({"command": "server", "background": true, "timeout": 5})).await;
+    let (_, ran) =
+        run(successful_sandbox(), json!({"command": "server", "background": true, "timeout": 5})).await;
     assert_eq!(ran[0].timeout, Some(Duration::from_secs(5)));
 }
 
 #[tokio::test]
 async fn a_stop_in_the_middle_of_a_start_does_not_lose_the_job() {
-    let sandbox = Arc::new(done());
+    let sandbox = Arc::new(successful_sandbox());
     let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
     let tool = ExecTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
     let start = json!({"command": "server", "background": true});
@@ -77,7 +78,7 @@ async fn a_stop_in_the_middle_of_a_start_does_not_lose_the_job() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said_and_not_run() {
+async fn invalid_arguments_are_explained_and_not_run() {
     let long = "x".repeat(MAX_COMMAND + 1);
     let large = "x".repeat(MAX_ENV);
     for (arguments, part) in [
@@ -104,7 +105,7 @@ async fn what_is_wrong_is_said_and_not_run() {
         (json!("{\"command\": "), "not valid JSON"),
         (json!(["x"]), "JSON object"),
     ] {
-        let (answer, ran) = run(done(), arguments.clone()).await;
+        let (answer, ran) = run(successful_sandbox(), arguments.clone()).await;
         let error = answer.unwrap_err();
         assert!(error.contains(part), "{arguments}: {error}");
         assert!(ran.is_empty(), "{arguments}");

@@ -59,7 +59,7 @@ impl FakeSandbox {
         Self { outcome: Mutex::new(Some(Err(error))), ..Self::default() }
     }
 
-    pub fn replying(jobs: Vec<BackgroundJob>, output: &[u8]) -> Self {
+    pub fn with_reply(jobs: Vec<BackgroundJob>, output: &[u8]) -> Self {
         let output = Output { head: output.to_vec(), tail: Vec::new(), total: output.len() as u64 };
         Self { reply: Mutex::new(Some(Ok(JobReply { jobs, output }))), ..Self::default() }
     }

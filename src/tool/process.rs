@@ -14,7 +14,7 @@ use crate::sandbox::{BackgroundJob, JobReply, JobRequest, Sandbox};
 const MAX_DATA: usize = 256 * 1024;
 
 /// Maximum bytes of a job's command in a listing.
-const COMMAND_SHOWN: usize = 120;
+const MAX_COMMAND_SHOWN: usize = 120;
 
 /// Maximum number of jobs in a listing.
 const MAX_LISTED: usize = 50;
@@ -65,7 +65,7 @@ impl Tool for ProcessTool {
             // Not cancelled half-way: data that was written to or read from a job, and a kill, cannot be undone and
             // must be reported.
             let reply = self.sandbox.jobs(&context.agent, request.clone()).await.map_err(for_model)?;
-            Ok(ToolOutput::text(report(&request, &reply)))
+            Ok(ToolOutput::text(reply_text(&request, &reply)))
         })
     }
 }
@@ -107,9 +107,9 @@ fn request(arguments: &Arguments) -> Result<JobRequest, ToolError> {
     })
 }
 
-fn report(request: &JobRequest, reply: &JobReply) -> String {
+fn reply_text(request: &JobRequest, reply: &JobReply) -> String {
     match request {
-        JobRequest::List => list(&reply.jobs),
+        JobRequest::List => jobs_text(&reply.jobs),
         JobRequest::Poll(id) | JobRequest::Log(id) => {
             let state = reply.jobs.first().map_or_else(|| format!("session {id}"), state);
             match safe_text::output(&reply.output, OUTPUT_LIMIT) {
@@ -125,7 +125,7 @@ fn report(request: &JobRequest, reply: &JobReply) -> String {
     }
 }
 
-fn list(jobs: &[BackgroundJob]) -> String {
+fn jobs_text(jobs: &[BackgroundJob]) -> String {
     if jobs.is_empty() {
         return "there are no background sessions".to_owned();
     }
@@ -146,7 +146,7 @@ fn shown(command: &str) -> String {
     let line = safe_text::harmless(command.lines().next().unwrap_or_default());
     // A carriage return has become a line feed. What follows could look like the line of another job.
     let line = line.lines().next().unwrap_or_default();
-    let short = safe_text::start(line, COMMAND_SHOWN);
+    let short = safe_text::start(line, MAX_COMMAND_SHOWN);
     // The texts are compared and not their lengths: some characters become longer when they are made visible.
     let more = if short == command { "" } else { "…" };
     format!("{short}{more}")

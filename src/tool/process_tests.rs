@@ -24,7 +24,7 @@ async fn each_action_is_one_request() {
             JobRequest::Write(7, b"yes\n".to_vec()),
         ),
     ] {
-        let (answer, asked) = run(FakeSandbox::replying(vec![job(7, None)], b""), arguments).await;
+        let (answer, asked) = run(FakeSandbox::with_reply(vec![job(7, None)], b""), arguments).await;
         assert!(answer.is_ok());
         assert_eq!(asked, [request]);
     }
@@ -32,7 +32,7 @@ async fn each_action_is_one_request() {
 
 #[tokio::test]
 async fn a_stop_in_the_middle_does_not_hide_what_was_done() {
-    let sandbox = Arc::new(FakeSandbox::replying(vec![job(7, None)], b""));
+    let sandbox = Arc::new(FakeSandbox::with_reply(vec![job(7, None)], b""));
     let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
     let tool = ProcessTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
     let write = json!({"action": "write", "sessionId": "7", "data": "yes\n"});
@@ -79,10 +79,10 @@ async fn answers_are_short_and_clear() {
             "3 bytes written to session 7",
         ),
     ] {
-        assert_eq!(run(FakeSandbox::replying(jobs, output), arguments).await.0.unwrap(), want);
+        assert_eq!(run(FakeSandbox::with_reply(jobs, output), arguments).await.0.unwrap(), want);
     }
     let many = run(
-        FakeSandbox::replying((0..300).map(|id| job(id, None)).collect(), b""),
+        FakeSandbox::with_reply((0..300).map(|id| job(id, None)).collect(), b""),
         json!({"action": "list"}),
     );
     let text = many.await.0.unwrap();
@@ -91,10 +91,10 @@ async fn answers_are_short_and_clear() {
 
 #[test]
 fn a_command_that_is_not_shown_whole_is_marked() {
-    let long = "x".repeat(COMMAND_SHOWN);
+    let long = "x".repeat(MAX_COMMAND_SHOWN);
     let longer = format!("{long}; rm x");
     // Control characters become longer when they are made visible, so this is cut although it is short.
-    let bells = "\u{7}".repeat(COMMAND_SHOWN - 1);
+    let bells = "\u{7}".repeat(MAX_COMMAND_SHOWN - 1);
     for (command, want) in [
         ("sleep 1", "sleep 1".to_owned()),
         ("sleep 1\nrm x", "sleep 1…".to_owned()),
@@ -102,14 +102,14 @@ fn a_command_that_is_not_shown_whole_is_marked() {
         ("\u{1b}]0;rm x\u{7}ls", "ls…".to_owned()),
         (long.as_str(), long.clone()),
         (longer.as_str(), format!("{long}…")),
-        (bells.as_str(), format!("{}…", "␇".repeat(COMMAND_SHOWN / 3))),
+        (bells.as_str(), format!("{}…", "␇".repeat(MAX_COMMAND_SHOWN / 3))),
     ] {
         assert_eq!(shown(command), want, "{command:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_said() {
+async fn invalid_arguments_are_explained() {
     let long = "x".repeat(MAX_DATA + 1);
     for (arguments, part) in [
         (json!({}), "`action` is missing"),
@@ -121,7 +121,7 @@ async fn what_is_wrong_is_said() {
         (json!({"action": "write", "sessionId": 1}), "`data` is missing"),
         (json!({"action": "write", "sessionId": 1, "data": long}), "at most 262144"),
     ] {
-        let (answer, asked) = run(FakeSandbox::replying(vec![], b""), arguments.clone()).await;
+        let (answer, asked) = run(FakeSandbox::with_reply(vec![], b""), arguments.clone()).await;
         let error = answer.unwrap_err();
         assert!(error.contains(part), "{arguments}: {error}");
         assert!(asked.is_empty());

@@ -25,7 +25,7 @@ pub fn middle_cut(text: &str, limit: usize) -> String {
         return text.to_owned();
     }
     let (head, tail) = (start(text, limit.div_ceil(2)), end(text, limit / 2));
-    joined(head, tail, (text.len() - head.len() - tail.len()) as u64)
+    join_with_note(head, tail, (text.len() - head.len() - tail.len()) as u64)
 }
 
 /// Returns a command's output as text of at most `limit` bytes: head and tail, with a line between them that says how
@@ -42,44 +42,44 @@ pub fn output(output: &Output, limit: usize) -> String {
         }
         // All bytes were kept, but their text is too long: both halves of the bytes are cut like head and tail.
         let half = whole.len() / 2;
-        return parts(&whole[..half], &whole[half..], whole.len() as u64, limit);
+        return truncate_parts(&whole[..half], &whole[half..], whole.len() as u64, limit);
     }
-    parts(&output.head, &output.tail, output.total, limit)
+    truncate_parts(&output.head, &output.tail, output.total, limit)
 }
 
 /// Cuts head and tail until their text fits.
 ///
 /// The conversion to text can make bytes longer (an invalid byte becomes three). The cut is therefore made in the
 /// bytes, so that the number of missing bytes is exact.
-fn parts(mut head: &[u8], mut tail: &[u8], total: u64, limit: usize) -> String {
-    head = without_torn_end(head);
-    tail = without_torn_start(tail);
+fn truncate_parts(mut head: &[u8], mut tail: &[u8], total: u64, limit: usize) -> String {
+    head = trim_partial_end(head);
+    tail = trim_partial_start(tail);
     let head_text = loop {
         let text = harmless(&String::from_utf8_lossy(head));
         match text.len().checked_sub(limit.div_ceil(2)) {
             None | Some(0) => break text,
-            Some(over) => head = without_torn_end(&head[..head.len() - step(over, head)]),
+            Some(over) => head = trim_partial_end(&head[..head.len() - bytes_to_drop(over, head)]),
         }
     };
     let tail_text = loop {
         let text = harmless(&String::from_utf8_lossy(tail));
         match text.len().checked_sub(limit / 2) {
             None | Some(0) => break text,
-            Some(over) => tail = without_torn_start(&tail[step(over, tail)..]),
+            Some(over) => tail = trim_partial_start(&tail[bytes_to_drop(over, tail)..]),
         }
     };
-    joined(&head_text, &tail_text, total.saturating_sub((head.len() + tail.len()) as u64))
+    join_with_note(&head_text, &tail_text, total.saturating_sub((head.len() + tail.len()) as u64))
 }
 
 /// Returns the number of bytes to drop so that the text becomes `over` bytes shorter.
 ///
 /// One byte becomes at most three, so a third never drops too much. The minimum avoids dropping single bytes if they
 /// produce no text.
-fn step(over: usize, bytes: &[u8]) -> usize {
+fn bytes_to_drop(over: usize, bytes: &[u8]) -> usize {
     over.div_ceil(3).max(64).min(bytes.len())
 }
 
-fn joined(head: &str, tail: &str, cut: u64) -> String {
+fn join_with_note(head: &str, tail: &str, cut: u64) -> String {
     let before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
     // The note always stands on a line of its own.
     let after = if tail.starts_with('\n') { "" } else { "\n" };
@@ -87,7 +87,7 @@ fn joined(head: &str, tail: &str, cut: u64) -> String {
 }
 
 /// Removes an incomplete character at the end. The command printed the whole character, so its part counts as cut.
-fn without_torn_end(bytes: &[u8]) -> &[u8] {
+fn trim_partial_end(bytes: &[u8]) -> &[u8] {
     // Four bytes are the longest character. They may also begin in the middle of one, so an error alone proves nothing.
     match std::str::from_utf8(&bytes[bytes.len().saturating_sub(4)..]) {
         Ok(_) => bytes,
@@ -103,7 +103,7 @@ fn without_torn_end(bytes: &[u8]) -> &[u8] {
 }
 
 /// Removes an incomplete character at the start.
-fn without_torn_start(bytes: &[u8]) -> &[u8] {
+fn trim_partial_start(bytes: &[u8]) -> &[u8] {
     let torn = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
     &bytes[torn..]
 }
@@ -122,7 +122,7 @@ pub fn harmless(text: &str) -> String {
     while let Some(c) = rest.chars().next() {
         // An incomplete sequence is not removed: its escape character becomes a visible symbol below.
         if c == '\u{1b}'
-            && let Some(length) = sequence(rest)
+            && let Some(length) = escape_len(rest)
         {
             rest = &rest[length..];
             continue;
@@ -147,7 +147,7 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// Returns the length of the escape sequence that `text` begins with, if it is complete.
-fn sequence(text: &str) -> Option<usize> {
+fn escape_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     match bytes.get(1)? {
         // Control sequences: parameters, then one final byte.

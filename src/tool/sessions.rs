@@ -1,7 +1,7 @@
 //! The session tools. An agent looks at its own conversations, sends itself a message in another one, and starts a new
 //! one for a part of its work.
 //!
-//! The tools check that a key belongs to the caller. The gateway, behind [`Sessions`], knows the sessions and runs
+//! The tools check that a key belongs to the caller. The gateway, behind [`SessionService`], knows the sessions and runs
 //! their turns.
 
 mod spawn_key;
@@ -76,7 +76,7 @@ pub trait SessionService: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`SessionsError::NotFound`] if there is no such session, and [`SessionsError::Failed`] if it cannot be
+    /// Returns [`SessionServiceError::NotFound`] if there is no such session, and [`SessionServiceError::Failed`] if it cannot be
     /// read.
     fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>>;
 
@@ -84,7 +84,7 @@ pub trait SessionService: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`SessionsError::NotFound`] if there is no such session, and [`SessionsError::Failed`] if it cannot be
+    /// Returns [`SessionServiceError::NotFound`] if there is no such session, and [`SessionServiceError::Failed`] if it cannot be
     /// read.
     fn history<'a>(
         &'a self,
@@ -99,8 +99,8 @@ pub trait SessionService: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`SessionsError::NotFound`] if there is no session `to`, [`SessionsError::Refused`] if a rule forbids
-    /// the message, and [`SessionsError::Failed`] if it cannot be stored.
+    /// Returns [`SessionServiceError::NotFound`] if there is no session `to`, [`SessionServiceError::Refused`] if a rule forbids
+    /// the message, and [`SessionServiceError::Failed`] if it cannot be stored.
     fn send<'a>(
         &'a self,
         from: &'a SessionKey,
@@ -112,7 +112,7 @@ pub trait SessionService: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`SessionsError::Refused`] if a limit is reached, and [`SessionsError::Failed`] if the turn fails.
+    /// Returns [`SessionServiceError::Refused`] if a limit is reached, and [`SessionServiceError::Failed`] if the turn fails.
     fn spawn<'a>(
         &'a self,
         parent: &'a SessionKey,

@@ -49,7 +49,7 @@ pub fn choose_from(question: &str, items: &[SelectItem], first: usize) -> Result
     for (place, item) in items.iter().enumerate() {
         select = select.item(place, clean::inline(&item.label), clean::inline(&item.note));
     }
-    select.interact().map_err(|error| given_up(question, &error))
+    select.interact().map_err(|error| to_failure(question, &error))
 }
 
 /// Asks for a text that `check` accepts. An empty answer stands for `default`.
@@ -66,7 +66,7 @@ pub fn text(
         .default_input(default)
         .validate(move |text: &String| check(text))
         .interact()
-        .map_err(|error| given_up(question, &error))
+        .map_err(|error| to_failure(question, &error))
 }
 
 /// Asks for a text that is not echoed, such as an API key.
@@ -75,7 +75,7 @@ pub fn text(
 ///
 /// Returns an error if the person cancels, or if the terminal can't be read.
 pub fn secret(question: &str) -> Result<String, Failure> {
-    cliclack::password(clean::inline(question)).interact().map_err(|error| given_up(question, &error))
+    cliclack::password(clean::inline(question)).interact().map_err(|error| to_failure(question, &error))
 }
 
 /// Asks a question that is answered by yes or no.
@@ -87,14 +87,14 @@ pub fn confirm(question: &str, default: bool) -> Result<bool, Failure> {
     cliclack::confirm(clean::inline(question))
         .initial_value(default)
         .interact()
-        .map_err(|error| given_up(question, &error))
+        .map_err(|error| to_failure(question, &error))
 }
 
-fn given_up(question: &str, error: &io::Error) -> Failure {
+fn to_failure(question: &str, error: &io::Error) -> Failure {
     // cliclack reports Ctrl-C and Esc as an interrupted read. That is a decision of the person, not a fault.
     if error.kind() == io::ErrorKind::Interrupted {
         Failure::new(Kind::Failed, "given up; nothing more was changed")
     } else {
-        Failure::caused(format!("failed to ask: {question}"), error)
+        Failure::with_cause(format!("failed to ask: {question}"), error)
     }
 }

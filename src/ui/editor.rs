@@ -40,7 +40,7 @@ pub enum EditorInput {
 ///
 /// Both its input and its output must be a terminal, and the terminal must understand the sequences that move a cursor.
 #[must_use]
-pub fn is_possible() -> bool {
+pub fn is_supported() -> bool {
     // These are the terminals on which rustyline offers no editing either.
     let plain = env::TERM.get().is_none_or(|term| ["dumb", "cons25", "emacs"].contains(&term.as_str()));
     !plain && io::stdin().is_terminal() && io::stdout().is_terminal()
@@ -74,10 +74,10 @@ impl Editor {
         // One slot is enough: a read produces one input, and the next read starts only after that was taken.
         let (sender, inputs) = mpsc::channel(1);
         std::thread::Builder::new().name("editor".to_owned()).spawn(move || {
-            let result = serve(completion, history, &asked, &sender);
+            let result = run_editor(completion, history, &asked, &sender);
             if let Err(error) = result {
                 // Sending fails only if the editor was dropped, and then nobody needs the error.
-                let _ = sender.blocking_send(failed(error));
+                let _ = sender.blocking_send(to_input(error));
             }
         })?;
         Ok(Self { prompts, inputs, screen })
@@ -94,7 +94,7 @@ impl Editor {
     /// Drop the future before it is ready only if the editor is dropped next: the thread's read can't be cancelled.
     pub async fn read(&mut self, prompt: &str) -> EditorInput {
         // rustyline puts back the modes it finds, so it must find the original ones and not the quiet ones.
-        self.screen.lend();
+        self.screen.restore_for_editor();
         let prompt = crate::clean::inline(prompt).into_owned();
         if self.prompts.send(EditorRequest::Read(prompt)).is_err() {
             return EditorInput::Failed(io::Error::other("the editor has ended"));
@@ -108,7 +108,7 @@ impl Editor {
 /// Number of texts that the history keeps.
 pub const MOST_HISTORY: usize = 1000;
 
-fn serve(
+fn run_editor(
     completion: CompletionWords,
     history: Vec<String>,
     asked: &sync::Receiver<EditorRequest>,
@@ -150,7 +150,7 @@ fn serve(
                 EditorInput::Interrupt
             }
             Err(ReadlineError::Interrupted) => EditorInput::Dropped,
-            Err(error) => failed(error),
+            Err(error) => to_input(error),
         };
         // Nobody receives inputs any more: the editor was dropped during the read.
         if inputs.blocking_send(input).is_err() {
@@ -160,7 +160,7 @@ fn serve(
     Ok(())
 }
 
-fn failed(error: ReadlineError) -> EditorInput {
+fn to_input(error: ReadlineError) -> EditorInput {
     match error {
         ReadlineError::Eof => EditorInput::End,
         ReadlineError::Io(error) => EditorInput::Failed(error),

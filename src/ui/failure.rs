@@ -28,7 +28,7 @@ impl Failure {
 
     /// Creates a failure of kind [`Kind::Failed`] whose cause is an error without a kind.
     #[must_use]
-    pub fn caused(message: impl Into<String>, cause: &dyn Error) -> Self {
+    pub fn with_cause(message: impl Into<String>, cause: &dyn Error) -> Self {
         let mut failure = Self::new(Kind::Failed, message);
         failure.push_causes(Some(cause));
         failure
@@ -54,7 +54,7 @@ impl Failure {
 
     /// Returns the message, the causes and the command that repairs the failure on one line.
     #[must_use]
-    pub fn with_mend(&self) -> String {
+    pub fn to_line_with_hint(&self) -> String {
         match &self.hint {
             Some(hint) if is_command(hint) => format!("{}; run `{hint}`", self.text()),
             Some(hint) => format!("{}; {hint}", self.text()),
@@ -115,10 +115,10 @@ mod tests {
         ] {
             assert!(!is_command(hint), "{hint}");
             let failure = Failure::new(Kind::Failed, "it broke").hint(hint);
-            assert_eq!(failure.with_mend(), format!("it broke; {hint}"));
+            assert_eq!(failure.to_line_with_hint(), format!("it broke; {hint}"));
         }
         let failure = Failure::new(Kind::Failed, "it broke").hint("flock doctor");
-        assert_eq!(failure.with_mend(), "it broke; run `flock doctor`");
+        assert_eq!(failure.to_line_with_hint(), "it broke; run `flock doctor`");
     }
 
     #[derive(Debug, thiserror::Error)]

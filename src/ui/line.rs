@@ -37,7 +37,7 @@ impl TextStyle {
     }
 }
 
-/// A text made of pieces, each with a [`Tone`].
+/// A text made of pieces, each with a [`TextStyle`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StyledLine {
     pieces: Vec<(TextStyle, String)>,
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_ours_and_theirs_is_spelled_out() {
+    fn only_the_styles_write_escape_sequences() {
         let line = StyledLine::new().with(TextStyle::Good, "ok").plain(" \x1b[31mred");
         assert_eq!(line.render(false), "ok \\u{1b}[31mred");
         assert_eq!(line.render(true), "\x1b[32mok\x1b[0m \\u{1b}[31mred");

@@ -10,7 +10,7 @@ use crate::runtime::cli;
 use crate::{env, provider};
 
 /// The log targets that receive every word of providers and agent programs.
-const RAW: [&str; 2] = [provider::RAW_TARGET, cli::RAW_TARGET];
+const RAW_TARGETS: [&str; 2] = [provider::RAW_TARGET, cli::RAW_TARGET];
 
 /// Starts logging with the filter in `FLOCK_LOG`.
 ///
@@ -34,7 +34,7 @@ fn filter(text: Option<&str>, raw: bool) -> Targets {
     });
     // The raw targets are set after the filter was parsed: `FLOCK_LOG=trace` must not log conversations.
     let raw = if raw { LevelFilter::TRACE } else { LevelFilter::INFO };
-    RAW.into_iter().fold(filter, |filter, target| filter.with_target(target, raw))
+    RAW_TARGETS.into_iter().fold(filter, |filter, target| filter.with_target(target, raw))
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn no_level_logs_conversations_without_debug() {
-        for target in RAW {
+        for target in RAW_TARGETS {
             for text in ["trace", "flock=trace", &format!("{target}=trace")] {
                 let closed = filter(Some(text), false);
                 assert!(!closed.would_enable(target, &Level::DEBUG), "{text} {target}");
@@ -54,7 +54,7 @@ mod tests {
         }
         assert!(filter(Some("trace"), false).would_enable("flock::gateway", &Level::TRACE));
         let unset = filter(None, true);
-        assert!(RAW.iter().all(|target| unset.would_enable(target, &Level::TRACE)));
+        assert!(RAW_TARGETS.iter().all(|target| unset.would_enable(target, &Level::TRACE)));
         assert!(!unset.would_enable("flock::gateway", &Level::DEBUG));
     }
 }

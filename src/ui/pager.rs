@@ -13,7 +13,7 @@ pub struct PagerRow {
 }
 
 /// Number of lines of a page that are kept free for the question.
-const QUESTION: usize = 4;
+const QUESTION_LINES: usize = 4;
 
 /// Prints all rows, page by page if a person can be asked. Returns `true` if the person saw the last page.
 ///
@@ -27,8 +27,8 @@ pub fn show(printer: &Printer, rows: &[PagerRow], may_ask: bool) -> Result<bool,
     }
     // A terminal may report a size of zero. The minimums keep a page usable.
     let (height, width) = console::Term::stdout().size();
-    let height = usize::from(height).saturating_sub(QUESTION).max(4);
-    let pages = paged(rows, height, usize::from(width).max(20));
+    let height = usize::from(height).saturating_sub(QUESTION_LINES).max(4);
+    let pages = paginate(rows, height, usize::from(width).max(20));
     for (at, page) in pages.iter().enumerate() {
         let number = at + 1;
         if at > 0 && !ask::confirm(&format!("Show page {number} of {}?", pages.len()), true)? {
@@ -45,7 +45,7 @@ fn print(printer: &Printer, row: &PagerRow) {
 
 /// Splits the rows into pages of at most `height` terminal lines. A row that is longer than a line continues in the
 /// next.
-fn paged(rows: &[PagerRow], height: usize, width: usize) -> Vec<Vec<PagerRow>> {
+fn paginate(rows: &[PagerRow], height: usize, width: usize) -> Vec<Vec<PagerRow>> {
     let mut pages: Vec<Vec<PagerRow>> = vec![Vec::new()];
     for row in rows {
         let indent = measure_text_width(&row.name);
@@ -93,14 +93,14 @@ mod tests {
         let mut rows = vec![row("request", "r-1"), row("empty", "")];
         rows.extend((0..50).map(|number| row("", &format!("{number} ").repeat(20))));
         rows.push(row("body", &"x".repeat(5000)));
-        let pages = paged(&rows, 10, 40);
+        let pages = paginate(&rows, 10, 40);
         assert!(pages.iter().all(|page| page.len() <= 10));
         assert!(pages.iter().flatten().all(|row| row.name.len() + row.text.len() <= 40));
         let all =
             |rows: &mut dyn Iterator<Item = &PagerRow>| rows.map(|row| row.text.as_str()).collect::<String>();
         assert_eq!(all(&mut pages.iter().flatten()), all(&mut rows.iter()));
         assert_eq!(pages[0][0], rows[0]);
-        assert_eq!(paged(&rows[..2], 10, 40).len(), 1);
+        assert_eq!(paginate(&rows[..2], 10, 40).len(), 1);
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let long = "승인해 주세요".repeat(30);
         let marked = "e\u{301}".repeat(60);
         for text in [long.as_str(), marked.as_str(), "a한b"] {
-            let pages = paged(&[row(text)], 4, 31);
+            let pages = paginate(&[row(text)], 4, 31);
             let lines: Vec<&PagerRow> = pages.iter().flatten().collect();
             assert!(lines.iter().all(|line| measure_text_width(&line.text) <= 21), "{lines:?}");
             assert_eq!(lines.iter().map(|line| line.text.as_str()).collect::<String>(), text);

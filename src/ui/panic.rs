@@ -8,13 +8,13 @@ use crate::env;
 use crate::error::Kind;
 
 /// Runs the program. A panic ends it with the exit code of an internal error.
-pub fn guard(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
-    install();
+pub fn catch(program: impl FnOnce() -> ExitCode + UnwindSafe) -> ExitCode {
+    install_hook();
     std::panic::catch_unwind(program).unwrap_or_else(|_| ExitCode::from(Kind::Internal.exit_code()))
 }
 
 /// Replaces the standard panic message. If `RUST_BACKTRACE` is set, the standard message follows flock's own.
-fn install() {
+fn install_hook() {
     let standard = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
@@ -48,7 +48,7 @@ mod tests {
         if !std::env::args().any(|argument| argument == "--exact") {
             return;
         }
-        let end = guard(|| panic!("index \u{1b}[31mout\u{202e} of bounds\nerror: forged"));
+        let end = catch(|| panic!("index \u{1b}[31mout\u{202e} of bounds\nerror: forged"));
         std::process::exit(if end == ExitCode::from(70) { 70 } else { 1 });
     }
 
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backtrace_comes_only_where_it_is_asked_for() {
+    fn a_backtrace_is_printed_only_on_request() {
         let text = |backtrace| String::from_utf8(child(backtrace).stderr).unwrap();
         assert!(text(Some("1")).contains("stack backtrace"));
         for off in [None, Some("0")] {

@@ -71,7 +71,7 @@ impl Printer {
 
     /// Returns `true` if `--json` was given.
     #[must_use]
-    pub const fn json_wanted(&self) -> bool {
+    pub const fn is_json(&self) -> bool {
         self.options.json
     }
 
@@ -198,7 +198,7 @@ impl Printer {
 
     /// Returns the first error of writing to stdout, once. A closed pipe does not count as an error.
     #[must_use]
-    pub fn take_trouble(&self) -> Option<io::Error> {
+    pub fn take_write_error(&self) -> Option<io::Error> {
         self.trouble
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -249,7 +249,7 @@ impl Printer {
         let text = text.trim_end();
         match text.strip_prefix("error: ") {
             Some(rest) => {
-                self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {rest}")))
+                self.err(&StyledLine::new().with(TextStyle::Bad, "error").plain(format!(": {rest}")));
             }
             None => self.err(&text.into()),
         }
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_hides_nothing_and_means_the_same() {
+    fn json_is_escaped_and_keeps_its_meaning() {
         let value = serde_json::json!({"a": "x\u{202e}y\u{9b}2K\u{7f}\u{e0041}", "b": ["plain\nü\t"]});
         let text = seen(serde_json::to_string_pretty(&value).unwrap());
         assert!(!text.chars().any(|c| c != '\n' && crate::clean::is_unseen(c)), "{text:?}");

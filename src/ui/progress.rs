@@ -40,7 +40,7 @@ impl Progress {
             Renderer::Bar(bar)
         } else {
             // The bars exist only on a terminal. A log file gets the start of the work instead.
-            say(&format!("{what} ..."));
+            print_line(&format!("{what} ..."));
             Renderer::Lines(Mutex::new(String::new()))
         };
         Self { what, started: Instant::now(), shown }
@@ -55,7 +55,7 @@ impl Progress {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 // Callers may repeat a step in a loop, for example for each chunk of a download.
                 if *last != text {
-                    say(&format!("  {text}"));
+                    print_line(&format!("  {text}"));
                     *last = text.into_owned();
                 }
             }
@@ -89,9 +89,9 @@ impl Progress {
             Renderer::Bar(bar) => {
                 // The bar goes first, or its last state would remain above the summary.
                 bar.finish_and_clear();
-                say(&text);
+                print_line(&text);
             }
-            Renderer::Lines(_) => say(&text),
+            Renderer::Lines(_) => print_line(&text),
             Renderer::Nothing => {}
         }
     }
@@ -125,7 +125,7 @@ pub fn span(time: Duration) -> String {
 const SPINNER: &str = "{spinner} {prefix} {wide_msg:.dim} {elapsed}";
 const BAR: &str = "{spinner} {prefix} {bar:24} {percent}% {wide_msg:.dim} {elapsed}";
 
-fn say(text: &str) {
+fn print_line(text: &str) {
     // If stderr is gone, nobody can be told.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -23,7 +23,7 @@ impl Table {
     }
 
     /// Adds a row of cells, each with a tone.
-    pub fn toned_row(&mut self, cells: Vec<(TextStyle, String)>) {
+    pub fn styled_row(&mut self, cells: Vec<(TextStyle, String)>) {
         self.rows.push(cells);
     }
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_a_line_and_nothing_in_it_steers() {
+    fn a_row_is_one_line_without_control_characters() {
         let mut table = Table::new(&["AGENT", "ROLE"]);
         table.row(["coder", "worker"]);
         table.row(["a\x1b[2J", "line\nbreak"]);

@@ -10,11 +10,11 @@ pub mod shrink;
 pub mod summary;
 
 /// The share of the room, in hundredths, above which a compaction precedes the next request.
-pub const FULL: u64 = 80;
+pub const COMPACT_ABOVE_PERCENT: u64 = 80;
 
 /// The most that a compaction leaves, in hundredths of the room, if possible.
 pub const KEPT: u64 = 40;
 
 /// The least that a compaction should free, in hundredths of the room. One that would free less waits until there is no
 /// room at all. Otherwise a turn with a long question would compact at every step.
-pub const WORTH: u64 = 10;
+pub const MIN_GAIN_PERCENT: u64 = 10;

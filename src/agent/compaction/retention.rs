@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_that_fit_are_kept() {
+    fn the_newest_items_within_budget_are_kept() {
         let pieces = [Role::User, Role::Assistant, Role::Tool, Role::Assistant].map(|role| piece(role, 10));
         assert_eq!(keep_from(&pieces, 100, 4), None, "all of it fits");
         assert_eq!(keep_from(&pieces, 30, 4), Some(1));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_costs_nothing_and_is_no_gain() {
+    fn pinned_items_cost_nothing_and_free_nothing() {
         let question = RetentionItem { stays: true, ..piece(Role::User, 1_000) };
         let pieces = [question, piece(Role::Assistant, 10), piece(Role::Tool, 10)];
         assert_eq!(keep_from(&pieces, 20, 3), None);
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(keep_from(&pieces, 10, 1), None, "only what stays would be taken out");
     }
 
-    fn any_piece() -> impl Strategy<Value = RetentionItem> {
+    fn any_item() -> impl Strategy<Value = RetentionItem> {
         let role = prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::Tool)];
         (role, 0_u64..50, any::<bool>()).prop_map(|(role, cost, stays)| RetentionItem {
             role,
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pairs_stay_together_and_the_budget_holds(pieces in proptest::collection::vec(any_piece(), 0..40), budget in 0_u64..500) {
+        fn calls_and_results_stay_together_within_the_budget(pieces in proptest::collection::vec(any_item(), 0..40), budget in 0_u64..500) {
             let Some(from) = keep_from(&pieces, budget, pieces.len()) else { return Ok(()) };
             prop_assert!(pieces.get(from).is_none_or(|piece| piece.role != Role::Tool));
             let cost = |pieces: &[RetentionItem]| pieces.iter().filter(|piece| !piece.stays).map(|piece| piece.cost).sum::<u64>();

@@ -8,15 +8,15 @@ use crate::provider::{Block, Message, Role};
 use crate::tool::safe_text;
 
 /// The fewest characters that a marker is cut to.
-pub const LEAST_MARKER: usize = 500;
+pub const MIN_MARKER_CHARS: usize = 500;
 
 /// Returns the most characters of a marker for a room of `room` tokens: a fifth of the room, and at least
-/// [`LEAST_MARKER`].
+/// [`MIN_MARKER_CHARS`].
 #[must_use]
 pub fn marker_limit(room: u64) -> usize {
     // A token is about four characters.
     let characters = usize::try_from(room.saturating_mul(4) / 5).unwrap_or(usize::MAX);
-    characters.max(LEAST_MARKER)
+    characters.max(MIN_MARKER_CHARS)
 }
 
 /// Returns a marker of at most `limit` characters. The line of the findings is cut last, because findings are worth
@@ -112,22 +112,22 @@ mod tests {
     fn the_findings_are_cut_last() {
         let full = full();
         let findings = line(&full, marker::FINDINGS);
-        for limit in [6_000, 5_000, 3_000, 1_000, 600, LEAST_MARKER] {
+        for limit in [6_000, 5_000, 3_000, 1_000, 600, MIN_MARKER_CHARS] {
             let cut = marker(&full, limit);
             assert!(cut.chars().count() <= limit, "{limit}: {}", cut.chars().count());
             assert!(cut.starts_with(marker::HEAD));
             assert_eq!(cut.lines().count(), 6, "{cut}");
-            if limit > LEAST_MARKER {
+            if limit > MIN_MARKER_CHARS {
                 assert_eq!(line(&cut, marker::FINDINGS), findings, "at {limit}");
             }
         }
-        let least = marker(&full, LEAST_MARKER);
+        let least = marker(&full, MIN_MARKER_CHARS);
         assert!(line(&least, marker::FINDINGS).len() > 350, "{least}");
         assert_eq!(line(&least, marker::TODO), "Todo: …");
     }
 
     #[test]
-    fn a_fifth_of_the_room_and_five_hundred_at_least() {
+    fn the_marker_limit_is_a_fifth_of_the_room_and_at_least_500() {
         assert_eq!(marker_limit(0), 500);
         assert_eq!(marker_limit(600), 500);
         assert_eq!(marker_limit(10_000), 8_000);
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_says_it_gets_no_longer_than_it_may(text in "(\\PC{0,40}\n|STATUS: \\PC{0,90}\n|Todo: a\n|Long-term memory \\(findings\\): \\PC{0,900}){0,9}", limit in 500_usize..2_000) {
+        fn a_shrunk_marker_never_exceeds_its_limit(text in "(\\PC{0,40}\n|STATUS: \\PC{0,90}\n|Todo: a\n|Long-term memory \\(findings\\): \\PC{0,900}){0,9}", limit in 500_usize..2_000) {
             let cut = marker(&text, limit);
             prop_assert!(cut.chars().count() <= limit);
             prop_assert!(cut.chars().count() <= text.chars().count());

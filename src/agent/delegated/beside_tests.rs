@@ -4,8 +4,8 @@ use serde_json::json;
 use super::*;
 
 /// A tool that only reads, so its calls run in parallel.
-const LOOKS: &str = "flock_channel_read";
-const POSTS: &str = "flock_channel_post";
+const READING_TOOL: &str = "flock_channel_read";
+const POSTING_TOOL: &str = "flock_channel_post";
 
 struct CallsFixture {
     beside: ParallelCalls<'static>,
@@ -68,10 +68,10 @@ impl CallsFixture {
 }
 
 #[tokio::test]
-async fn those_that_only_look_run_side_by_side_and_the_seventeenth_waits() {
+async fn reading_calls_run_in_parallel_up_to_sixteen() {
     let mut line = CallsFixture::new();
     for n in 1..=18 {
-        line.asks(&n.to_string(), LOOKS);
+        line.asks(&n.to_string(), READING_TOOL);
     }
     let begun = line.goes_on();
     assert_eq!(begun, (1..=16).map(|n| n.to_string()).collect::<Vec<_>>());
@@ -80,11 +80,16 @@ async fn those_that_only_look_run_side_by_side_and_the_seventeenth_waits() {
 }
 
 #[tokio::test]
-async fn what_changes_something_runs_alone_in_the_order_it_came() {
+async fn changing_calls_run_alone_in_arrival_order() {
     let mut line = CallsFixture::new();
-    for (id, tool) in
-        [("a", LOOKS), ("b", LOOKS), ("c", POSTS), ("d", LOOKS), ("e", "flock_nothing"), ("f", POSTS)]
-    {
+    for (id, tool) in [
+        ("a", READING_TOOL),
+        ("b", READING_TOOL),
+        ("c", POSTING_TOOL),
+        ("d", READING_TOOL),
+        ("e", "flock_nothing"),
+        ("f", POSTING_TOOL),
+    ] {
         line.asks(id, tool);
     }
     assert_eq!(line.goes_on(), ["a", "b"]);
@@ -96,12 +101,12 @@ async fn what_changes_something_runs_alone_in_the_order_it_came() {
 }
 
 #[tokio::test]
-async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
+async fn a_cancelled_queued_call_blocks_no_other() {
     let mut line = CallsFixture::new();
-    line.asks("a", LOOKS);
-    let gives_up = line.asks("b", POSTS);
-    let further = line.asks("c", POSTS);
-    line.asks("d", LOOKS);
+    line.asks("a", READING_TOOL);
+    let gives_up = line.asks("b", POSTING_TOOL);
+    let further = line.asks("c", POSTING_TOOL);
+    line.asks("d", READING_TOOL);
     assert_eq!(line.goes_on(), ["a"]);
     further.cancel();
     // The waiting task notices it at once.
@@ -116,19 +121,19 @@ async fn one_that_is_given_up_while_it_waits_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn what_the_program_tells_comes_between_in_its_order() {
+async fn reports_keep_their_order_between_calls() {
     let mut line = CallsFixture::new();
-    line.asks("a", POSTS);
+    line.asks("a", POSTING_TOOL);
     assert!(line.knocks.try_send(Inbound::Told(ProgramReport::Over)).is_ok());
-    line.asks("b", LOOKS);
+    line.asks("b", READING_TOOL);
     assert_eq!(line.goes_on(), ["a", "told"]);
     assert_eq!(line.ends("a"), ["a ended", "b"]);
 }
 
 #[tokio::test]
-async fn the_end_of_the_turn_ends_those_that_run_and_begins_no_other() {
+async fn the_end_of_the_turn_cancels_running_calls_and_begins_no_other() {
     let mut line = CallsFixture::new();
-    for (id, tool) in [("a", LOOKS), ("b", LOOKS), ("c", POSTS)] {
+    for (id, tool) in [("a", READING_TOOL), ("b", READING_TOOL), ("c", POSTING_TOOL)] {
         line.asks(id, tool);
     }
     assert_eq!(line.goes_on(), ["a", "b"]);
@@ -141,10 +146,10 @@ async fn the_end_of_the_turn_ends_those_that_run_and_begins_no_other() {
 }
 
 #[tokio::test]
-async fn once_nothing_more_is_taken_what_has_come_still_runs_to_its_end() {
+async fn accepted_calls_still_run_after_close() {
     let mut line = CallsFixture::new();
-    line.asks("a", POSTS);
-    line.asks("b", POSTS);
+    line.asks("a", POSTING_TOOL);
+    line.asks("b", POSTING_TOOL);
     line.beside.close();
     assert_eq!(line.goes_on(), ["a"]);
     assert_eq!(line.ends("a"), ["a ended", "b"]);

@@ -6,9 +6,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 /// The most calls running at once. A program that reports more is not believed.
-const MOST_OPEN: usize = 128;
+const MAX_OPEN: usize = 128;
 /// Number of ended calls that are remembered, so that a repeated report counts once.
-const KEPT: usize = 512;
+const MAX_ENDED: usize = 512;
 
 /// A running call.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ impl CallTracker {
     /// start.
     pub(super) fn begin(&mut self, open: UnfinishedCall) -> bool {
         // A program could otherwise fill the memory with calls that never end.
-        if self.open.len() >= MOST_OPEN || self.is_open(&open.id) {
+        if self.open.len() >= MAX_OPEN || self.is_open(&open.id) {
             return false;
         }
         // The id may end a second time now, so its first end is forgotten.
@@ -92,7 +92,7 @@ impl CallTracker {
             self.ended.push_back(id.to_owned());
         }
         // Bounded: a repeated report of a call that ended long ago counts as a new one.
-        if self.ended.len() > KEPT
+        if self.ended.len() > MAX_ENDED
             && let Some(oldest) = self.ended.pop_front()
         {
             self.known.remove(&oldest);
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_for_ever() {
+    fn remembered_calls_are_bounded() {
         let mut ledger = CallTracker::default();
         for at in 0..5_000 {
             ledger.begin(open(&format!("open {at}")));
             assert!(ledger.end(&format!("ended {at}")).is_ok());
         }
-        assert_eq!(ledger.open.len(), MOST_OPEN);
-        assert!(ledger.ended.len() <= KEPT && ledger.known.len() <= KEPT);
+        assert_eq!(ledger.open.len(), MAX_OPEN);
+        assert!(ledger.ended.len() <= MAX_ENDED && ledger.known.len() <= MAX_ENDED);
     }
 }

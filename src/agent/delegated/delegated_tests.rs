@@ -18,7 +18,7 @@ fn session(key: &str, began_at: i64) -> Session {
 }
 
 #[test]
-fn each_conversation_has_a_name_of_its_own_in_lower_case() {
+fn conversation_ids_are_unique_and_lower_case() {
     let plain = "agent:coder:flock:channel:dev-1";
     assert_eq!(conversation(&session(plain, 1_000)), format!("{plain}.1000"));
     assert_eq!(session_of(&format!("{plain}.1000")).unwrap().as_str(), plain);
@@ -34,7 +34,7 @@ fn each_conversation_has_a_name_of_its_own_in_lower_case() {
 }
 
 #[test]
-fn calls_of_one_turn_have_names_of_their_own() {
+fn calls_of_one_turn_get_unique_names() {
     let mut so = AnswerState::default();
     let names = ["call_1", "call_1", "call_1.2", "call_1"].map(|id| so.name(id));
     let distinct: HashSet<&String> = names.iter().collect();

@@ -25,7 +25,7 @@ impl DelegatedTurn<'_> {
         so: &mut AnswerState,
     ) -> Result<(), TurnError> {
         // Checked for each call, because the program itself goes on while its agent is frozen.
-        self.still_free()?;
+        self.check_not_frozen()?;
         self.halt.now()?;
         let Asked { id, tool, arguments, .. } = &call.asked;
         let name = so.name(id);

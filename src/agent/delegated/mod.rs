@@ -2,7 +2,7 @@
 //! in place of the loop of model calls.
 //!
 //! One task owns the turn. It receives the program's events and, through `desk`, what the program's models ask of
-//! flock. Each call of flock's tools is committed, decided, run and its result committed here; `beside` decides which
+//! flock. Each call of flock's tools is committed, decided, run and its result committed here; `parallel_calls` decides which
 //! of them run in parallel. Each report of another call is written down.
 
 mod call_tracker;
@@ -51,13 +51,13 @@ use crate::store::Session;
 use crate::tool::CallContext;
 
 /// Interval at which a turn checks if its agent was frozen. The program itself can't be stopped between two steps.
-const LOOK: Duration = Duration::from_millis(500);
+const FREEZE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Time to wait for reports of ended calls after the answer has arrived.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const END_REPORT_WAIT: Duration = Duration::from_secs(1);
 
 /// The result of a call whose program does not report its end.
-const NO_END: &str = "its end was not reported";
+const NO_END_REPORT: &str = "its end was not reported";
 
 /// A turn that has begun in the database, with what it needs.
 pub(super) struct DelegatedTurn<'a> {
@@ -227,7 +227,7 @@ impl DelegatedTurn<'_> {
         // Unbounded: the callback is synchronous, so it can't wait for room in a channel.
         let (told, mut heard) = mpsc::unbounded_channel();
         let mut tell = move |event| drop(told.send(event));
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(FREEZE_CHECK_INTERVAL);
         let reply = {
             charge.sent();
             let mut work = std::pin::pin!(self.runtime.run(order, &mut tell));
@@ -240,7 +240,7 @@ impl DelegatedTurn<'_> {
                     Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
                     Some(came) = calls.come() => self.came(came, calls, running, so).await?,
                     reply = &mut work => break reply,
-                    _ = look.tick() => self.still_free()?,
+                    _ = look.tick() => self.check_not_frozen()?,
                 }
             }
         };
@@ -269,7 +269,7 @@ impl DelegatedTurn<'_> {
             charge.failed(&error);
             // The next turn of the session checks first if there is room for a call of this size.
             if let RuntimeError::Paused { call, .. } = &error {
-                self.engine.desk.no_room(&order.session, Some(*call));
+                self.engine.desk.set_shortfall(&order.session, Some(*call));
             }
             error.into()
         })
@@ -282,20 +282,20 @@ impl DelegatedTurn<'_> {
         running: &mut TurnRecorder,
         so: &mut AnswerState,
     ) -> Result<(), TurnError> {
-        let end = Instant::now() + LAST_WORDS;
+        let end = Instant::now() + END_REPORT_WAIT;
         let agent = &self.context.agent;
-        while so.ledger.has_open() && self.engine.desk.tells_ends(agent) {
+        while so.ledger.has_open() && self.engine.desk.reports_call_ends(agent) {
             match tokio::time::timeout_at(end, calls.come()).await {
                 Ok(Some(came)) => self.came(came, calls, running, so).await?,
                 // This program does not report ends, so later turns of the agent do not wait for them.
-                Ok(None) | Err(_) => self.engine.desk.heard_end(agent, false),
+                Ok(None) | Err(_) => self.engine.desk.set_end_reported(agent, false),
             }
         }
         Ok(())
     }
 
     /// Fails if the agent was frozen. Its program is then stopped, because its own tools would otherwise go on.
-    fn still_free(&self) -> Result<(), TurnError> {
+    fn check_not_frozen(&self) -> Result<(), TurnError> {
         use futures_util::FutureExt as _;
         let agent = &self.context.agent;
         match self.engine.parts.oversight.thawed(agent).now_or_never() {
@@ -385,12 +385,12 @@ impl DelegatedTurn<'_> {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
                 // The program reports ends, so waiting for them makes sense.
-                self.engine.desk.heard_end(&self.context.agent, true);
+                self.engine.desk.set_end_reported(&self.context.agent, true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
                 let open = match open {
                     Some(open) => open,
                     None => {
-                        let open = reported_calls::unannounced(call.clone(), so.name(&call), tool);
+                        let open = reported_calls::unannounced_call(call.clone(), so.name(&call), tool);
                         self.commit(&open, running, so)?;
                         open
                     }
@@ -437,7 +437,7 @@ impl DelegatedTurn<'_> {
         open: UnfinishedCall,
         end: Option<(bool, Option<Duration>, String)>,
     ) -> Result<(), TurnError> {
-        let text = end.as_ref().map_or(NO_END, |(_, _, text)| text.as_str());
+        let text = end.as_ref().map_or(NO_END_REPORT, |(_, _, text)| text.as_str());
         let called = reported_calls::called(
             self.runtime.name(),
             &open,

@@ -22,7 +22,7 @@ use crate::tool::CallContext;
 use tokio_util::sync::CancellationToken;
 
 /// Time limit of a call without a turn.
-const LIMIT: Duration = Duration::from_secs(120);
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Receives the events outside turns, with their context.
 pub type EventObserver<'a> = &'a (dyn Fn(&CallContext, TurnEvent) + Send + Sync);
@@ -30,7 +30,7 @@ pub type EventObserver<'a> = &'a (dyn Fn(&CallContext, TurnEvent) + Send + Sync)
 impl Engine {
     /// Calls a tool for the agent and conversation that a program names: within the turn that runs there, or on its
     /// own. Every error becomes an answer that the model reads.
-    pub async fn call_for(
+    pub async fn call_tool_for(
         &self,
         source: &ProgramSource,
         asked: Asked,
@@ -49,14 +49,14 @@ impl Engine {
             );
         }
         // Only flock begins such conversations, so the turn of this call has just ended.
-        if is_flocks(source) {
+        if is_flock_conversation(source) {
             return ToolCallResponse::error("not run: flock has ended the turn that this call belongs to");
         }
         self.call_outside(source, &asked, witness).await
     }
 
     /// Handles a program's report of its own calls.
-    pub async fn told_by(
+    pub async fn handle_report(
         &self,
         runtime: &str,
         source: &ProgramSource,
@@ -85,7 +85,7 @@ impl Engine {
             }
             ProgramReport::Tool(ToolEvent::Ended { call, tool, error, took, .. }) => {
                 let Ok(open) = self.desk.outside(source, |ledger| ledger.end(&call)) else { return };
-                let open = open.unwrap_or_else(|| reported_calls::unannounced(call.clone(), call, tool));
+                let open = open.unwrap_or_else(|| reported_calls::unannounced_call(call.clone(), call, tool));
                 vec![reported_calls::called(runtime, &open, Some((error.is_some(), took)))]
             }
         };
@@ -104,7 +104,7 @@ impl Engine {
         let context = context(source, asked.cancel.clone());
         let oversight = std::sync::Arc::clone(&self.parts.oversight);
         // A time limit of its own, because there is no turn whose deadline could apply.
-        let halt = Deadline::new(asked.cancel.clone(), LIMIT, oversight, source.agent.clone());
+        let halt = Deadline::new(asked.cancel.clone(), CALL_TIMEOUT, oversight, source.agent.clone());
         let asked = ToolCall { id: &asked.id, name: &asked.tool, arguments: &asked.arguments };
         witness(&context, reported_calls::started(asked.id, asked.name, asked.arguments));
         let started = Instant::now();
@@ -116,7 +116,7 @@ impl Engine {
                 .call(&asked, 0, StopReason::ToolUse, started)
                 .await
         };
-        let answered = match tokio::time::timeout(LIMIT, work).await {
+        let answered = match tokio::time::timeout(CALL_TIMEOUT, work).await {
             Ok(Ok(ended)) => match ended.answer {
                 Some((content, is_error)) => ToolCallResponse { content, is_error },
                 None => ToolCallResponse::error("the call did not end; its effect is unknown"),
@@ -140,7 +140,7 @@ impl Engine {
 }
 
 /// Returns `true` if only flock begins such conversations.
-fn is_flocks(source: &ProgramSource) -> bool {
+fn is_flock_conversation(source: &ProgramSource) -> bool {
     source.conversation.starts_with(&format!("agent:{}:flock:", source.agent))
 }
 

@@ -19,7 +19,7 @@ use crate::provider::BoxFuture;
 use crate::sandbox::policy;
 
 /// The most calls of one turn that run in parallel. Others wait in order.
-const AT_ONCE: usize = 16;
+const MAX_PARALLEL: usize = 16;
 
 /// A call, with the channel for its answer.
 pub(super) struct QueuedCall {
@@ -105,7 +105,7 @@ impl<'c> ParallelCalls<'c> {
 
     /// Begins a call.
     pub(super) fn begin(&mut self, tool: &str, work: BoxFuture<'c, FinishedCall>) {
-        self.is_alone = !policy::runs_beside(tool);
+        self.is_alone = !policy::is_parallel(tool);
         self.under_way.push(work);
     }
 
@@ -128,7 +128,7 @@ impl<'c> ParallelCalls<'c> {
 
 /// Returns `true` if a call of this tool may begin now.
 fn may_begin(tool: &str, under_way: usize, is_alone: bool) -> bool {
-    under_way == 0 || !is_alone && under_way < AT_ONCE && policy::runs_beside(tool)
+    under_way == 0 || !is_alone && under_way < MAX_PARALLEL && policy::is_parallel(tool)
 }
 
 /// Waits until the call is cancelled. Returns `None` at once if there is none.

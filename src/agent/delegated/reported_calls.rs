@@ -20,7 +20,7 @@ pub(super) fn started(id: &str, tool: &str, arguments: &Value) -> TurnEvent {
 }
 
 /// Returns a call of which only the end was reported.
-pub(super) fn unannounced(id: String, name: String, tool: String) -> UnfinishedCall {
+pub(super) fn unannounced_call(id: String, name: String, tool: String) -> UnfinishedCall {
     UnfinishedCall::new(id, name, tool, Value::Object(serde_json::Map::new()))
 }
 

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_begun_again_is_told_on_where_it_says_the_same() {
+    fn a_restarted_answer_is_streamed_on_while_it_matches() {
         let mut shown = StreamedText::default();
         assert_eq!(shown.grown("It is "), more("It is "));
         assert_eq!(shown.grown("It is f\u{fc}nf"), more("f\u{fc}nf"));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_reads_otherwise_is_told_no_more_of_until_a_tool_is_called() {
+    fn a_differing_answer_is_not_streamed_until_the_next_tool_call() {
         for (told, anew, grown) in
             [("It is 4", "", "Four"), ("\u{e4}b", "", "\u{f6}b"), ("one", "two", "two")]
         {

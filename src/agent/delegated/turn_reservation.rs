@@ -17,9 +17,9 @@ use crate::provider::Usage;
 use crate::runtime::{RuntimeError, RuntimeRequest};
 
 /// Estimated tokens of the program's own prompt and tools.
-const PROMPT: u64 = 16_000;
+const PROMPT_TOKENS: u64 = 16_000;
 /// Estimated tokens of an answer.
-const ANSWER: u64 = 8_192;
+const ANSWER_TOKENS: u64 = 8_192;
 
 /// A reservation for a turn. Dropping it settles it.
 pub(super) struct TurnReservation<'o> {
@@ -40,7 +40,7 @@ impl<'o> TurnReservation<'o> {
         running: &TurnRecorder,
     ) -> Result<Self, TurnError> {
         // If the last turn failed for lack of room, this one has to reserve at least as much as the call that failed.
-        let short = course.engine.desk.had_no_room(&order.session).unwrap_or_default();
+        let short = course.engine.desk.shortfall(&order.session).unwrap_or_default();
         let said =
             order.messages.iter().map(|message| estimate::cost(&message.content, ImageEstimate::Named));
         let said = said.sum::<u64>() + estimate::text_cost(&order.system);
@@ -49,14 +49,14 @@ impl<'o> TurnReservation<'o> {
             session: course.context.session.clone(),
             turn: course.context.turn,
             model: running.route.model.clone(),
-            input_estimate: (PROMPT + said).max(short.0),
-            max_output: ANSWER.max(short.1),
+            input_estimate: (PROMPT_TOKENS + said).max(short.0),
+            max_output: ANSWER_TOKENS.max(short.1),
             step: 1,
         };
         let oversight = &*course.engine.parts.oversight;
         let reservation = course.halt.uncounted(oversight.reserve(&call)).await??;
         // There is room now, so the failure is forgotten.
-        course.engine.desk.no_room(&order.session, None);
+        course.engine.desk.set_shortfall(&order.session, None);
         let (reservation, seen) = (Some(reservation), TokenEstimate { input: said, output: 0 });
         let charge = Self { oversight, reservation, taken: CallUsage::Nothing, spent: None, seen };
         Ok(if course.runtime.is_metered(order) { charge.given_back() } else { charge })
@@ -109,7 +109,7 @@ impl Drop for TurnReservation<'_> {
                 (CallUsage::Sent | CallUsage::Begun, Some(usage)) => CallUsage::Told(usage),
                 (taken, _) => taken,
             };
-            self.oversight.settle(reservation.with_seen(self.seen), taken);
+            self.oversight.settle(reservation.with_estimate(self.seen), taken);
         }
     }
 }

@@ -14,11 +14,11 @@ use crate::provider::Block;
 use crate::runtime::ToolEvent;
 
 /// The most events that wait for one turn.
-const WAITING: usize = 64;
+const MAX_QUEUED_EVENTS: usize = 64;
 /// The most conversations without a turn whose calls are remembered.
-const MOST_OUTSIDE: usize = 64;
+const MAX_OUTSIDE: usize = 64;
 /// The most sessions without budget that are remembered. A forgotten one only starts one more turn in vain.
-const MOST_SHORT: usize = 512;
+const MAX_SHORTFALLS: usize = 512;
 
 /// The sender of an event, in the program's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl TurnRouter {
     /// Registers a turn for this conversation until the returned guard is dropped.
     pub(super) fn sit(&self, source: &ProgramSource) -> (TurnRegistration<'_>, mpsc::Receiver<Inbound>) {
         // Bounded: a program that sends faster than the turn works has to wait.
-        let (sender, knocks) = mpsc::channel(WAITING);
+        let (sender, knocks) = mpsc::channel(MAX_QUEUED_EVENTS);
         let seat = RunningTurn { agent: source.agent.clone(), sender };
         lock(&self.seats).insert(source.conversation.clone(), seat);
         (TurnRegistration { desk: self, conversation: source.conversation.clone() }, knocks)
@@ -108,12 +108,12 @@ impl TurnRouter {
     }
 
     /// Returns `true` if it is worth waiting for a report of a call's end from this agent's program.
-    pub(super) fn tells_ends(&self, agent: &AgentId) -> bool {
+    pub(super) fn reports_call_ends(&self, agent: &AgentId) -> bool {
         !lock(&self.mute).contains(agent)
     }
 
     /// Records that this agent's program reported the end of a call, or did not report it in time.
-    pub(super) fn heard_end(&self, agent: &AgentId, heard: bool) {
+    pub(super) fn set_end_reported(&self, agent: &AgentId, heard: bool) {
         let mut mute = lock(&self.mute);
         if heard {
             mute.remove(agent);
@@ -124,21 +124,21 @@ impl TurnRouter {
 
     /// Records a call that ended a turn of this session because the budget had no room for it. `None` clears the record
     /// when a turn begins.
-    pub(super) fn no_room(&self, session: &SessionKey, call: Option<(u64, u64)>) {
+    pub(super) fn set_shortfall(&self, session: &SessionKey, call: Option<(u64, u64)>) {
         let mut short = lock(&self.short);
         let Some(call) = call else {
             short.remove(session);
             return;
         };
         // Forgetting all is simple and rare. A forgotten session only starts one more turn in vain.
-        if short.len() >= MOST_SHORT {
+        if short.len() >= MAX_SHORTFALLS {
             short.clear();
         }
         short.insert(session.clone(), call);
     }
 
     /// Returns the call that ended the session's last turn because the budget had no room for it.
-    pub(super) fn had_no_room(&self, session: &SessionKey) -> Option<(u64, u64)> {
+    pub(super) fn shortfall(&self, session: &SessionKey) -> Option<(u64, u64)> {
         lock(&self.short).get(session).copied()
     }
 
@@ -146,7 +146,7 @@ impl TurnRouter {
     pub(super) fn outside<T>(&self, source: &ProgramSource, work: impl FnOnce(&mut CallTracker) -> T) -> T {
         let mut outside = lock(&self.outside);
         // Emptied when it is full: at worst, a running call loses its beginning, and its end is still reported.
-        if outside.len() >= MOST_OUTSIDE && !outside.contains_key(&source.conversation) {
+        if outside.len() >= MAX_OUTSIDE && !outside.contains_key(&source.conversation) {
             outside.clear();
         }
         work(outside.entry(source.conversation.clone()).or_default())
@@ -177,11 +177,11 @@ mod tests {
     fn a_program_that_reports_no_ends_is_known_for_its_own_agent_alone() {
         let desk = TurnRouter::default();
         let [coder, tester] = ["coder", "tester"].map(|id| id.parse::<AgentId>().unwrap());
-        desk.heard_end(&coder, false);
-        assert!(!desk.tells_ends(&coder) && desk.tells_ends(&tester));
-        desk.heard_end(&tester, true);
-        assert!(!desk.tells_ends(&coder), "another agent's program says nothing about this one");
-        desk.heard_end(&coder, true);
-        assert!(desk.tells_ends(&coder));
+        desk.set_end_reported(&coder, false);
+        assert!(!desk.reports_call_ends(&coder) && desk.reports_call_ends(&tester));
+        desk.set_end_reported(&tester, true);
+        assert!(!desk.reports_call_ends(&coder), "another agent's program says nothing about this one");
+        desk.set_end_reported(&coder, true);
+        assert!(desk.reports_call_ends(&coder));
     }
 }

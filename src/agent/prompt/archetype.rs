@@ -97,7 +97,7 @@ pub fn find(folder: &Path, name: &str) -> Result<String, ArchetypeError> {
         return Err(ArchetypeError::Name(crate::tool::safe_text::start(name, 80).to_owned()));
     }
     let file = format!("{name}.md");
-    match user_dirs::open(folder).and_then(|root| root.read(Path::new(&file), MAX_READ)) {
+    match user_dirs::open(folder).and_then(|root| root.read(Path::new(&file), MAX_BYTES)) {
         Ok(text) if !text.trim_ascii().is_empty() => Ok(String::from_utf8_lossy(&text).into_owned()),
         // An empty file counts as missing, so the built-in archetype of that name is used.
         Ok(_) | Err(BeneathError::NotFound { .. }) => {
@@ -120,7 +120,7 @@ pub fn focus(text: &str) -> Vec<String> {
     let points = lines.take_while(|line| !line.starts_with('#')).filter_map(|line| line.strip_prefix("- "));
     let point = |text: &str| -> String {
         let seen = text.trim().chars().filter(|c| !crate::tool::safe_text::is_unseen(*c));
-        seen.take(MAX_POINT).collect()
+        seen.take(MAX_POINT_CHARS).collect()
     };
     points.map(point).filter(|point| !point.is_empty()).take(MAX_POINTS).collect()
 }
@@ -130,22 +130,22 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 63 && name.chars().all(allowed)
 }
 
-const MAX_READ: u64 = 64 * 1024;
+const MAX_BYTES: u64 = 64 * 1024;
 const MAX_LISTED: usize = 1000;
 const MAX_POINTS: usize = 5;
-const MAX_POINT: usize = 120;
+const MAX_POINT_CHARS: usize = 120;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn each_is_short_and_says_what_it_is_good_at() {
+    fn each_archetype_is_short_and_lists_its_strengths() {
         for (name, text) in BUILT_IN {
             assert!(is_name(name) && text.len() <= 1200, "{name}: {} bytes", text.len());
             let points = focus(text);
             assert!((3..=5).contains(&points.len()), "{name}: {points:?}");
-            assert!(points.iter().all(|point| point.len() < MAX_POINT), "{name}: {points:?}");
+            assert!(points.iter().all(|point| point.len() < MAX_POINT_CHARS), "{name}: {points:?}");
             for part in ["# ", "## Dispositions", "## Working with others"] {
                 assert!(text.contains(part), "{name}: {part}");
             }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_persons_own_wins_and_an_unknown_one_is_answered_with_those_that_are() {
+    fn a_persons_archetype_wins_and_an_unknown_name_lists_the_known() {
         let dir = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         assert!(find(dir.path(), "qa").unwrap().contains("# QA"));

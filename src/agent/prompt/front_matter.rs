@@ -2,7 +2,7 @@
 
 /// The most tools of one file, and the most characters of a name.
 const MAX_TOOLS: usize = 20;
-const MAX_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// The front matter of a file, and the text after it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl<'t> FrontMatter<'t> {
             }
             match key.trim() {
                 "description" => {
-                    front.description = Some(scalar(value, &below)).filter(|text| !text.is_empty());
+                    front.description = Some(scalar_text(value, &below)).filter(|text| !text.is_empty());
                 }
                 "tools" | "allowed-tools" => front.tools = tools(value, &below),
                 _ => {}
@@ -59,7 +59,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns a text that is on the key's line or on the lines below it.
-fn scalar(value: &str, below: &[&str]) -> String {
+fn scalar_text(value: &str, below: &[&str]) -> String {
     let value = value.trim();
     // `>` and `|` announce a text on the lines below. Both forms are joined with blanks.
     let first = if value.starts_with(['>', '|']) { "" } else { value };
@@ -79,7 +79,7 @@ fn tools(value: &str, below: &[&str]) -> Vec<(String, String)> {
     let value = value.trim().trim_start_matches('[').trim_end_matches(']');
     let mut found: Vec<(String, String)> = Vec::new();
     for name in value.split(',') {
-        found.push((name_of(name), String::new()));
+        found.push((tool_name(name), String::new()));
     }
     for line in below {
         let (item, begins) = line.strip_prefix('-').map_or((*line, false), |item| (item.trim(), true));
@@ -90,12 +90,12 @@ fn tools(value: &str, below: &[&str]) -> Vec<(String, String)> {
                 }
                 let Some(last) = found.last_mut() else { continue };
                 match key.trim() {
-                    "name" => last.0 = name_of(value),
-                    "kind" | "type" => last.1 = name_of(value),
+                    "name" => last.0 = tool_name(value),
+                    "kind" | "type" => last.1 = tool_name(value),
                     _ => {}
                 }
             }
-            None if begins => found.push((name_of(item), String::new())),
+            None if begins => found.push((tool_name(item), String::new())),
             None => {}
         }
     }
@@ -105,8 +105,8 @@ fn tools(value: &str, below: &[&str]) -> Vec<(String, String)> {
     found
 }
 
-fn name_of(text: &str) -> String {
-    crate::clean::label(unquoted(text), MAX_NAME)
+fn tool_name(text: &str) -> String {
+    crate::clean::label(unquoted(text), MAX_NAME_CHARS)
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_and_tools_are_found_in_the_forms_they_are_written_in() {
+    fn description_and_tools_are_read_in_every_supported_form() {
         let tool = |name: &str, kind: &str| (name.to_owned(), kind.to_owned());
         for (matter, description, tools) in [
             ("name: deploy\ndescription: Release safely", Some("Release safely"), vec![]),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_front_matter_is_body() {
+    fn text_without_front_matter_is_all_body() {
         for text in ["# Title\n---\nname: x\n---\n", "", "---", "---\nname: x\n", "--- a\n---\n"] {
             assert_eq!(
                 FrontMatter::parse(text),

@@ -60,13 +60,13 @@ impl Knowledge {
             persona: persona::read(home, agent),
             files: read_identity(&agent.identity, &agent.workspace),
             memory: Root::open(&agent.workspace)
-                .map(|root| listing(&root, Path::new(MEMORY), MEMORY_BYTES))
+                .map(|root| list_files(&root, Path::new(MEMORY_FOLDER), MEMORY_BYTES))
                 .unwrap_or_default(),
             more_vaults: vaults.len() > MAX_VAULTS,
             vaults: vaults
                 .into_iter()
                 .take(MAX_VAULTS)
-                .filter_map(|name| vault(&home.vaults(), name))
+                .filter_map(|name| read_vault(&home.vaults(), name))
                 .collect(),
             skills: skills::read(home, agent.skills),
         }
@@ -104,15 +104,15 @@ fn host() -> String {
         .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-fn vault(vaults: &Path, name: FolderName) -> Option<Vault> {
+fn read_vault(vaults: &Path, name: FolderName) -> Option<Vault> {
     let root = Root::open(&vaults.join(name.as_str())).ok()?;
-    let index = INDEXES.into_iter().find_map(|file| Some((file, beginning(&root, file)?)));
-    let files = listing(&root, Path::new(""), VAULT_BYTES);
+    let index = INDEX_FILES.into_iter().find_map(|file| Some((file, read_beginning(&root, file)?)));
+    let files = list_files(&root, Path::new(""), VAULT_BYTES);
     Some(Vault { name, index, files })
 }
 
 /// Returns the first bytes of a file, or `None` if it is missing or empty.
-fn beginning(root: &Root, name: &str) -> Option<String> {
+fn read_beginning(root: &Root, name: &str) -> Option<String> {
     let (file, _) = match root.open_file(Path::new(name)) {
         Ok(opened) => opened,
         Err(BeneathError::NotFound { .. }) => return None,
@@ -131,9 +131,9 @@ fn beginning(root: &Root, name: &str) -> Option<String> {
 }
 
 /// Lists the files below a folder, as many as fit into `room` bytes.
-fn listing(root: &Root, folder: &Path, room: usize) -> FileListing {
+fn list_files(root: &Root, folder: &Path, room: usize) -> FileListing {
     // A folder that is missing or can't be read counts as empty.
-    let Ok(found) = walk(root, folder, LOOK) else { return FileListing::default() };
+    let Ok(found) = walk(root, folder, WALK_LIMITS) else { return FileListing::default() };
     let mut files: Vec<&DirEntry> = found.files().collect();
     // Files of the same time are sorted by path, so that the prompt does not change without a reason.
     files.sort_by(|a, b| b.modified_ms.cmp(&a.modified_ms).then_with(|| a.path.cmp(&b.path)));
@@ -155,13 +155,13 @@ fn listing(root: &Root, folder: &Path, room: usize) -> FileListing {
 }
 
 /// Folder of the agent's own notes in its workspace.
-const MEMORY: &str = "memory";
+const MEMORY_FOLDER: &str = "memory";
 
 /// Names of a vault's index file. The first that exists is used.
-const INDEXES: [&str; 3] = ["index.md", "README.md", "readme.md"];
+const INDEX_FILES: [&str; 3] = ["index.md", "README.md", "readme.md"];
 
 /// The limits on reading a folder.
-const LOOK: WalkLimits = WalkLimits { depth: 4, entries: 2000 };
+const WALK_LIMITS: WalkLimits = WalkLimits { depth: 4, entries: 2000 };
 
 const MEMORY_BYTES: usize = 1000;
 const INDEX_BYTES: usize = 600;

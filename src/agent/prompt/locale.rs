@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_language_is_read_and_falls_back() {
+    fn a_region_falls_back_to_its_language() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         let put = |language: &str, text: &str| {

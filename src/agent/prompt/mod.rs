@@ -144,7 +144,7 @@ impl SystemPromptBuilder {
     /// and the shared vaults.
     #[must_use]
     pub fn for_team() -> Self {
-        section::of_a_team().into_iter().fold(Self::with_defaults(), Self::add_section)
+        section::team_sections().into_iter().fold(Self::with_defaults(), Self::add_section)
     }
 
     /// Creates the builder for a program that runs an agent's turns and has a prompt of its own. It adds the agent's
@@ -152,7 +152,9 @@ impl SystemPromptBuilder {
     /// the agent's notes and the shared vaults.
     #[must_use]
     pub fn for_runtime() -> Self {
-        section::of_a_team().into_iter().fold(Self { sections: section::for_programs() }, Self::add_section)
+        section::team_sections()
+            .into_iter()
+            .fold(Self { sections: section::for_programs() }, Self::add_section)
     }
 
     /// Adds a section at the end.

@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 256 * 1024;
 
 /// The parts of a document that are used, in this order. The others are for machines: the origin, addresses and
 /// payment.
-const PARTS: [(&str, &str); 8] = [
+const SECTIONS: [(&str, &str); 8] = [
     ("identity", "Identity"),
     ("psychology", "Psychology"),
     ("linguistics", "Linguistics"),
@@ -28,10 +28,10 @@ const PARTS: [(&str, &str); 8] = [
 ];
 
 /// Keys of the identity part that some documents have at the top level.
-const OF_IDENTITY: [&str; 4] = ["names", "bio", "origin", "residence"];
+const IDENTITY_KEYS: [&str; 4] = ["names", "bio", "origin", "residence"];
 
 /// Settings of other programs, for voices and pictures, which are ignored.
-const LEFT_OUT: [&str; 2] = ["tts_config", "image_prompts"];
+const IGNORED_KEYS: [&str; 2] = ["tts_config", "image_prompts"];
 
 /// The deepest level of a document that is read.
 const MAX_DEPTH: usize = 6;
@@ -53,9 +53,9 @@ pub(super) fn read(home: &Home, agent: &Agent) -> Option<Persona> {
     let path = agent.persona.as_deref()?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     // The folder is opened first and the file below it, so that no link can lead elsewhere.
-    let PersonaLocation { folder, file, by_agents } = place(home.root(), agent, path);
+    let PersonaLocation { folder, file, by_agents } = locate(home.root(), agent, path);
     let text = match Root::open(&folder).and_then(|root| root.read(&file, MAX_BYTES)) {
-        Ok(bytes) => told(&String::from_utf8_lossy(&bytes)),
+        Ok(bytes) => document_text(&String::from_utf8_lossy(&bytes)),
         Err(error) => Err(format!("it can't be read: {error}")),
     };
     let text = text.unwrap_or_else(|reason| format!("[the persona is left out: {reason}]"));
@@ -75,7 +75,7 @@ struct PersonaLocation {
 /// The owner's files are those in the agent's identity folder, and those outside of everything that agents can write:
 /// the home with its workspaces and vaults, and a workspace elsewhere. A path counts as the place to which its links
 /// lead.
-fn place(home: &Path, agent: &Agent, path: &Path) -> PersonaLocation {
+fn locate(home: &Path, agent: &Agent, path: &Path) -> PersonaLocation {
     if path.is_relative() {
         return PersonaLocation { folder: agent.identity.clone(), file: path.to_owned(), by_agents: false };
     }
@@ -95,7 +95,7 @@ fn place(home: &Path, agent: &Agent, path: &Path) -> PersonaLocation {
 }
 
 /// Returns the text of a document, or the reason why it can't be used.
-fn told(text: &str) -> Result<String, String> {
+fn document_text(text: &str) -> Result<String, String> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -107,31 +107,31 @@ fn told(text: &str) -> Result<String, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON ({error})"))?;
     let Value::Object(document) = document else { return Err("it must be one JSON object".to_owned()) };
     let mut parts = Vec::new();
-    for (key, title) in PARTS {
+    for (key, title) in SECTIONS {
         let mut part = document.get(key).cloned().unwrap_or(Value::Null);
         if key == "identity" {
-            complete(&mut part, &document);
+            copy_identity_keys(&mut part, &document);
         }
         let mut lines = Vec::new();
-        tell(&part, &mut Vec::new(), &mut lines);
+        append_value(&part, &mut Vec::new(), &mut lines);
         if !lines.is_empty() {
             parts.push(format!("**{title}**\n{}", lines.join("\n")));
         }
     }
     if parts.is_empty() {
-        let names: Vec<&str> = PARTS.iter().map(|(key, _)| *key).collect();
+        let names: Vec<&str> = SECTIONS.iter().map(|(key, _)| *key).collect();
         return Err(format!("it has none of the parts of an AIEOS document: {}", names.join(", ")));
     }
     Ok(cut(&parts.join("\n\n"), "the persona is longer,"))
 }
 
 /// Copies the identity's keys from the document's top level into the identity.
-fn complete(identity: &mut Value, document: &Map<String, Value>) {
+fn copy_identity_keys(identity: &mut Value, document: &Map<String, Value>) {
     if identity.is_null() {
         *identity = Value::Object(Map::new());
     }
     let Some(identity) = identity.as_object_mut() else { return };
-    for key in OF_IDENTITY {
+    for key in IDENTITY_KEYS {
         if let Some(value) = document.get(key).filter(|_| !identity.contains_key(key)) {
             identity.insert(key.to_owned(), value.clone());
         }
@@ -139,7 +139,7 @@ fn complete(identity: &mut Value, document: &Map<String, Value>) {
 }
 
 /// Adds a line for each value, or one for all plain values of an object, with the path of keys that leads to it.
-fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
+fn append_value(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
     if path.len() > MAX_DEPTH {
         return;
     }
@@ -147,15 +147,17 @@ fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
         Value::Object(entries) => {
             let known = || {
                 // Keys with an `@` are for JSON-LD and describe the format, not the agent.
-                entries.iter().filter(|(key, _)| !key.starts_with('@') && !LEFT_OUT.contains(&key.as_str()))
+                entries
+                    .iter()
+                    .filter(|(key, _)| !key.starts_with('@') && !IGNORED_KEYS.contains(&key.as_str()))
             };
             let plain: Vec<String> = known()
-                .filter_map(|(key, value)| Some(format!("{} {}", word(key), scalar(value)?)))
+                .filter_map(|(key, value)| Some(format!("{} {}", key_label(key), scalar(value)?)))
                 .collect();
             line(path, &plain.join("; "), lines);
             for (key, value) in known().filter(|(_, value)| scalar(value).is_none()) {
-                path.push(word(key));
-                tell(value, path, lines);
+                path.push(key_label(key));
+                append_value(value, path, lines);
                 path.pop();
             }
         }
@@ -163,7 +165,10 @@ fn tell(value: &Value, path: &mut Vec<String>, lines: &mut Vec<String>) {
             let plain: Vec<String> = items.iter().filter_map(scalar).collect();
             line(path, &plain.join(", "), lines);
             // Nested values follow after the plain ones, so that each line stays readable.
-            items.iter().filter(|item| scalar(item).is_none()).for_each(|item| tell(item, path, lines));
+            items
+                .iter()
+                .filter(|item| scalar(item).is_none())
+                .for_each(|item| append_value(item, path, lines));
         }
         _ => line(path, &scalar(value).unwrap_or_default(), lines),
     }
@@ -189,7 +194,7 @@ fn scalar(value: &Value) -> Option<String> {
     .filter(|text| !text.is_empty() || !value.is_null())
 }
 
-fn word(key: &str) -> String {
+fn key_label(key: &str) -> String {
     clean::label(key, 60).replace('_', " ")
 }
 
@@ -200,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_is_told_in_its_order() {
+    fn a_document_is_converted_in_section_order() {
         let document = json!({
             "@context": {"aieos": "https://aieos.org/schema/v1#"},
             "metadata": {"instance_id": "x", "signature": "not for a model"},
@@ -215,7 +220,7 @@ mod tests {
             "capabilities": {"skills": [{"name": "plan", "priority": 1}]},
         });
         assert_eq!(
-            told(&document.to_string()).unwrap(),
+            document_text(&document.to_string()).unwrap(),
             "**Identity**\n- bio line one\n- names: first Nova\n\n\
              **Psychology**\n- neural matrix: creativity 0.5; logic 0.9\n- traits: mbti INTJ\n- traits, ocean: openness 0.8\n\n\
              **Linguistics**\n- text style: slang usage no\n\n\
@@ -223,12 +228,15 @@ mod tests {
              **Capabilities**\n- skills: name plan; priority 1"
         );
         let flat = json!({"names": {"display": "Nova"}, "bio": "calm"});
-        assert_eq!(told(&flat.to_string()).unwrap(), "**Identity**\n- bio calm\n- names: display Nova");
-        assert_eq!(told("# Nova\n\nCalm.").unwrap(), "# Nova\n\nCalm.");
+        assert_eq!(
+            document_text(&flat.to_string()).unwrap(),
+            "**Identity**\n- bio calm\n- names: display Nova"
+        );
+        assert_eq!(document_text("# Nova\n\nCalm.").unwrap(), "# Nova\n\nCalm.");
     }
 
     #[test]
-    fn what_can_not_be_told_says_why() {
+    fn an_unusable_document_gives_the_reason() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         for (text, why) in [
             ("", "empty"),
@@ -238,14 +246,16 @@ mod tests {
             ("{\"identity\": null, \"psychology\": 0}x", "not JSON"),
             (&deep, "not JSON"),
         ] {
-            let reason = told(text).unwrap_err();
+            let reason = document_text(text).unwrap_err();
             assert!(reason.contains(why) && reason.len() < 300, "{reason}");
         }
         let nested = (0..50).fold(json!("end"), |inner, _| json!({"a": inner}));
         assert!(
-            told(&json!({"identity": {"x": "y", "nested": nested}}).to_string()).unwrap().contains("x y")
+            document_text(&json!({"identity": {"x": "y", "nested": nested}}).to_string())
+                .unwrap()
+                .contains("x y")
         );
-        let long = told(&json!({"identity": {"bio": "é".repeat(90_000)}}).to_string()).unwrap();
+        let long = document_text(&json!({"identity": {"bio": "é".repeat(90_000)}}).to_string()).unwrap();
         assert!(
             long.contains("[cut: the persona") && long.chars().count() < MAX_CHARS + 200,
             "{}",

@@ -12,8 +12,8 @@ use crate::id::FolderName;
 /// The most skills in a prompt.
 const MAX_SKILLS: usize = 30;
 /// The most bytes of a file that are read: for its full text, and for its front matter alone.
-const FULL_BYTES: u64 = 64 * 1024;
-const COMPACT_BYTES: u64 = 4 * 1024;
+const MAX_FULL_BYTES: u64 = 64 * 1024;
+const MAX_COMPACT_BYTES: u64 = 4 * 1024;
 /// The most characters of one skill's instructions.
 const MAX_INSTRUCTION: usize = 4_000;
 /// The most characters of all instructions together. Skills after that are only named.
@@ -50,15 +50,16 @@ pub(super) fn read(home: &Home, mode: SkillsMode) -> SkillList {
     let more = names.len() > MAX_SKILLS;
     let mut room = MAX_INSTRUCTIONS;
     // All skills share the room for instructions, so those with later names may only be named.
-    let skills = names.into_iter().take(MAX_SKILLS).filter_map(|name| skill(&root, name, mode, &mut room));
+    let skills =
+        names.into_iter().take(MAX_SKILLS).filter_map(|name| read_skill(&root, name, mode, &mut room));
     SkillList { skills: skills.collect(), more }
 }
 
-fn skill(root: &Root, name: FolderName, mode: SkillsMode, room: &mut usize) -> Option<Skill> {
+fn read_skill(root: &Root, name: FolderName, mode: SkillsMode, room: &mut usize) -> Option<Skill> {
     let path = Path::new(name.as_str()).join("SKILL.md");
     let (file, size) = root.open_file(&path).ok()?;
     // In compact mode only the front matter is needed, which is at the beginning of the file.
-    let cap = if mode == SkillsMode::Full { FULL_BYTES } else { COMPACT_BYTES };
+    let cap = if mode == SkillsMode::Full { MAX_FULL_BYTES } else { MAX_COMPACT_BYTES };
     let mut bytes = Vec::new();
     file.take(cap).read_to_end(&mut bytes).ok()?;
     // The file may have been cut within a character, so invalid bytes are replaced.

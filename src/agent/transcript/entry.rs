@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 /// The models under which OpenClaw and similar gateways store texts that people were shown and no model said.
-const FOR_PEOPLE: [&str; 2] = ["openclaw/delivery-mirror", "openclaw/gateway-injected"];
+const DISPLAY_ONLY_MODELS: [&str; 2] = ["openclaw/delivery-mirror", "openclaw/gateway-injected"];
 
 fn kind_of(record: &MessageRecord) -> Kind {
     // The flag wins over the model's name, because a repair keeps the model of the failed answer.
@@ -57,7 +57,7 @@ fn kind_of(record: &MessageRecord) -> Kind {
         return Kind::Filled;
     }
     match record.model.as_deref() {
-        Some(model) if FOR_PEOPLE.contains(&model) => Kind::ForPeople,
+        Some(model) if DISPLAY_ONLY_MODELS.contains(&model) => Kind::ForPeople,
         _ => Kind::Said,
     }
 }
@@ -95,13 +95,13 @@ mod tests {
     use crate::id::TurnId;
 
     #[test]
-    fn what_no_model_said_is_known_by_its_record() {
+    fn display_only_answers_are_recognised_by_their_model() {
         let kind = |model: Option<&str>, filled| {
             let mut record = MessageRecord::new(TurnId::new(), 1, Message::text(Role::Assistant, "x"));
             (record.model, record.filled) = (model.map(str::to_owned), filled);
             Entry::stored(&record, record.message.clone()).about.kind
         };
-        for model in FOR_PEOPLE {
+        for model in DISPLAY_ONLY_MODELS {
             assert_eq!(kind(Some(model), false), Kind::ForPeople);
         }
         let mut traced = MessageRecord::new(TurnId::new(), 1, Message::text(Role::Assistant, "x"));

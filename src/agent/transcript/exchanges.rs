@@ -63,7 +63,7 @@ pub fn exchanges(
         let Some(line) = tail.next_line()? else { break };
         read += line.len() as u64;
         // The check is on bytes, before the parser: these are the longest lines.
-        if scope != Scope::Whole && is_between(line, &open) {
+        if scope != Scope::Whole && is_intermediate(line, &open) {
             continue;
         }
         let record = match Record::parse(line) {
@@ -82,7 +82,7 @@ pub fn exchanges(
             _ => continue,
         };
         // A turn whose beginning is missing ends at the first record of another turn.
-        if open.turn().is_some_and(|of| of != turn) && !give(&mut open, &mut take) {
+        if open.turn().is_some_and(|of| of != turn) && !emit(&mut open, &mut take) {
             return Ok(());
         }
         match record {
@@ -97,7 +97,7 @@ pub fn exchanges(
             }
             Record::Turn(record) if record.state == TurnPhase::Started => {
                 open.began = Some(record);
-                if !give(&mut open, &mut take) {
+                if !emit(&mut open, &mut take) {
                     return Ok(());
                 }
             }
@@ -106,12 +106,12 @@ pub fn exchanges(
         }
     }
     // The oldest turn may have no beginning in the file.
-    give(&mut open, &mut take);
+    emit(&mut open, &mut take);
     Ok(())
 }
 
 /// Passes a turn to `take`, if it has a message.
-fn give(open: &mut Exchange, take: &mut impl FnMut(Exchange) -> bool) -> bool {
+fn emit(open: &mut Exchange, take: &mut impl FnMut(Exchange) -> bool) -> bool {
     let mut turn = std::mem::take(open);
     turn.said.reverse();
     turn.between.reverse();
@@ -121,7 +121,7 @@ fn give(open: &mut Exchange, take: &mut impl FnMut(Exchange) -> bool) -> bool {
 /// Returns `true` for a line, in the form in which flock writes it, with a message between question and answer. Most
 /// lines of a transcript are such messages, and the longest ones, and they need no parsing. A message's content can't
 /// imitate the searched bytes, because its quotes are escaped.
-fn is_between(line: &[u8], open: &Exchange) -> bool {
+fn is_intermediate(line: &[u8], open: &Exchange) -> bool {
     let has = |needle: &[u8]| memchr::memmem::find(line, needle).is_some();
     line.starts_with(br#"{"type":"message","#)
         && (has(br#""message":{"role":"tool","#)

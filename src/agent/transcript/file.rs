@@ -12,7 +12,7 @@ use crate::home::regular;
 use crate::store::sync::SyncHandle;
 
 /// Size up to which a file is read to find out if it is blank: less than a header and one message.
-const MOST_BLANK: u64 = 128;
+const MAX_BLANK_BYTES: u64 = 128;
 
 /// A transcript that can be appended to. Only one turn at a time has it.
 pub struct Transcript {
@@ -80,7 +80,7 @@ impl Transcript {
 
     /// Returns `true` if the file contains only whitespace.
     fn is_blank(&self) -> io::Result<bool> {
-        if self.length > MOST_BLANK {
+        if self.length > MAX_BLANK_BYTES {
             return Ok(false);
         }
         let mut all = vec![0; usize::try_from(self.length).unwrap_or_default()];
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn is_private_begins_with_a_header_and_grows() {
+    fn a_transcript_is_private_and_begins_with_its_header() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents/coder/sessions/x.jsonl");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_blank_lines_gets_its_header_behind_them() {
+    fn a_blank_file_gets_its_header_after_the_blank_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         fs_err::write(&path, "\n \n").unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_cut_before_the_next_is_written() {
+    fn a_torn_last_line_is_cut_before_the_next_append() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         let syncer = Syncer::start(folder.path().join("wal"), folder.path().join("head")).unwrap();

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::model::{Header, ImportedRecord, MessageRecord, Record, VERSION};
 use crate::error::{Explain, Kind};
 use crate::id::SessionKey;
-use crate::provider::MOST_BLOCKS;
+use crate::provider::MAX_BLOCKS;
 
 /// The name of the format in the document.
 pub const FORMAT: &str = "flock.session";
@@ -22,14 +22,14 @@ pub const FORMAT: &str = "flock.session";
 pub const MOST_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The most records of one document, and the most bytes of one record.
-const MOST_RECORDS: usize = 1_000_000;
-const RECORD_BYTES: usize = 32 * 1024 * 1024;
+const MAX_RECORDS: usize = 1_000_000;
+const MAX_RECORD_BYTES: usize = 32 * 1024 * 1024;
 
 /// The most bytes of a record's id.
-const ID_BYTES: usize = 128;
+const MAX_ID_BYTES: usize = 128;
 
 /// The highest number of a compaction that a document may have.
-const MOST_COMPACTIONS: u32 = 1_000_000;
+const MAX_COMPACTIONS: u32 = 1_000_000;
 
 /// An error while importing a document.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub enum ImportError {
         /// The document's version, which this flock does not read.
         version: u32,
     },
-    #[error("the document is too large: at most {MOST_BYTES} bytes and {MOST_RECORDS} records are read")]
+    #[error("the document is too large: at most {MOST_BYTES} bytes and {MAX_RECORDS} records are read")]
     TooLarge,
     /// A record is not valid.
     #[error("record {at} {problem}")]
@@ -153,7 +153,7 @@ pub fn import(document: &[u8]) -> Result<ImportedSession, ImportError> {
     if format != FORMAT || version != VERSION {
         return Err(ImportError::Format { format: crate::clean::label(&format, 80), version });
     }
-    if records.len() > MOST_RECORDS {
+    if records.len() > MAX_RECORDS {
         return Err(ImportError::TooLarge);
     }
     let mut lines = Vec::with_capacity(document.len());
@@ -161,8 +161,8 @@ pub fn import(document: &[u8]) -> Result<ImportedSession, ImportError> {
     for (record, at) in records.iter().zip(1..) {
         let fail = |problem: String| ImportError::Record { at, problem };
         let text = record.get();
-        if text.len() > RECORD_BYTES {
-            return Err(fail(format!("has {} bytes; at most {RECORD_BYTES} are read", text.len())));
+        if text.len() > MAX_RECORD_BYTES {
+            return Err(fail(format!("has {} bytes; at most {MAX_RECORD_BYTES} are read", text.len())));
         }
         let none = |error| fail(format!("is none: {error}"));
         // A record with two types is refused: another reader might use the one that was not checked here.
@@ -176,10 +176,10 @@ pub fn import(document: &[u8]) -> Result<ImportedSession, ImportError> {
             lines.extend_from_slice(text.as_bytes());
         }
         // The line is parsed again, so that exactly the bytes that will be written are checked.
-        let parsed = Record::parse_exactly(&lines[begin..]).map_err(none)?;
+        let parsed = Record::parse_strict(&lines[begin..]).map_err(none)?;
         check(&parsed).map_err(|problem| fail(problem.to_owned()))?;
-        for id in
-            ids_of(&parsed).map_err(|problem| fail(format!("is of the kind {}, {problem}", kind_of(text))))?
+        for id in ids_of(&parsed)
+            .map_err(|problem| fail(format!("is of the kind {}, {problem}", record_type(text))))?
         {
             // Two records with one id could make a compaction keep from the wrong message.
             if !ids.insert(id.to_owned()) {
@@ -208,7 +208,7 @@ fn ids_of(record: &Record) -> Result<Vec<&str>, &'static str> {
 fn check(record: &Record) -> Result<(), &'static str> {
     let messages: Vec<&MessageRecord> = match record {
         Record::Message(message) => vec![message],
-        Record::Compaction(found) if found.number > MOST_COMPACTIONS => {
+        Record::Compaction(found) if found.number > MAX_COMPACTIONS => {
             return Err("has a number that no compaction has");
         }
         Record::Compaction(found) => {
@@ -221,14 +221,14 @@ fn check(record: &Record) -> Result<(), &'static str> {
         return Err("has an id that is empty, too long or no text");
     }
     // An answer of a provider has at most this many calls, so an imported one may not have more.
-    if messages.iter().any(|message| message.message.tool_calls().nth(MOST_BLOCKS).is_some()) {
+    if messages.iter().any(|message| message.message.tool_calls().nth(MAX_BLOCKS).is_some()) {
         return Err("has more calls than one answer can have");
     }
     Ok(())
 }
 
 fn is_id(id: &str) -> bool {
-    !id.is_empty() && id.len() <= ID_BYTES && !id.chars().any(char::is_control)
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && !id.chars().any(char::is_control)
 }
 
 /// A record's type. Parsing fails if the record has it twice.
@@ -239,7 +239,7 @@ struct RecordTag<'t> {
 }
 
 /// Returns a record's type for an error message.
-fn kind_of(record: &str) -> String {
+fn record_type(record: &str) -> String {
     let tag = serde_json::from_str::<RecordTag<'_>>(record);
     let kind = tag.map_or_else(|_| String::new(), |tag| crate::clean::label(&tag.kind, 80));
     format!("{kind:?}")
@@ -353,14 +353,14 @@ mod tests {
         file
     }
 
-    fn exported(file: &File) -> Vec<u8> {
+    fn export_file(file: &File) -> Vec<u8> {
         let mut document = Vec::new();
         export(file, &key(), 7, &mut document).unwrap();
         document
     }
 
     #[test]
-    fn what_is_exported_comes_back_byte_for_byte() {
+    fn an_exported_session_imports_byte_for_byte() {
         let header = Record::Session(Header {
             version: VERSION,
             key: key(),
@@ -379,7 +379,7 @@ mod tests {
         with_header[0].write_to(&mut bytes);
         bytes.extend_from_slice(&lines);
         bytes.extend_from_slice(b"a torn li");
-        let document = exported(&written(&bytes));
+        let document = export_file(&written(&bytes));
         let value: serde_json::Value = serde_json::from_slice(&document).unwrap();
         assert_eq!((value["format"].as_str(), value["created"].as_i64()), (Some(FORMAT), Some(7)));
         let read = import(&document).unwrap();
@@ -389,7 +389,7 @@ mod tests {
         let mut brought = Vec::new();
         read.write(&other, 9, &mut brought).unwrap();
         let again = written(&brought);
-        assert_eq!(import(&exported(&again)).unwrap().lines, lines);
+        assert_eq!(import(&export_file(&again)).unwrap().lines, lines);
         let shown = recent(&again, 1_000, |_| 1).unwrap();
         assert!(shown.messages.is_empty(), "the conversation was reset");
         // The document as another program would format it.
@@ -398,9 +398,9 @@ mod tests {
     }
 
     #[test]
-    fn everything_in_it_is_known_to_be_from_elsewhere() {
+    fn every_imported_record_is_marked_as_imported() {
         let (transcript, _) = file(&every_kind()[..7]);
-        let read = import(&exported(&transcript)).unwrap();
+        let read = import(&export_file(&transcript)).unwrap();
         let mut lines = Vec::new();
         read.write(&key(), 9, &mut lines).unwrap();
         let shown = recent(&written(&lines), 1_000, |_| 1).unwrap();
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_session_is_refused_and_says_where() {
+    fn an_invalid_document_is_refused_with_the_record_number() {
         let document = |records: &str| {
             format!(
                 "{{\"format\":\"flock.session\",\"version\":1,\"key\":\"{}\",\"records\":[{records}]}}",
@@ -447,7 +447,7 @@ mod tests {
                 "record 1 has an id",
             ),
             (
-                said("a").replacen("[]", &format!("[{}]", vec![call.as_str(); MOST_BLOCKS + 1].join(",")), 1).replace("user", "assistant"),
+                said("a").replacen("[]", &format!("[{}]", vec![call.as_str(); MAX_BLOCKS + 1].join(",")), 1).replace("user", "assistant"),
                 "record 1 has more calls",
             ),
             (imported, "record 1 is of the kind \"imported\", which only flock itself writes"),
@@ -467,7 +467,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_in_it_nothing_breaks(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_import_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             drop(import(&bytes));
             let mut document = format!("{{\"format\":\"flock.session\",\"version\":1,\"key\":\"{}\",\"records\":[", key()).into_bytes();
             document.extend(&bytes);

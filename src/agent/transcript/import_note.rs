@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::process::ProcessId;
 
-const NOTE: &str = ".import-";
-const ENDING: &str = ".jsonl";
+const NOTE_PREFIX: &str = ".import-";
+const TRANSCRIPT_SUFFIX: &str = ".jsonl";
 
 /// Creates the note that this process imports a transcript, and returns its path for [`done`].
 ///
@@ -15,7 +15,7 @@ const ENDING: &str = ".jsonl";
 ///
 /// Returns an error if the note can't be written.
 pub fn begin(folder: &Path, name: &str) -> io::Result<PathBuf> {
-    let note = folder.join(format!("{NOTE}{}-{name}", std::process::id()));
+    let note = folder.join(format!("{NOTE_PREFIX}{}-{name}", std::process::id()));
     fs_err::File::create(&note)?;
     Ok(note)
 }
@@ -41,13 +41,13 @@ pub fn sweep(folder: &Path, has_session: impl Fn(&str) -> bool) -> io::Result<us
     for entry in entries {
         let note = entry?.file_name();
         // The process id in the name shows if the import is still running.
-        let parts = note.to_str().and_then(|note| note.strip_prefix(NOTE)?.split_once('-'));
+        let parts = note.to_str().and_then(|note| note.strip_prefix(NOTE_PREFIX)?.split_once('-'));
         let Some((Ok(pid), name)) = parts.map(|(pid, name)| (pid.parse::<i32>(), name)) else { continue };
         // The importing process still runs, so its import is not interrupted.
         if ProcessId::of(pid).is_some() {
             continue;
         }
-        let transcript = folder.join(format!("{name}{ENDING}"));
+        let transcript = folder.join(format!("{name}{TRANSCRIPT_SUFFIX}"));
         // An import that was killed after its session was created is complete.
         if !has_session(name) && transcript.exists() {
             fs_err::remove_file(&transcript)?;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_an_interrupted_import_left_goes() {
+    fn only_files_of_an_interrupted_import_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let put = |name: &str| fs_err::write(at(name), "x").unwrap();

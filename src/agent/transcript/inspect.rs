@@ -12,7 +12,7 @@ use crate::store::LostSession;
 
 /// The most bytes of a line that is parsed, with its line feed. flock writes no line of that length. A longer one
 /// counts as no record.
-const LONGEST: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// A fault of a transcript.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl TranscriptFault {
 ///
 /// Returns an error if the file can't be read or is not a regular file.
 pub fn survey(path: &Path) -> io::Result<(Option<LostSession>, u64)> {
-    read(path, LONGEST)
+    read(path, MAX_LINE_BYTES)
 }
 
 fn read(path: &Path, longest: u64) -> io::Result<(Option<LostSession>, u64)> {
@@ -102,7 +102,7 @@ pub fn all(home: &Home) -> Vec<PathBuf> {
 
 /// Checks only the ends of a transcript: it must be a regular file, begin with its header and end with a complete line.
 #[must_use]
-pub fn glance(path: &Path) -> Option<TranscriptFault> {
+pub fn check_ends(path: &Path) -> Option<TranscriptFault> {
     use std::os::unix::fs::FileExt as _;
     let look = || -> io::Result<Option<&'static str>> {
         let file = regular::open(path)?;
@@ -131,7 +131,7 @@ pub fn glance(path: &Path) -> Option<TranscriptFault> {
 pub fn read_whole(path: &Path) -> Option<TranscriptFault> {
     let flaw = |what: &str| Some(TranscriptFault::new(path, what));
     match survey(path) {
-        Ok((Some(_), 0)) => glance(path),
+        Ok((Some(_), 0)) => check_ends(path),
         Ok((None, _)) => flaw("it does not name its session"),
         Ok((Some(_), 1)) => flaw("1 line is no record, and what it said is lost"),
         Ok((Some(_), count)) => flaw(&format!("{count} lines are no records, and what they said is lost")),
@@ -147,7 +147,7 @@ mod tests {
         r#"{"type":"session","version":1,"key":"agent:coder:flock:channel:dev","agent":"coder","created":5}"#;
 
     #[test]
-    fn what_a_transcript_says_of_its_session_is_found() {
+    fn session_facts_are_read_from_the_transcript() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("abc.jsonl");
         let turn = crate::id::TurnId::new();
@@ -173,7 +173,7 @@ mod tests {
             Some(("dev".into(), 4))
         );
         assert!(read_whole(&path).unwrap().what.contains("1 line is no record"));
-        assert_eq!(glance(&path), None);
+        assert_eq!(check_ends(&path), None);
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flaw_is_named() {
+    fn each_fault_is_described() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text, what) in [
             ("empty", String::new(), "empty"),
@@ -199,11 +199,11 @@ mod tests {
         ] {
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
-            assert!(glance(&path).unwrap().what.contains(what), "{name}");
+            assert!(check_ends(&path).unwrap().what.contains(what), "{name}");
         }
         let fifo = folder.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(glance(&fifo).unwrap().what, "it is no regular file");
+        assert_eq!(check_ends(&fifo).unwrap().what, "it is no regular file");
         assert_eq!(read_whole(&fifo).unwrap().what, "it is no regular file");
     }
 }

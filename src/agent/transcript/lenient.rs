@@ -67,26 +67,28 @@ fn message(line: &[u8]) -> Option<MessageRecord> {
     let fields: Fields<'_> = serde_json::from_slice(line).ok()?;
     // The fields stay unparsed, so that one bad field does not lose the others.
     let inner: Fields<'_> = serde_json::from_str(fields.get("message")?.get()).ok()?;
-    let said =
-        Message { role: field(&inner, "role")?, content: inner.get("content").map_or_else(Vec::new, blocks) };
+    let said = Message {
+        role: parse_field(&inner, "role")?,
+        content: inner.get("content").map_or_else(Vec::new, blocks),
+    };
     Some(MessageRecord {
-        id: field(&fields, "id")?,
-        parent: field(&fields, "parent"),
-        context: field(&fields, "context"),
-        guidance: field(&fields, "guidance").unwrap_or_default(),
-        usage: field(&fields, "usage"),
-        model: field(&fields, "model"),
-        api: field(&fields, "api"),
-        stop: field(&fields, "stop"),
-        provenance: field(&fields, "provenance"),
-        filled: field(&fields, "filled").unwrap_or_default(),
-        trace: field(&fields, "trace").unwrap_or_default(),
-        ..MessageRecord::new(field(&fields, "turn")?, field(&fields, "at")?, said)
+        id: parse_field(&fields, "id")?,
+        parent: parse_field(&fields, "parent"),
+        context: parse_field(&fields, "context"),
+        guidance: parse_field(&fields, "guidance").unwrap_or_default(),
+        usage: parse_field(&fields, "usage"),
+        model: parse_field(&fields, "model"),
+        api: parse_field(&fields, "api"),
+        stop: parse_field(&fields, "stop"),
+        provenance: parse_field(&fields, "provenance"),
+        filled: parse_field(&fields, "filled").unwrap_or_default(),
+        trace: parse_field(&fields, "trace").unwrap_or_default(),
+        ..MessageRecord::new(parse_field(&fields, "turn")?, parse_field(&fields, "at")?, said)
     })
 }
 
 /// Returns an input's provenance from inside the message, which is where other programs store it.
-pub(super) fn provenance_within(line: &[u8]) -> Option<Provenance> {
+pub(super) fn nested_provenance(line: &[u8]) -> Option<Provenance> {
     #[derive(Deserialize)]
     struct Outer {
         message: Inner,
@@ -103,7 +105,7 @@ pub(super) fn provenance_within(line: &[u8]) -> Option<Provenance> {
 }
 
 /// Returns a field if it exists and has the right type.
-fn field<T: DeserializeOwned>(fields: &Fields<'_>, name: &str) -> Option<T> {
+fn parse_field<T: DeserializeOwned>(fields: &Fields<'_>, name: &str) -> Option<T> {
     serde_json::from_str(fields.get(name)?.get()).ok()
 }
 
@@ -131,13 +133,13 @@ fn block(raw: &RawValue) -> Block {
 /// Parses a tool result that contains something unknown.
 fn result(raw: &RawValue) -> Option<Block> {
     let fields: Fields<'_> = serde_json::from_str(raw.get()).ok()?;
-    let kind: String = field(&fields, "type")?;
+    let kind: String = parse_field(&fields, "type")?;
     (kind == "toolResult").then_some(())?;
     Some(Block::ToolResult {
-        call_id: field(&fields, "callId")?,
-        name: field(&fields, "name")?,
+        call_id: parse_field(&fields, "callId")?,
+        name: parse_field(&fields, "name")?,
         content: blocks(fields.get("content")?).into(),
-        is_error: field(&fields, "isError").unwrap_or_default(),
+        is_error: parse_field(&fields, "isError").unwrap_or_default(),
     })
 }
 
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_message_is_read_and_the_rest_is_kept_as_it_is() {
+    fn known_fields_are_parsed_and_unknown_blocks_kept_whole() {
         let hologram = json!({"type": "hologram", "data": [1], "text": 5});
         let result = json!({"type": "toolResult", "callId": "1", "name": "n", "content": [hologram, {"type": "text", "text": "t"}]});
         let message = json!({"role": "assistant", "content": [{"type": "text", "text": "said"}, hologram, result, "loose"]});
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_text_or_block_is_content() {
+    fn a_single_text_or_block_counts_as_content() {
         let none = json!({});
         let content =
             |content: Value| read(&json!({"role": "user", "content": content}), &none).message.content;
@@ -209,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_a_record_and_what_is_no_message_is_none() {
+    fn unreadable_messages_are_unknown_records_and_invalid_ones_are_errors() {
         for (message, more) in [
             (json!({"role": "oracle", "content": []}), json!({})),
             (json!({"role": "user", "content": []}), json!({"at": "noon"})),
             (json!({"role": "user", "content": []}), json!({"turn": 7})),
         ] {
             assert_eq!(Record::parse(&line(&message, &more)).unwrap(), Record::Unknown);
-            assert!(Record::parse_exactly(&line(&message, &more)).is_err());
+            assert!(Record::parse_strict(&line(&message, &more)).is_err());
         }
         for message in [
             json!("text"),
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_too_deep_to_be_a_record() {
+    fn deeply_nested_lines_are_still_records() {
         let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
         let message = json!({"role": "assistant", "content": [{"type": "toolCall", "id": "1", "name": "n", "arguments": 0}]});
         let text = String::from_utf8(line(&message, &json!({})))

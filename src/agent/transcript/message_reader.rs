@@ -62,7 +62,7 @@ mod tests {
     use crate::provider::{Message, Role};
 
     #[test]
-    fn the_newest_messages_and_those_of_a_turn_are_read() {
+    fn newest_messages_and_messages_of_a_turn_are_read() {
         let turns = [TurnId::new(), TurnId::new()];
         let mut lines = Vec::new();
         for (turn, texts) in turns.iter().zip([["a", "b"], ["c", "d"]]) {

@@ -271,12 +271,12 @@ impl Record {
     /// Returns an error if the line is no record: it is not a JSON object, has no type, or is a message without its
     /// object or role.
     pub fn parse(line: &[u8]) -> Result<Self, serde_json::Error> {
-        let mut record = Self::parse_exactly(line).or_else(|_| lenient::parse(line))?;
+        let mut record = Self::parse_strict(line).or_else(|_| lenient::parse(line))?;
         // Other programs store the provenance inside the message.
         if let Self::Message(message) = &mut record
             && message.provenance.is_none()
         {
-            message.provenance = lenient::provenance_within(line);
+            message.provenance = lenient::nested_provenance(line);
         }
         Ok(record)
     }
@@ -286,7 +286,7 @@ impl Record {
     /// # Errors
     ///
     /// Returns an error if the line is no record, or has a known type and the wrong fields.
-    pub fn parse_exactly(line: &[u8]) -> Result<Self, serde_json::Error> {
+    pub fn parse_strict(line: &[u8]) -> Result<Self, serde_json::Error> {
         // The most frequent lines are parsed in one pass, in the form in which flock writes them.
         if line.starts_with(br#"{"type":"message","#) {
             return serde_json::from_slice(line).map(Self::Message);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_stay_as_a_model_wrote_them() {
+    fn fractions_keep_their_digits() {
         let text = r#"{"x":31.245270191439438,"y":0.1,"z":-2.2250738585072014e-308}"#;
         let arguments: serde_json::Value = serde_json::from_str(text).unwrap();
         let call = Block::call("c1", "plot", arguments);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn records_read_back_as_one_line() {
+    fn records_round_trip_on_one_line() {
         let turn = TurnId::new();
         let key: SessionKey = "agent:coder:flock:main:ann".parse().unwrap();
         let text = "two\nlines \u{2028} and a \0";
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_adds_is_no_error() {
+    fn unknown_records_and_fields_are_no_error() {
         assert_eq!(Record::parse(br#"{"type":"vision","message":"of any shape"}"#).unwrap(), Record::Unknown);
         let turn = format!(r#"{{"type":"turn","turn":"{}","state":"done","at":1,"new":[1]}}"#, TurnId::new());
         assert!(matches!(Record::parse(turn.as_bytes()).unwrap(), Record::Turn(_)));

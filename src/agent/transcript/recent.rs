@@ -28,10 +28,10 @@ pub struct RecentConversation {
 
 /// The most bytes of lines that are kept of one transcript, whatever their estimated tokens: pictures are cheap for a
 /// model and large for the host.
-const MOST_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Approximate bytes of a transcript per token.
-const BYTES_A_TOKEN: u64 = 4;
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// Reads back to the last compaction and the messages it kept, or to the beginning, until the messages cost `budget`
 /// tokens.
@@ -44,7 +44,7 @@ pub fn recent(
     budget: u64,
     cost: impl Fn(&MessageRecord) -> u64 + Sync,
 ) -> io::Result<RecentConversation> {
-    recent_at(ReverseLines::new(file)?, budget, cost, ReadAheadLimits::of_machine())
+    read_from(ReverseLines::new(file)?, budget, cost, ReadAheadLimits::for_machine())
 }
 
 /// Does the same for the part of the file before `place`, which must be the end of a line.
@@ -58,10 +58,10 @@ pub fn recent_before(
     budget: u64,
     cost: impl Fn(&MessageRecord) -> u64 + Sync,
 ) -> io::Result<RecentConversation> {
-    recent_at(ReverseLines::before(file, place), budget, cost, ReadAheadLimits::of_machine())
+    read_from(ReverseLines::before(file, place), budget, cost, ReadAheadLimits::for_machine())
 }
 
-fn recent_at(
+fn read_from(
     tail: ReverseLines<'_>,
     budget: u64,
     cost: impl Fn(&MessageRecord) -> u64 + Sync,
@@ -70,9 +70,9 @@ fn recent_at(
     let file = tail.file();
     let mut lines = ReverseRecords::new(tail, cost, pace);
     let mut recent = RecentConversation::default();
-    let (mut left, mut bytes_left) = (budget, MOST_BYTES);
+    let (mut left, mut bytes_left) = (budget, MAX_BYTES);
     let mut imported = false;
-    while let Some(line) = lines.next(left.saturating_mul(BYTES_A_TOKEN).min(bytes_left))? {
+    while let Some(line) = lines.next(left.saturating_mul(BYTES_PER_TOKEN).min(bytes_left))? {
         match line.record {
             Some(Record::Message(mut message)) => {
                 message.imported |= imported;
@@ -83,9 +83,9 @@ fn recent_at(
                     if recent.compaction.is_none() {
                         let mut tail = ReverseLines::before(file, line.end);
                         if let Some(line) = tail.next_line()? {
-                            recent.first = question(line, imported);
+                            recent.first = user_message(line, imported);
                         }
-                        look_back(&mut tail, &mut recent, imported)?;
+                        find_start(&mut tail, &mut recent, imported)?;
                     }
                     break;
                 }
@@ -120,7 +120,7 @@ fn recent_at(
 }
 
 /// Returns the message of a line, if it is a user's.
-fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
+fn user_message(line: &[u8], imported: bool) -> Option<MessageRecord> {
     // The search matches flock's own way of writing. A message's content can't imitate it, because its quotes are
     // escaped.
     memchr::memmem::find(line, br#""role":"user""#)?;
@@ -135,14 +135,14 @@ fn question(line: &[u8], imported: bool) -> Option<MessageRecord> {
 
 /// Searches further back for the text that stands for the rest: the last compaction, or the conversation's first
 /// message.
-fn look_back(
+fn find_start(
     tail: &mut ReverseLines<'_>,
     recent: &mut RecentConversation,
     mut imported: bool,
 ) -> io::Result<()> {
     while let Some(line) = tail.next_line()? {
         if line.starts_with(br#"{"type":"message","#) {
-            if let Some(found) = question(line, imported) {
+            if let Some(found) = user_message(line, imported) {
                 recent.first = Some(found);
             }
             continue;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_back_to_what_the_last_compaction_kept() {
+    fn reading_stops_at_the_first_message_the_last_compaction_kept() {
         let records = [
             said("u1", "x"),
             said("a1", "x"),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_left_and_said() {
+    fn messages_over_budget_are_left_out_and_reported() {
         let records = [said("u1", "xx"), said("a1", "xx"), said("u2", "xx"), said("a2", "xx")];
         let (ids, _, recent) = read(&records, 5);
         assert_eq!((ids, recent.has_more), (vec!["u2".into(), "a2".into()], true));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_a_beginning() {
+    fn reading_stops_at_a_reset() {
         let reset = || Record::Reset(ResetRecord { id: "r".into(), at: 1, keeps_recent: false });
         let records =
             [said("u1", "x"), compaction(1, Some("u1")), reset(), said("u2", "x"), said("a2", "xxxx")];
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_brought_from_elsewhere_is_told_apart() {
+    fn imported_messages_are_flagged() {
         let imported =
             || Record::Imported(ImportedRecord { at: 1, key: "agent:a:flock:main:x".parse().unwrap() });
         let records = [said("u1", "x"), said("a1", "x"), imported(), said("u2", "x")];
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines_are_counted_and_cost_nothing_else() {
+    fn broken_lines_are_only_counted() {
         let mut lines = Vec::new();
         said("u1", "x").write_to(&mut lines);
         lines.extend(b"{\"type\":\"message\"\nnonsense\n");
@@ -311,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn several_threads_find_what_one_finds(
+        fn several_threads_read_the_same_as_one(
             lines in proptest::collection::vec(any_line(), 0..60),
             is_torn: bool,
             budget in prop_oneof![0_u64..400, Just(u64::MAX)],
@@ -326,7 +326,7 @@ mod tests {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&bytes).unwrap();
             let cost = |record: &MessageRecord| record.message.joined_text().len() as u64;
-            let at = |pace| recent_at(ReverseLines::new(&file).unwrap(), budget, cost, pace).unwrap();
+            let at = |pace| read_from(ReverseLines::new(&file).unwrap(), budget, cost, pace).unwrap();
             let one = at(ReadAheadLimits { alone, part, threads: 1 });
             prop_assert_eq!(&one, &at(ReadAheadLimits { alone: 0, part, threads }));
             prop_assert_eq!(&one, &at(ReadAheadLimits { alone, part, threads }));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_way_back_is_read_by_several_threads() {
+    fn a_long_transcript_is_read_by_several_threads() {
         let long = "word ".repeat(20_000);
         let records: Vec<Record> = (0..40).map(|n| said(&format!("u{n}"), &long)).collect();
         let file = file(&records);
@@ -343,22 +343,22 @@ mod tests {
             readers.lock().unwrap().insert(std::thread::current().id());
             1
         };
-        let found = recent_at(
+        let found = read_from(
             ReverseLines::new(&file).unwrap(),
             u64::MAX,
             cost,
-            ReadAheadLimits { threads: 2, ..ReadAheadLimits::of_machine() },
+            ReadAheadLimits { threads: 2, ..ReadAheadLimits::for_machine() },
         )
         .unwrap();
         let ids: Vec<String> = found.messages.iter().map(|message| message.id.clone()).collect();
         assert_eq!(ids, (0..40).map(|n| format!("u{n}")).collect::<Vec<_>>());
         assert!(readers.lock().unwrap().len() > 1);
         readers.lock().unwrap().clear();
-        recent_at(
+        read_from(
             ReverseLines::new(&file).unwrap(),
             10,
             cost,
-            ReadAheadLimits { threads: 2, ..ReadAheadLimits::of_machine() },
+            ReadAheadLimits { threads: 2, ..ReadAheadLimits::for_machine() },
         )
         .unwrap();
         assert_eq!(readers.into_inner().unwrap().len(), 1, "little is wanted, and no thread begun");

@@ -19,13 +19,13 @@ use crate::provider::{Block, Role, StopReason};
 pub const FAILED: &str = "[the answer failed before there was any of it]";
 
 /// The text for a message that contains only whitespace.
-pub const CONTINUE: &str = "(continue)";
+pub const BLANK_TEXT: &str = "(continue)";
 
 /// Prefix of the name of a repaired file that is not complete yet.
-pub(super) const UNFINISHED: &str = ".mend-";
+pub(super) const TEMP_PREFIX: &str = ".mend-";
 
 /// The part of a backup's name between the transcript's name and the rest.
-pub(super) const BACKUP: &str = ".bak-";
+pub(super) const BACKUP_INFIX: &str = ".bak-";
 
 /// The outcome of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,12 +69,12 @@ pub fn repair(path: &Path) -> io::Result<RepairOutcome> {
     if !has_header(&mut lines)? {
         tracing::warn!(path = %path.display(), "a transcript without its header is not mended");
         // Without a header the file may be anything, so the repair must not delete lines.
-        return end_line(path).map(|()| RepairOutcome::default());
+        return end_last_line(path).map(|()| RepairOutcome::default());
     }
     lines.rewind()?;
     let folder = path.parent().unwrap_or(Path::new("."));
     // The temporary file has mode 0600, which is the default of its library.
-    let mut new = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder)?;
+    let mut new = tempfile::Builder::new().prefix(TEMP_PREFIX).tempfile_in(folder)?;
     let mut writer = io::BufWriter::with_capacity(256 * 1024, new.as_file_mut());
     let mut mended = RepairOutcome::default();
     let mut is_torn = false;
@@ -110,7 +110,7 @@ pub fn repair(path: &Path) -> io::Result<RepairOutcome> {
     }
     // Synced before the rename, and the folder after it: a power cut leaves either the old file or the whole new one.
     new.as_file().sync_all()?;
-    let backup = backup_of(path);
+    let backup = backup_path(path);
     fs_err::hard_link(path, &backup)?;
     new.persist(path).map_err(|error| error.error)?;
     std::fs::File::open(folder)?.sync_all()?;
@@ -136,7 +136,7 @@ fn has_header(lines: &mut impl io::BufRead) -> io::Result<bool> {
 }
 
 /// Appends a line feed to a torn last line, so that the next record gets a line of its own.
-fn end_line(path: &Path) -> io::Result<()> {
+fn end_last_line(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileExt as _;
     let mut file = std::fs::File::options().read(true).append(true).open(path)?;
     let mut last = [b'\n'];
@@ -159,7 +159,7 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
     };
     content.retain(|block| !is_blank(block));
     if content.is_empty() {
-        let text = if record.message.role == Role::User { CONTINUE } else { FAILED };
+        let text = if record.message.role == Role::User { BLANK_TEXT } else { FAILED };
         content.push(json!({"type": "text", "text": text}));
     }
     value["message"]["content"] = content.into();
@@ -170,9 +170,9 @@ fn filled(line: &[u8], record: &MessageRecord) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&value)?)
 }
 
-fn backup_of(path: &Path) -> PathBuf {
+fn backup_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(format!("{BACKUP}{}-{}", std::process::id(), crate::clock::unix_ms()));
+    name.push(format!("{BACKUP_INFIX}{}-{}", std::process::id(), crate::clock::unix_ms()));
     name.into()
 }
 
@@ -185,11 +185,11 @@ mod tests {
 
     /// Repairs a file with a header and returns the text after that header.
     fn mend(text: &str) -> (RepairOutcome, String) {
-        let (mended, after) = mend_file(&format!("{HEADER}{text}"));
+        let (mended, after) = repair_text(&format!("{HEADER}{text}"));
         (mended, after.strip_prefix(HEADER).unwrap().to_owned())
     }
 
-    fn mend_file(text: &str) -> (RepairOutcome, String) {
+    fn repair_text(text: &str) -> (RepairOutcome, String) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         fs_err::write(&path, text).unwrap();
@@ -200,21 +200,21 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_alone_are_nothing_to_mend() {
+    fn blank_lines_are_not_damage() {
         for text in ["\n", " \n\n", "\r\n\t\n"] {
-            assert_eq!(mend_file(text), (RepairOutcome::default(), text.to_owned()));
+            assert_eq!(repair_text(text), (RepairOutcome::default(), text.to_owned()));
             assert_eq!(mend(text), (RepairOutcome::default(), text.to_owned()));
         }
     }
 
     #[test]
-    fn a_file_without_its_header_keeps_all_that_is_in_it() {
+    fn a_file_without_a_header_keeps_all_lines() {
         let said = message("user", &json!([{"type": "text", "text": " "}]), &json!({}));
         for text in [format!("{{\"type\":\"sess\n{said}"), format!("nonsense\n\n{said}{{\"no\":1}}\n"), said]
         {
-            assert_eq!(mend_file(&text), (RepairOutcome::default(), text.clone()));
+            assert_eq!(repair_text(&text), (RepairOutcome::default(), text.clone()));
             let torn = format!("{text}{{\"type\":\"mess");
-            assert_eq!(mend_file(&torn), (RepairOutcome::default(), format!("{torn}\n")));
+            assert_eq!(repair_text(&torn), (RepairOutcome::default(), format!("{torn}\n")));
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn good_lines_stay_as_they_are() {
+    fn valid_lines_stay_byte_for_byte() {
         let unknown = r#"{"type":"later","z":1,  "a":2}"#;
         let damaged = format!("{unknown}\n\n{{\"type\":\"mess\nnonsense\n{unknown}\n{{\"no\":1}}\n{unknown}");
         let (mended, text) = mend(&damaged);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_nothing_to_mend_is_not_touched() {
+    fn an_undamaged_file_is_not_replaced() {
         use std::os::unix::fs::MetadataExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_that_nobody_takes_get_a_text_and_keep_all_else() {
+    fn unsendable_messages_get_a_text_and_keep_other_fields() {
         let blank = json!([{"type": "text", "text": " \n"}]);
         let picture = json!({"type": "image", "mediaType": "image/png", "data": "AA"});
         let kept = json!([{"type": "text", "text": ""}, picture]);
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!((mended.cut, mended.filled), (0, 3));
         let lines: Vec<Value> = after.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let content = |at: usize| lines[at]["message"]["content"].clone();
-        assert_eq!(content(0), json!([{"type": "text", "text": CONTINUE}]));
+        assert_eq!(content(0), json!([{"type": "text", "text": BLANK_TEXT}]));
         assert_eq!(content(1), json!([picture]));
         assert_eq!(content(2), json!([{"type": "text", "text": FAILED}]));
         assert!(after.contains(r#""later":{"z":1,"a":2}"#), "what is not known stays, in its order");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_delivered_is_never_rewritten() {
+    fn delivered_answers_are_never_rewritten() {
         let said = |content, more| message("assistant", &content, &more);
         let text = [
             said(json!([{"type": "text", "text": "an answer"}]), json!({"stop": "error"})),

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 /// Size of the first block, read from the end. Earlier blocks are larger and larger.
 const FIRST_BLOCK: usize = 16 * 1024;
-const LARGEST_BLOCK: usize = 1024 * 1024;
+const MAX_BLOCK: usize = 1024 * 1024;
 
 /// The lines of a file, last line first. A last line without a line feed counts too.
 pub struct ReverseLines<'a> {
@@ -108,7 +108,7 @@ impl<'a> ReverseLines<'a> {
     fn fill(&mut self) -> io::Result<bool> {
         let is_more = self.load(self.block)?;
         // The block grows with the line, so that a line longer than a block is not copied once per block.
-        self.block = (self.block * 2).min(LARGEST_BLOCK.max(self.end));
+        self.block = (self.block * 2).min(MAX_BLOCK.max(self.end));
         Ok(is_more)
     }
 
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    fn reversed(bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn read_reversed(bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         let mut tail = ReverseLines::new(&file).unwrap();
@@ -147,28 +147,28 @@ mod tests {
     }
 
     #[test]
-    fn gives_the_lines_of_small_files_backwards() {
-        assert!(reversed(b"").is_empty());
-        assert_eq!(reversed(b"\n"), [b""]);
-        assert_eq!(reversed(b"a"), [b"a"]);
-        assert_eq!(reversed(b"a\nbc\n"), [&b"bc"[..], b"a"]);
-        assert_eq!(reversed(b"a\n\nbc"), [&b"bc"[..], b"", b"a"]);
+    fn lines_of_small_files_are_read_backwards() {
+        assert!(read_reversed(b"").is_empty());
+        assert_eq!(read_reversed(b"\n"), [b""]);
+        assert_eq!(read_reversed(b"a"), [b"a"]);
+        assert_eq!(read_reversed(b"a\nbc\n"), [&b"bc"[..], b"a"]);
+        assert_eq!(read_reversed(b"a\n\nbc"), [&b"bc"[..], b"", b"a"]);
     }
 
     proptest::proptest! {
         #[test]
-        fn gives_the_lines_of_any_file_backwards(lengths in proptest::collection::vec(0_usize..60_000, 0..12), end: bool) {
+        fn lines_of_any_file_are_read_backwards(lengths in proptest::collection::vec(0_usize..60_000, 0..12), end: bool) {
             let lines: Vec<Vec<u8>> = lengths.iter().map(|length| vec![b'x'; *length]).collect();
             let mut bytes = lines.join(&b'\n');
             if end && !lines.is_empty() { bytes.push(b'\n'); }
             let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
             if expected.last().is_some_and(|line| line.is_empty()) { expected.pop(); }
             expected.reverse();
-            proptest::prop_assert!(reversed(&bytes) == expected);
+            proptest::prop_assert!(read_reversed(&bytes) == expected);
         }
 
         #[test]
-        fn gives_many_lines_at_once_and_then_single_ones(
+        fn blocks_and_single_lines_can_be_mixed(
             lengths in proptest::collection::vec(0_usize..40_000, 0..12),
             end: bool,
             most in 0_usize..100_000,

@@ -39,7 +39,7 @@ pub(super) struct ReadAheadLimits {
 
 impl ReadAheadLimits {
     /// Returns the limits for this machine. At most four processors are used, because other turns need some too.
-    pub(super) fn of_machine() -> Self {
+    pub(super) fn for_machine() -> Self {
         static THREADS: LazyLock<usize> =
             LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(4));
         Self { alone: 256 * 1024, part: 1024 * 1024, threads: *THREADS }
@@ -103,12 +103,12 @@ impl<'a, C: Fn(&MessageRecord) -> u64 + Sync> ReverseRecords<'a, C> {
             let own = parts.next();
             let others: Vec<_> = parts
                 .map(|(start, lines)| {
-                    let read = move || read_all(start, lines, cost);
+                    let read = move || parse_lines(start, lines, cost);
                     // If no thread can be started, the current one reads this part too.
                     Builder::new().name("transcript".to_owned()).spawn_scoped(scope, read).map_err(|_| read())
                 })
                 .collect();
-            let mut ahead = own.map(|(start, lines)| read_all(start, lines, cost)).unwrap_or_default();
+            let mut ahead = own.map(|(start, lines)| parse_lines(start, lines, cost)).unwrap_or_default();
             for other in others {
                 // A panic in a thread is a defect and is passed on, as if this thread had read the part.
                 let other =
@@ -135,7 +135,7 @@ fn parts(mut start: u64, mut lines: &[u8], count: usize) -> Vec<(u64, &[u8])> {
     parts
 }
 
-fn read_all(start: u64, lines: &[u8], cost: impl Fn(&MessageRecord) -> u64) -> Vec<RecordLine> {
+fn parse_lines(start: u64, lines: &[u8], cost: impl Fn(&MessageRecord) -> u64) -> Vec<RecordLine> {
     let mut all = Vec::new();
     let mut begin = 0;
     while begin < lines.len() {

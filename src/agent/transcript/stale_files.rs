@@ -31,14 +31,14 @@ pub fn sweep(folder: &Path, is_start: bool) -> io::Result<StaleFiles> {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // An unfinished repair has no valuable data: the damaged file is still in its place.
-        let is_unfinished = name.starts_with(repair::UNFINISHED);
-        let of = name.split_once(repair::BACKUP).map(|(of, _)| folder.join(of));
+        let is_unfinished = name.starts_with(repair::TEMP_PREFIX);
+        let of = name.split_once(repair::BACKUP_INFIX).map(|(of, _)| folder.join(of));
         let is_needless = match of {
             _ if is_unfinished => is_start,
             None => continue,
             // The process was killed after it made the backup's name and before it replaced the transcript, or the
             // session was deleted since.
-            Some(of) => is_same(&path, &of)?,
+            Some(of) => is_redundant(&path, &of)?,
         };
         if is_needless {
             fs_err::remove_file(&path)?;
@@ -52,7 +52,7 @@ pub fn sweep(folder: &Path, is_start: bool) -> io::Result<StaleFiles> {
 }
 
 /// Returns `true` if a backup is the same file as its transcript, or has no transcript.
-fn is_same(old: &Path, transcript: &Path) -> io::Result<bool> {
+fn is_redundant(old: &Path, transcript: &Path) -> io::Result<bool> {
     let old = fs_err::symlink_metadata(old)?;
     match fs_err::symlink_metadata(transcript) {
         Ok(now) => Ok((old.dev(), old.ino()) == (now.dev(), now.ino())),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_kill_leaves_is_deleted_and_what_was_cut_out_is_kept() {
+    fn stale_files_are_deleted_and_backups_with_cut_lines_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| {
             fs_err::write(folder.path().join(name), name).unwrap();

@@ -50,11 +50,11 @@ pub fn step(
     by: &AuthorArg,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let step = ArchiveRequest { action, name: Some(by.name()) };
     let done =
         context.block_on(async { ChannelBackend::open(home, context).await?.archive(id, step).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&done);
     } else {
         context.printer.line(show::standing(&done));

@@ -30,12 +30,12 @@ pub struct Args {
 ///
 /// Returns an error if there is no such channel, if it is archived, or if a member does not exist.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let change =
         ChangeMembers { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
     let done = context
         .block_on(async { ChannelBackend::open(home, context).await?.assign(&args.id, change).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&done);
     } else {
         let (joined, left) = (show::names(&done["joined"], 20), show::names(&done["left"], 20));

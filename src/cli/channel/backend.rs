@@ -23,7 +23,7 @@ use crate::supervise::gateway_client::{Call, Client, GatewayClientError, ServerS
 use crate::swarm::{Notifier, Swarm, SwarmError, SwarmParts};
 
 /// Time that the gateway may take for one request.
-const LIMIT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The place where channels are read and changed.
 pub struct ChannelBackend<'a> {
@@ -69,7 +69,7 @@ impl<'a> ChannelBackend<'a> {
     /// Returns an error if the gateway can't be reached or refuses the request.
     pub async fn listen(&self) -> Result<Option<ServerSentEvents>, Failure> {
         match &self.gateway {
-            Some(gateway) => Ok(Some(gateway.ask(Call::get("/api/events"), LIMIT).await?.events())),
+            Some(gateway) => Ok(Some(gateway.ask(Call::get("/api/events"), TIMEOUT).await?.events())),
             None => Ok(None),
         }
     }
@@ -81,7 +81,7 @@ impl<'a> ChannelBackend<'a> {
     /// Returns an error if the gateway refuses the request, or if the database can't be read.
     pub async fn list(&self, filter: &ChannelFilter) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            match gateway.get_json(&path("/api/channels", filter), LIMIT).await {
+            match gateway.get_json(&path("/api/channels", filter), TIMEOUT).await {
                 // The gateway ended meanwhile. The database holds the same data, so it is read below.
                 Err(GatewayClientError::Unreachable { .. } | GatewayClientError::Broken { .. }) => {}
                 answer => return Ok(answer?),
@@ -96,7 +96,7 @@ impl<'a> ChannelBackend<'a> {
     /// Returns messages of a channel.
     pub async fn read(&self, id: &ChannelId, reading: &MessageQuery) -> Result<Value, Failure> {
         if let Some(gateway) = &self.gateway {
-            match gateway.get_json(&path(&format!("/api/channels/{id}/messages"), reading), LIMIT).await {
+            match gateway.get_json(&path(&format!("/api/channels/{id}/messages"), reading), TIMEOUT).await {
                 // The gateway ended meanwhile. The database holds the same messages.
                 Err(GatewayClientError::Unreachable { .. } | GatewayClientError::Broken { .. }) => {}
                 answer => return Ok(answer?),
@@ -149,7 +149,7 @@ impl<'a> ChannelBackend<'a> {
             Some(gateway) => {
                 let path = format!("/api/channels/{id}");
                 let put = async |to: &Client| {
-                    to.ask(Call::put(&path).json(&change)?, LIMIT).await?.json(LIMIT).await
+                    to.ask(Call::put(&path).json(&change)?, TIMEOUT).await?.json(TIMEOUT).await
                 };
                 self.waiting.ask(&self.home, self.context, gateway, Repeat::Safe, put).await
             }
@@ -183,7 +183,7 @@ impl<'a> ChannelBackend<'a> {
         path: &str,
         body: &impl Serialize,
     ) -> Result<Value, Failure> {
-        let post = async |to: &Client| to.post_json(path, body, LIMIT).await;
+        let post = async |to: &Client| to.post_json(path, body, TIMEOUT).await;
         self.waiting.ask(&self.home, self.context, gateway, repeat, post).await
     }
 
@@ -194,7 +194,7 @@ impl<'a> ChannelBackend<'a> {
         work: impl AsyncFnOnce(&Swarm) -> Result<Value, SwarmError>,
     ) -> Result<Value, Failure> {
         // The check comes before the store is opened: only one process may write to it.
-        team::require_none(&self.home)?;
+        team::require_no_gateway(&self.home)?;
         let store = Arc::new(Store::open(&self.home)?);
         // A swarm needs a notifier. This one goes nowhere, since no scheduler runs in this process.
         let (rings, _) = mpsc::unbounded_channel();
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_query_can_pass_for_another_field() {
+    fn query_values_are_percent_encoded() {
         let reading =
             MessageQuery { limit: Some(5), q: Some("a b&limit=9#é".to_owned()), ..MessageQuery::default() };
         assert_eq!(path("/x", &reading), "/x?limit=5&q=a%20b%26limit%3D9%23%C3%A9");

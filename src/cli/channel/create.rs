@@ -37,7 +37,7 @@ pub struct Args {
 ///
 /// Returns an error if the id is taken, if a member does not exist, or if the topic is not valid.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let new = CreateChannel {
         id: args.id.clone(),
         topic: args.topic.clone(),
@@ -45,9 +45,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         message: args.message.clone(),
         name: Some(args.by.name()),
     };
-    // The topic and the members are checked where the channel is made, in the gateway or in `Desk::here`.
+    // The topic and the members are checked where the channel is made, in the gateway or in `ChannelBackend::here`.
     let made = context.block_on(async { ChannelBackend::open(home, context).await?.create(new).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&made);
     } else {
         let line = StyledLine::new().with(TextStyle::Good, "made").plain(" ").accent(format!("#{}", args.id));

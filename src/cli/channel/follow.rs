@@ -17,9 +17,9 @@ use crate::supervise::gateway_client::ServerSentEvent;
 use crate::ui::Printer;
 
 /// Time without any event after which the gateway counts as gone. It sends a keep-alive every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which a missing gateway is looked for.
-const AGAIN: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Shows the messages that `reading` asks for and then every new one, until Ctrl-C or until stdout is closed.
 ///
@@ -77,7 +77,7 @@ impl Feed<'_, '_> {
             if was_there && !is_there && !is_waiting {
                 self.printer.say("the gateway is not running: reading from the database until it is back");
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
             // A gateway that does not answer now is looked for again in the next round.
             let is_back = self.desk.look().await.unwrap_or(false);
             if is_back && !is_there {
@@ -97,22 +97,22 @@ impl Feed<'_, '_> {
                 None
             }
         };
-        if let Err(failure) = self.catch_up().await {
+        if let Err(failure) = self.print_new().await {
             if events.is_none() {
                 return Err(failure);
             }
             // The gateway may just have ended. If the error has another reason, the database gives the same error.
             self.desk.lose();
-            self.catch_up().await?;
+            self.print_new().await?;
             return Ok(false);
         }
         let Some(events) = &mut events else { return Ok(false) };
         // An event holds only the number of a message. Its text comes from the read, in order and without gaps.
-        while let Ok(Some(event)) = events.next(SILENCE).await {
+        while let Ok(Some(event)) = events.next(SILENCE_TIMEOUT).await {
             if self.printer.closed() {
                 break;
             }
-            if self.concerns(&event) && self.catch_up().await.is_err() {
+            if self.concerns(&event) && self.print_new().await.is_err() {
                 break;
             }
         }
@@ -127,11 +127,11 @@ impl Feed<'_, '_> {
             && data["seq"].as_u64().is_some_and(|seq| seq > self.seen)
     }
 
-    async fn catch_up(&mut self) -> Result<(), Failure> {
+    async fn print_new(&mut self) -> Result<(), Failure> {
         loop {
             let answer = self.desk.read(self.id, &self.reading).await?;
             for message in answer["messages"].as_array().into_iter().flatten() {
-                if self.printer.json_wanted() {
+                if self.printer.is_json() {
                     self.printer.json_line(message);
                 } else {
                     show::message(message, self.printer);

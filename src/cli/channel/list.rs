@@ -38,7 +38,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         all.retain(|channel| args.all || channel["state"] != "archived");
         archived = before - all.len();
     }
-    if printer.json_wanted() {
+    if printer.is_json() {
         printer.json(&answer);
         return Ok(Exit::Done);
     }

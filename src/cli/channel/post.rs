@@ -40,7 +40,7 @@ const HINT: &str = "write the text to a file in a workspace and post the name of
 ///
 /// Returns an error if there is no such channel, if it is archived, or if the text is empty or too long.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let content = match args.text.as_deref() {
         Some("-") => person::stdin(MAX_MESSAGE as u64, HINT)?,
         Some(text) => text.to_owned(),
@@ -60,7 +60,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let say = PostMessage { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };
     let said =
         context.block_on(async { ChannelBackend::open(home, context).await?.say(&args.id, say).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&said);
     } else {
         let line =

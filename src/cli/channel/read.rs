@@ -50,16 +50,16 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
         }
         let answer = desk.read(&args.id, &reading).await?;
-        if context.printer.json_wanted() {
+        if context.printer.is_json() {
             context.printer.json(&answer);
         } else {
-            shown(&answer, args, context);
+            print_messages(&answer, args, context);
         }
         Ok(Exit::Done)
     })
 }
 
-fn shown(answer: &Value, args: &Args, context: &Context) {
+fn print_messages(answer: &Value, args: &Args, context: &Context) {
     let printer = &context.printer;
     let messages = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     // The messages arrive oldest first, so the newest one ends up beside the prompt.

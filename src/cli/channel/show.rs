@@ -34,19 +34,19 @@ pub fn channels(all: &[Value], printer: &Printer) {
             Some("archiving") => TextStyle::Warn,
             _ => TextStyle::Dim,
         };
-        table.toned_row(vec![
-            (TextStyle::Accent, called(&text("channelId"), &text("name"))),
+        table.styled_row(vec![
+            (TextStyle::Accent, display_name(&text("channelId"), &text("name"))),
             (tone, text("state")),
             (TextStyle::Plain, names(&channel["members"], 8)),
             (TextStyle::Plain, channel["lastSeq"].to_string()),
-            (TextStyle::Plain, shortened(&text("topic"), 60)),
+            (TextStyle::Plain, truncate(&text("topic"), 60)),
         ]);
     }
     printer.table(&table);
 }
 
 /// Returns a channel's id, followed by its shown name if that differs.
-fn called(id: &str, name: &str) -> String {
+fn display_name(id: &str, name: &str) -> String {
     if name.is_empty() || name == id { id.to_owned() } else { format!("{id} ({name})") }
 }
 
@@ -76,7 +76,7 @@ pub fn names(list: &Value, most: usize) -> String {
 }
 
 // Counts characters and not bytes, so that no character is cut.
-fn shortened(text: &str, most: usize) -> String {
+fn truncate(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

@@ -42,8 +42,8 @@ pub struct TopicArgs {
 pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
     // Only the field that is set changes. The other one keeps its value.
     let change = RenameChannel { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
-    let changed = change_it(&args.id, change, context)?;
-    say(&changed, "is now called", "name", context);
+    let changed = apply_change(&args.id, change, context)?;
+    print_change(&changed, "is now called", "name", context);
     Ok(Exit::Done)
 }
 
@@ -54,18 +54,18 @@ pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
 /// Returns an error if there is no such channel, if it is archived, or if the topic is empty or too long.
 pub fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
     let change = RenameChannel { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
-    let changed = change_it(&args.id, change, context)?;
-    say(&changed, "is now about", "topic", context);
+    let changed = apply_change(&args.id, change, context)?;
+    print_change(&changed, "is now about", "topic", context);
     Ok(Exit::Done)
 }
 
-fn change_it(id: &ChannelId, change: RenameChannel, context: &Context) -> Result<Value, Failure> {
-    let home = context.home_to_change()?;
+fn apply_change(id: &ChannelId, change: RenameChannel, context: &Context) -> Result<Value, Failure> {
+    let home = context.writable_home()?;
     context.block_on(async { ChannelBackend::open(home, context).await?.retitle(id, change).await })
 }
 
-fn say(channel: &Value, what: &str, key: &str, context: &Context) {
-    if context.printer.json_wanted() {
+fn print_change(channel: &Value, what: &str, key: &str, context: &Context) {
+    if context.printer.is_json() {
         context.printer.json(channel);
         return;
     }

@@ -35,7 +35,7 @@ pub struct ChatTarget {
 }
 
 /// Time without any event after which the gateway counts as gone. It sends a keep-alive every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks the question and prints the answer as it arrives; with `--json` nothing is printed here.
 ///
@@ -59,12 +59,12 @@ pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Resu
         .header("x-flock-activity", "1")
         .header("x-flock-wait", if *waits { "1" } else { "0" })
         .json(&body)?;
-    let response = gateway.ask(call, SILENCE).await?;
+    let response = gateway.ask(call, SILENCE_TIMEOUT).await?;
     let turn = response.header("x-flock-turn-id").unwrap_or_default().to_owned();
     let mut answer = Answer { turn, ..Answer::default() };
     let mut events = response.events();
     let mut is_whole = false;
-    while let Some(event) = events.next(SILENCE).await? {
+    while let Some(event) = events.next(SILENCE_TIMEOUT).await? {
         // A stream without this last event was cut off, and its text may be incomplete.
         if event.data == "[DONE]" {
             is_whole = true;
@@ -80,11 +80,11 @@ pub async fn ask(question: &ChatTarget, text: String, printer: &Printer) -> Resu
             let piece = answer.take(&data);
             // A blank line after the lines of a tool is dropped: they already end with a newline.
             let shown = if answer.open_line { piece.as_str() } else { piece.trim_start_matches('\n') };
-            if !shown.is_empty() && !printer.json_wanted() {
+            if !shown.is_empty() && !printer.is_json() {
                 printer.stream(shown);
                 answer.open_line = !shown.ends_with('\n');
             }
-        } else if let Some(line) = activity(&event.name, &data) {
+        } else if let Some(line) = activity_line(&event.name, &data) {
             end_line(&mut answer, printer);
             printer.say(line);
         }
@@ -132,7 +132,7 @@ fn failure(data: &Value) -> Option<Failure> {
 }
 
 /// Returns a short line about what the agent does, or `None` if the event is not worth one.
-fn activity(name: &str, data: &Value) -> Option<String> {
+fn activity_line(name: &str, data: &Value) -> Option<String> {
     let word = |key: &str| data[key].as_str().unwrap_or_default();
     Some(match name {
         "tool.started" => format!("· {} {}", word("tool"), word("arguments")),

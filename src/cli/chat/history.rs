@@ -15,16 +15,16 @@ use crate::home::{Home, HomeError, atomic, regular};
 use crate::ui::editor::MOST_HISTORY;
 
 /// Longest text in bytes that is kept. A longer text was pasted from some other place.
-const LONGEST: usize = 16 << 10;
+const MAX_TEXT: usize = 16 << 10;
 
 /// Size of the file in bytes above which its older part is removed.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Largest file in bytes that is read. flock never writes a larger one.
-const READABLE: u64 = 4 * MOST_BYTES;
+const MAX_READ: u64 = 4 * MAX_BYTES;
 
 /// Time to wait for another chat that is writing to the file.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the texts, the oldest first.
 ///
@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 ///
 /// Returns an error if the file can't be read.
 pub fn read(home: &Home) -> Result<Vec<String>, HomeError> {
-    let bytes = atomic::read(&home.chat_history(), READABLE)?.unwrap_or_default();
-    Ok(newest(&bytes).into())
+    let bytes = atomic::read(&home.chat_history(), MAX_READ)?.unwrap_or_default();
+    Ok(parse_newest(&bytes).into())
 }
 
 /// Appends a text, unless it is a command, looks like a secret, or begins with a space, as in shells.
@@ -42,7 +42,7 @@ pub fn read(home: &Home) -> Result<Vec<String>, HomeError> {
 ///
 /// Returns an error if the file can't be written, or if another chat holds its lock for too long.
 pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
-    if !is_kept(text) {
+    if !belongs_in_history(text) {
         return Ok(());
     }
     let path = home.chat_history();
@@ -50,12 +50,12 @@ pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
     let mut line = serde_json::to_vec(text).map_err(|error| fail(error.into()))?;
     line.push(b'\n');
     // The lock protects the rewriting below: a line that another chat appends meanwhile would be lost.
-    let _lock = Lock::acquire(&home.chat_history_lock(), PATIENCE)?;
+    let _lock = Lock::acquire(&home.chat_history_lock(), LOCK_TIMEOUT)?;
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     let mut file = regular::open_with(&path, &mut options).map_err(fail)?;
-    if file.metadata().map_err(fail)?.len() > MOST_BYTES {
-        shorten(home)?;
+    if file.metadata().map_err(fail)?.len() > MAX_BYTES {
+        drop_oldest(home)?;
         // The file was replaced, so the old descriptor leads to a deleted file.
         file = regular::open_with(&path, &mut options).map_err(fail)?;
     }
@@ -64,21 +64,21 @@ pub fn append(home: &Home, text: &str) -> Result<(), HomeError> {
 }
 
 /// Returns `true` if a text belongs in the history.
-fn is_kept(text: &str) -> bool {
+fn belongs_in_history(text: &str) -> bool {
     let is_plain = !text.starts_with(char::is_whitespace) && !text.trim().is_empty();
-    is_plain && text.len() <= LONGEST && !commands::is_command(text) && !looks_secret(text)
+    is_plain && text.len() <= MAX_TEXT && !commands::is_command(text) && !looks_secret(text)
 }
 
 /// Removes the older texts until at most half of the limit is left.
-fn shorten(home: &Home) -> Result<(), HomeError> {
+fn drop_oldest(home: &Home) -> Result<(), HomeError> {
     // An unreadable file is replaced by an empty one, so that it does not stay too large forever.
-    let bytes = atomic::read(&home.chat_history(), READABLE).ok().flatten().unwrap_or_default();
-    let mut kept = newest(&bytes);
+    let bytes = atomic::read(&home.chat_history(), MAX_READ).ok().flatten().unwrap_or_default();
+    let mut kept = parse_newest(&bytes);
     let mut text = Vec::new();
     let mut size = 0;
     let from = kept.iter().rposition(|line| {
         size += line.len() as u64;
-        size > MOST_BYTES / 2
+        size > MAX_BYTES / 2
     });
     kept.drain(..from.map_or(0, |at| at + 1));
     for line in &kept {
@@ -89,7 +89,7 @@ fn shorten(home: &Home) -> Result<(), HomeError> {
     atomic::write(&home.chat_history(), &text, 0o600)
 }
 
-fn newest(bytes: &[u8]) -> VecDeque<String> {
+fn parse_newest(bytes: &[u8]) -> VecDeque<String> {
     let mut kept = VecDeque::new();
     for line in bytes.split(|byte| *byte == b'\n') {
         let Ok(text) = serde_json::from_slice(line) else { continue };
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_kept_for_its_owner_alone() {
+    fn history_is_kept_and_readable_only_by_its_owner() {
         let (_dir, home) = home();
         assert_eq!(read(&home).unwrap(), Vec::<String>::new());
         for text in
@@ -123,26 +123,26 @@ mod tests {
         {
             append(&home, text).unwrap();
         }
-        append(&home, &"x".repeat(LONGEST + 1)).unwrap();
+        append(&home, &"x".repeat(MAX_TEXT + 1)).unwrap();
         assert_eq!(read(&home).unwrap(), ["one", "two\nlines", "/etc is what?"]);
         let mode = std::fs::metadata(home.chat_history()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
-    fn it_stays_small_and_keeps_the_newest() {
+    fn history_is_bounded_and_keeps_the_newest() {
         let (_dir, home) = home();
-        let long = "y".repeat(LONGEST - 10);
+        let long = "y".repeat(MAX_TEXT - 10);
         for number in 0..200 {
             append(&home, &format!("{number} {long}")).unwrap();
         }
-        assert!(std::fs::metadata(home.chat_history()).unwrap().len() < 2 * MOST_BYTES);
+        assert!(std::fs::metadata(home.chat_history()).unwrap().len() < 2 * MAX_BYTES);
         let kept = read(&home).unwrap();
         assert!(kept.last().unwrap().starts_with("199 ") && kept.len() > 20, "{}", kept.len());
     }
 
     #[test]
-    fn a_broken_line_costs_that_line_alone() {
+    fn a_broken_line_is_skipped() {
         let (_dir, home) = home();
         append(&home, "one").unwrap();
         std::fs::write(home.chat_history(), "\"one\"\n\"tw\n{}\n\"three\"\n").unwrap();

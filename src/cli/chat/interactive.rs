@@ -4,7 +4,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::answer::ask;
 use super::commands::{self, ChatCommand};
-use super::{ChatSession, Exit, Failure, INTERRUPTED, history, own_session};
+use super::{ChatSession, EXIT_INTERRUPTED, Exit, Failure, history, own_session};
 use crate::config::{self, Config};
 use crate::error::Kind;
 use crate::home::Home;
@@ -27,7 +27,7 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
         printer.warn(&format!("failed to read the input history: {error}"));
     }
     let opened = Editor::open(commands::completion(config, home), kept.unwrap_or_default());
-    let mut editor = opened.map_err(|error| Failure::caused("failed to set up the terminal", &error))?;
+    let mut editor = opened.map_err(|error| Failure::with_cause("failed to set up the terminal", &error))?;
     printer.say(format!("{} · /help for help, end with Ctrl-D", talk.title()));
     let (mut was_interrupted, mut is_keeping) = (false, true);
     loop {
@@ -42,7 +42,7 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
                 was_interrupted = false;
                 continue;
             }
-            EditorInput::Interrupt if was_interrupted => return Ok(Exit::Code(INTERRUPTED)),
+            EditorInput::Interrupt if was_interrupted => return Ok(Exit::Code(EXIT_INTERRUPTED)),
             EditorInput::Interrupt => {
                 was_interrupted = true;
                 printer.say("to end the conversation, press Ctrl-C again or Ctrl-D");
@@ -50,7 +50,7 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
             }
             EditorInput::End => return Ok(Exit::Done),
             EditorInput::Failed(error) => {
-                return Err(Failure::caused("failed to read from the terminal", &error));
+                return Err(Failure::with_cause("failed to read from the terminal", &error));
             }
         };
         was_interrupted = false;
@@ -65,12 +65,12 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
         }
         match ChatCommand::parse(&text) {
             Some(ChatCommand::Quit) => return Ok(Exit::Done),
-            Some(ChatCommand::Help) => help(&talk),
+            Some(ChatCommand::Help) => print_help(&talk),
             Some(ChatCommand::Agent(id)) => {
                 // The agent may have been added after this conversation began.
                 let now = config::read(home)?;
                 editor.know(commands::completion(&now, home));
-                match other(id, &now) {
+                match find_agent(id, &now) {
                     Ok(agent) => {
                         talk.question.session = own_session(&agent.id);
                         talk.agent = agent;
@@ -96,7 +96,7 @@ pub async fn converse(mut talk: ChatSession<'_>, config: &Config, home: &Home) -
     }
 }
 
-fn other(id: Option<AgentId>, config: &Config) -> Result<config::Agent, Failure> {
+fn find_agent(id: Option<AgentId>, config: &Config) -> Result<config::Agent, Failure> {
     let Some(id) = id else {
         return Err(Failure::new(Kind::Usage, "/agent needs the name of an agent").hint("flock list"));
     };
@@ -104,7 +104,7 @@ fn other(id: Option<AgentId>, config: &Config) -> Result<config::Agent, Failure>
     found.ok_or_else(|| Failure::new(Kind::Failed, format!("there is no agent {id}")).hint("flock list"))
 }
 
-fn help(talk: &ChatSession<'_>) {
+fn print_help(talk: &ChatSession<'_>) {
     for (name, about) in commands::ALL.into_iter().chain(commands::KEYS) {
         talk.context.printer.say(format!("{name:<14} {about}"));
     }
@@ -137,5 +137,5 @@ impl Signals {
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {
-    signal(kind).map_err(|error| Failure::caused("failed to listen for signals", &error))
+    signal(kind).map_err(|error| Failure::with_cause("failed to listen for signals", &error))
 }

@@ -3,7 +3,7 @@
 use super::super::key_prefixes::KEY_PREFIXES;
 
 /// Names whose value is a secret, in lower case and without separators.
-const NAMES: [&str; 8] =
+const SECRET_NAMES: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "accesskey"];
 
 /// Returns `true` if something in a text looks like a secret: a key of a known kind, a private key, or a value that is
@@ -43,7 +43,7 @@ fn gives_a_secret(line: &str) -> bool {
         // The names are compared without separators, so that `API_KEY`, `api-key` and `apiKey` are one.
         let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
         let value = after.trim_start().split(char::is_whitespace).next().unwrap_or_default();
-        value.len() >= 4 && NAMES.iter().any(|secret| name.ends_with(secret))
+        value.len() >= 4 && SECRET_NAMES.iter().any(|secret| name.ends_with(secret))
     })
 }
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_talk_is_none() {
+    fn ordinary_text_is_no_secret() {
         for text in [
             "what does sk-learn do?",
             "count the tokens: how many are there in a line",

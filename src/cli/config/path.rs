@@ -38,7 +38,7 @@ impl FromStr for ConfigPath {
             // Brackets hold an index, an id, or a quoted key with a dot in it.
             if let Some(inside) = rest.strip_prefix('[') {
                 let end = inside.find(']').ok_or_else(|| bad("a \"[\" has no matching \"]\""))?;
-                steps.push(step_in_brackets(&inside[..end]).ok_or_else(|| bad("a \"[]\" is empty"))?);
+                steps.push(parse_brackets(&inside[..end]).ok_or_else(|| bad("a \"[]\" is empty"))?);
                 rest = &inside[end + 1..];
             } else {
                 let rest_of_key = match rest.strip_prefix('.') {
@@ -62,7 +62,7 @@ impl FromStr for ConfigPath {
     }
 }
 
-fn step_in_brackets(text: &str) -> Option<Step> {
+fn parse_brackets(text: &str) -> Option<Step> {
     if let Some(quoted) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         return Some(Step::Key(quoted.to_owned()));
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_by_key_number_and_id() {
+    fn values_are_found_by_key_index_and_id() {
         let document = json!({"a": {"b.c": 1}, "list": [{"id": "x", "n": 2}, {"id": "gpt-4.1", "n": 3}]});
         assert_eq!(path("a[\"b.c\"]").get(&document), Some(&json!(1)));
         assert_eq!(path("list[1].n").get(&document), Some(&json!(3)));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_says_whether_something_was_there() {
+    fn removing_returns_whether_a_value_existed() {
         let mut document = json!({"a": 1, "b": {"c": 2}, "list": [{"id": "x"}, {"id": "y"}]});
         assert!(path("b.c").remove(&mut document));
         assert!(path("list[y]").remove(&mut document));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn an_invalid_path_is_refused() {
         for bad in ["", ".a", "a..b", "a.", "a[", "a[]", "a[0]b", "[\"a"] {
             assert!(bad.parse::<ConfigPath>().is_err(), "{bad}");
         }

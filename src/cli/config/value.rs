@@ -9,7 +9,7 @@ use crate::error::Kind;
 use crate::home::Home;
 
 /// Largest value in bytes that is read from stdin.
-const CAP: u64 = 1 << 20;
+const MAX_STDIN: u64 = 1 << 20;
 
 /// Returns the value that a text stands for: JSON if it parses as JSON, otherwise a string.
 ///
@@ -20,7 +20,7 @@ const CAP: u64 = 1 << 20;
 /// Returns an error if stdin can't be read, or if the value is empty.
 pub fn read(path: &ConfigPath, text: &str) -> Result<Value, Failure> {
     let text = if text == "-" {
-        person::stdin(CAP, "flock config set --help")?.trim().to_owned()
+        person::stdin(MAX_STDIN, "flock config set --help")?.trim().to_owned()
     } else {
         text.to_owned()
     };
@@ -54,7 +54,7 @@ pub fn store_keys(home: &Home, path: &ConfigPath, value: &mut Value) -> Result<V
 
 /// Replaces literal `apiKey` values by references and collects the names of their secrets with the keys.
 ///
-/// An entry of a list stands as an empty text in `way`, like an index in [`Path::keys`].
+/// An entry of a list stands as an empty text in `way`, like an index in [`ConfigPath::keys`].
 fn take_below(way: &[String], value: &mut Value, taken: &mut Vec<(String, String)>) -> Result<(), Failure> {
     let below = |key: &str| -> Vec<String> { way.iter().cloned().chain([key.to_owned()]).collect() };
     match value {
@@ -127,14 +127,14 @@ pub fn hide_secrets(value: &mut Value) {
 fn hide(value: &mut Value) {
     match value {
         // A reference is not secret and tells the reader where the key is.
-        Value::String(text) if !is_reference(text) => *text = HIDDEN.to_owned(),
+        Value::String(text) if !is_reference(text) => *text = HIDDEN_TEXT.to_owned(),
         Value::Array(list) => list.iter_mut().for_each(hide),
         Value::Object(object) => object.values_mut().for_each(hide),
         _ => {}
     }
 }
 
-const HIDDEN: &str = "(hidden; get its full path to see it)";
+const HIDDEN_TEXT: &str = "(hidden; get its full path to see it)";
 
 fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
@@ -214,13 +214,12 @@ mod tests {
         let mut value =
             json!({"gateway": {"auth": {"token": "t"}}, "p": [{"apiKey": "k"}, {"apiKey": "env:K"}]});
         hide_secrets(&mut value);
-        assert_eq!(value["gateway"]["auth"]["token"], HIDDEN);
-        assert_eq!(value["p"][0]["apiKey"], HIDDEN);
+        assert_eq!(value["gateway"]["auth"]["token"], HIDDEN_TEXT);
+        assert_eq!(value["p"][0]["apiKey"], HIDDEN_TEXT);
         assert_eq!(value["p"][1]["apiKey"], "env:K");
         let mut value = json!({"x": {"headers": {"x-team": "s"}, "apiKey": ["k"]}, "env": {"PATH": "/bin"}});
         hide_secrets(&mut value);
-        let expected =
-            json!({"x": {"headers": {"x-team": HIDDEN}, "apiKey": [HIDDEN]}, "env": {"PATH": "/bin"}});
+        let expected = json!({"x": {"headers": {"x-team": HIDDEN_TEXT}, "apiKey": [HIDDEN_TEXT]}, "env": {"PATH": "/bin"}});
         assert_eq!(value, expected);
     }
 }

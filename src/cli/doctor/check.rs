@@ -41,13 +41,13 @@ impl Check {
     }
 
     /// Adds a repair that `--fix` can make.
-    pub fn fixed_by(mut self, fix: Fix) -> Self {
+    pub fn with_fix(mut self, fix: Fix) -> Self {
         self.fix = Some(fix);
         self
     }
 
     /// Makes the repair if there is one and the check found a fault.
-    pub fn mend_now(&mut self, home: &Home, context: &Context) {
+    pub fn apply_fix(&mut self, home: &Home, context: &Context) {
         // `take` makes a second call do nothing, so no repair is made twice.
         let Some(fix) = self.fix.take().filter(|_| self.state != CheckState::Ok) else { return };
         match fix.apply(home, context) {

@@ -6,22 +6,22 @@ use super::check::Check;
 use super::fix::Fix;
 use crate::agent::transcript::inspect::{self, TranscriptFault};
 use crate::clock::unix_ms;
-use crate::error::KERNEL_LOG;
+use crate::error::KERNEL_LOG_HINT;
 use crate::home::{Home, HomeError};
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{AuditFilter, Reader, backups};
 use crate::ui::time;
 
 /// Time limit for checking the database without `--deep`.
-const QUICK: Duration = Duration::from_secs(3);
+const QUICK_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of damaged transcripts that are listed by name.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Runs all checks of stored data. With `deep` all of it is read.
 pub fn all(home: &Home, deep: bool) -> Vec<Check> {
     let mut checks = vec![database(home, deep)];
     checks.extend(audit(home, deep));
-    checks.extend(writes(home));
+    checks.extend(lost_writes(home));
     checks.extend(transcripts(home, deep));
     checks
 }
@@ -39,28 +39,31 @@ fn database(home: &Home, deep: bool) -> Check {
     if !is_there {
         // The audit head is a file beside the database. It proves that there was a database.
         if home.audit_head().exists() {
-            let text = format!("{} is gone; {}", path.display(), newest(home));
-            return Check::bad(NAME, text, MEND).fixed_by(Fix::Database);
+            let text = format!("{} is gone; {}", path.display(), backup_note(home));
+            return Check::bad(NAME, text, MEND).with_fix(Fix::Database);
         }
         return Check::ok(NAME, "there is no database yet");
     }
-    let depth = if deep { CheckDepth::Deep } else { CheckDepth::Quick(QUICK) };
+    let depth = if deep { CheckDepth::Deep } else { CheckDepth::Quick(QUICK_TIMEOUT) };
     match integrity::check(&path, depth) {
         Ok(checked) if !checked.is_whole() => {
-            let text = format!("{} is damaged: {}; {}", path.display(), checked.summary(), newest(home));
-            Check::bad(NAME, text, MEND).fixed_by(Fix::Database)
+            let text = format!("{} is damaged: {}; {}", path.display(), checked.summary(), backup_note(home));
+            Check::bad(NAME, text, MEND).with_fix(Fix::Database)
         }
         // A large database may take longer than the limit. Saying "whole" would then be wrong.
         Ok(checked) if checked.is_partial => Check::ok(
             NAME,
-            format!("no damage in the part that could be checked in {QUICK:?}; {}", newest(home)),
+            format!(
+                "no damage in the part that could be checked in {QUICK_TIMEOUT:?}; {}",
+                backup_note(home)
+            ),
         ),
-        Ok(_) => Check::ok(NAME, format!("whole; {}", newest(home))),
+        Ok(_) => Check::ok(NAME, format!("whole; {}", backup_note(home))),
         Err(error) => Check::failed(NAME, error.into()),
     }
 }
 
-fn newest(home: &Home) -> String {
+fn backup_note(home: &Home) -> String {
     match backups(home).first() {
         Some(backup) => format!("the newest backup is of {}", time::local(backup.at)),
         None => "there is no backup yet".to_owned(),
@@ -75,7 +78,7 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
     let found = if deep {
         reader.verify_audit().map(|verified| (Some(verified.rows), verified.broken))
     } else {
-        reader.glance_at_audit().map(|broken| (None, broken))
+        reader.check_audit_ends().map(|broken| (None, broken))
     };
     Some(match found {
         Ok((_, Some(broken))) => {
@@ -89,7 +92,7 @@ fn audit(home: &Home, deep: bool) -> Option<Check> {
 }
 
 /// Reports that the disk lost writes, which an earlier start found. It is reported for 30 days.
-fn writes(home: &Home) -> Option<Check> {
+fn lost_writes(home: &Home) -> Option<Check> {
     const NAME: &str = "writes";
     const NEWS: i64 = 30 * 24 * 3_600_000;
     let reader = Reader::open(home).ok()??;
@@ -109,14 +112,15 @@ fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
     const NAME: &str = "sessions";
     let paths = inspect::all(home);
     // A glance reads only the beginning and the end of each transcript.
-    let look = if deep { inspect::read_whole } else { inspect::glance };
+    let look = if deep { inspect::read_whole } else { inspect::check_ends };
     let flaws: Vec<TranscriptFault> = paths.iter().filter_map(|path| look(path)).collect();
     if flaws.is_empty() {
         let how = if deep { "each line is a record" } else { "beginning and end are intact" };
         return vec![Check::ok(NAME, format!("{} transcripts: {how}", paths.len()))];
     }
-    let more = flaws.len().saturating_sub(NAMED);
-    let mut checks: Vec<Check> = flaws.into_iter().take(NAMED).map(|flaw| flawed(NAME, &flaw)).collect();
+    let more = flaws.len().saturating_sub(MAX_NAMED);
+    let mut checks: Vec<Check> =
+        flaws.into_iter().take(MAX_NAMED).map(|flaw| flaw_check(NAME, &flaw)).collect();
     if more > 0 {
         checks.push(Check::bad(
             NAME,
@@ -127,8 +131,8 @@ fn transcripts(home: &Home, deep: bool) -> Vec<Check> {
     checks
 }
 
-fn flawed(name: &'static str, flaw: &TranscriptFault) -> Check {
+fn flaw_check(name: &'static str, flaw: &TranscriptFault) -> Check {
     let path = flaw.path.display();
-    let mend = if flaw.is_of_disk { KERNEL_LOG.to_owned() } else { format!("ls -l {path}") };
+    let mend = if flaw.is_of_disk { KERNEL_LOG_HINT.to_owned() } else { format!("ls -l {path}") };
     Check::bad(name, format!("{path}: {}", flaw.what), mend)
 }

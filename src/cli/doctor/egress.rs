@@ -16,7 +16,7 @@ pub fn all(home: &Home, config: &Config) -> Option<Check> {
         return None;
     }
     let granted = match Reader::open(home) {
-        Ok(Some(reader)) => reader.granted_alone("egress"),
+        Ok(Some(reader)) => reader.automatic_grants("egress"),
         Ok(None) => return None,
         Err(error) => Err(error),
     };

@@ -26,16 +26,16 @@ pub async fn all(home: &Home, config: Option<&Config>) -> Vec<Check> {
                 format!("Docker {}, API {}{runc}, at {}", versions.engine, versions.api, engine.endpoint());
             let mut checks = vec![Check::ok(NAME, text)];
             checks.extend(advisories(&versions));
-            checks.extend(users(config));
+            checks.extend(shared_user(config));
             if let Some(config) = config {
                 for recipe in Recipe::ALL {
-                    checks.push(one_image(&engine, home, config, recipe).await);
+                    checks.push(check_image(&engine, home, config, recipe).await);
                 }
                 checks.extend(runtimes(&engine, config).await);
                 let running = store(engine.clone(), home, config).await;
                 // A build needs a running store.
                 if running.state == CheckState::Ok {
-                    checks.push(builds(engine, home, config).await);
+                    checks.push(build_confinement(engine, home, config).await);
                 }
                 checks.push(running);
                 checks.push(packages(home, config));
@@ -63,7 +63,7 @@ fn warn(part: Component, version: &str, known: &Advisory) -> Check {
         known.published,
         known.allows,
         known.source,
-        advisory::LOOKED_UP
+        advisory::LAST_CHECKED
     );
     // The names of Debian's packages, which are also those in `apt-get changelog`.
     let package = match part {
@@ -80,7 +80,7 @@ fn warn(part: Component, version: &str, known: &Advisory) -> Check {
 }
 
 /// Warns if several sandboxes share one user: the kernel then counts its limits for all of them together.
-fn users(config: Option<&Config>) -> Option<Check> {
+fn shared_user(config: Option<&Config>) -> Option<Check> {
     let several = config.is_some_and(|config| {
         config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All).count() > 1
     });
@@ -111,11 +111,11 @@ async fn runtimes(engine: &Engine, config: &Config) -> Vec<Check> {
         Ok(known) => known,
         Err(error) => return vec![Check::failed("runtime", error.into())],
     };
-    wanted.iter().map(|(runtime, agents)| one_runtime(runtime, &agents.join(", "), &known)).collect()
+    wanted.iter().map(|(runtime, agents)| check_runtime(runtime, &agents.join(", "), &known)).collect()
 }
 
 /// Checks one runtime against those that the engine knows. `known` maps a name to its program, if the engine named one.
-fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<String>>) -> Check {
+fn check_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<String>>) -> Check {
     const NAME: &str = "runtime";
     match known.get(runtime) {
         // A name of containerd's own kind, such as `io.containerd.runsc.v1`, need not be registered.
@@ -140,7 +140,7 @@ fn one_runtime(runtime: &str, agents: &str, known: &BTreeMap<String, Option<Stri
     }
 }
 
-async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe) -> Check {
+async fn check_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe) -> Check {
     const NAME: &str = "image";
     let reference = image::reference(home, config, recipe);
     match image::id(engine, &reference).await {
@@ -151,7 +151,7 @@ async fn one_image(engine: &Engine, home: &Home, config: &Config, recipe: Recipe
 }
 
 /// Checks by a real build that package builds are confined. Reading the settings alone would not prove it.
-async fn builds(engine: Engine, home: &Home, config: &Config) -> Check {
+async fn build_confinement(engine: Engine, home: &Home, config: &Config) -> Check {
     const NAME: &str = "builds";
     match team::store(home, config, Arc::new(engine)).probe_builds().await {
         Ok(()) => Check::ok(NAME, format!("a package is {}", nix::confinement())),
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_with_a_known_way_out_is_told_of_with_its_source_and_what_to_install() {
+    fn a_vulnerable_version_is_reported_with_source_and_fix() {
         let told = |engine: &str, runc: Option<&str>| {
             advisories(&Versions {
                 engine: engine.to_owned(),
@@ -227,7 +227,7 @@ mod tests {
         ]) {
             assert_eq!((check.name, check.state), ("engine", CheckState::Warn));
             assert!(check.message.starts_with(text), "{}", check.message);
-            let looked_up = format!("{source} (looked up {})", advisory::LOOKED_UP);
+            let looked_up = format!("{source} (looked up {})", advisory::LAST_CHECKED);
             assert!(check.message.ends_with(&looked_up), "{}", check.message);
             assert_eq!(check.mend.as_deref(), Some(mend));
         }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_the_engine_does_not_know_or_whose_program_is_gone_is_named_with_what_mends_it() {
+    fn a_missing_runtime_is_reported_with_a_fix() {
         let folder = tempfile::tempdir().unwrap();
         let gone = folder.path().join("crun").display().to_string();
         let known = BTreeMap::from([
@@ -247,7 +247,7 @@ mod tests {
             ("runsc".to_owned(), Some(folder.path().display().to_string())),
         ]);
         let judged = |runtime: &str| {
-            let check = one_runtime(runtime, "coder, tester", &known);
+            let check = check_runtime(runtime, "coder, tester", &known);
             (check.state, check.message, check.mend)
         };
         for runtime in ["runsc", "runc", "kata", "io.containerd.runsc.v1"] {

@@ -41,7 +41,7 @@ impl Fix {
             Self::Mode(path, mode) => {
                 // The checks ask only for the modes 0700 and 0600, which close a file to others and to nobody else.
                 fs_err::set_permissions(path, std::fs::Permissions::from_mode(*mode)).map_err(|error| {
-                    Failure::caused(format!("failed to close {}", path.display()), &error)
+                    Failure::with_cause(format!("failed to close {}", path.display()), &error)
                 })?;
                 Ok(format!("closed {} to others", path.display()))
             }
@@ -59,7 +59,7 @@ impl Fix {
                 // A process that has started since the check has written its own PID, so the file is read again.
                 if pid_file::read(path).is_none() && !Lock::is_held(&home.supervisor_lock())? {
                     fs_err::remove_file(path).map_err(|error| {
-                        Failure::caused(format!("failed to remove {}", path.display()), &error)
+                        Failure::with_cause(format!("failed to remove {}", path.display()), &error)
                     })?;
                 }
                 Ok(format!("removed {}", path.display()))
@@ -68,7 +68,7 @@ impl Fix {
                 context.block_on(pending_operations::finish(home, agent, context))?;
                 Ok("finished it".to_owned())
             }
-            Self::Database => Ok(restore::bring_back(home, None, context)?.lines().join("; ")),
+            Self::Database => Ok(restore::restore_database(home, None, context)?.lines().join("; ")),
         }
     }
 }

@@ -16,7 +16,7 @@ pub async fn gateway(home: &Home, config: &Config) -> Check {
     let port = config.port;
     match team::gateway(home, config).await {
         Ok(Some(client)) if client.address().port() != port => {
-            Check::warn(NAME, team::port_note(client.address().port(), port), "flock restart")
+            Check::warn(NAME, team::port_message(client.address().port(), port), "flock restart")
         }
         Ok(Some(client)) => match team::trouble(home, client.address().port()).await {
             Some(reason) => Check::bad(NAME, reason, "flock logs gateway"),
@@ -73,7 +73,7 @@ pub fn space(home: &Home) -> Check {
         Ok(facts) => {
             let mib = facts.blocks_available().saturating_mul(facts.fragment_size()) >> 20;
             let text = format!("{mib} MiB free at {}", there.display());
-            if mib < ENOUGH {
+            if mib < MIN_FREE_MIB {
                 Check::warn(NAME, text, format!("df -h {}", there.display()))
             } else {
                 Check::ok(NAME, text)
@@ -89,7 +89,7 @@ pub fn writable(home: &Home) -> Option<Check> {
 }
 
 /// Free space in MiB below which the next image or package is likely to fail.
-const ENOUGH: u64 = 2048;
+const MIN_FREE_MIB: u64 = 2048;
 
 fn first_flock() -> Option<PathBuf> {
     which::which_in("flock", env::PATH.get_os(), "/").ok()

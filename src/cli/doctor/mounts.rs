@@ -32,7 +32,7 @@ pub fn all(home: &Home, config: &Config, engine_socket: Option<&Path>) -> Vec<Ch
     let mut fine = 0;
     for (agent, id, body) in granted {
         let known = config.agent(&agent).is_some();
-        let Some(mount) = triage::granted_mount(&body).filter(|_| known) else { continue };
+        let Some(mount) = triage::mount_of_body(&body).filter(|_| known) else { continue };
         let others = usable.entry(agent.clone()).or_default();
         // Each mount is decided together with the agent's other good ones, because two mounts can also conflict.
         let together = others.iter().cloned().chain([mount.clone()]).collect();

@@ -31,7 +31,7 @@ pub fn unfinished(home: &Home) -> Vec<Check> {
             // A rename or removal is named by its own title, with the command that completes it.
             let check = |pending: pending::PendingOperation| {
                 let text = format!("{} was interrupted and is not finished", pending.title());
-                Check::warn(NAME, text, pending.command()).fixed_by(Fix::Operation(pending.agent))
+                Check::warn(NAME, text, pending.command()).with_fix(Fix::Operation(pending.agent))
             };
             all.into_iter().map(check).collect()
         }
@@ -51,9 +51,9 @@ pub fn clock(home: &Home) -> Option<Check> {
 
 /// Reports drafts of files that killed processes left. The next start removes them too.
 pub fn drafts(home: &Home) -> Option<Check> {
-    let count = temp_files::abandoned(home).len();
+    let count = temp_files::list_abandoned(home).len();
     let text = format!("{count} drafts of files were left by processes that were killed");
-    (count > 0).then(|| Check::warn("drafts", text, "flock doctor --fix").fixed_by(Fix::Drafts))
+    (count > 0).then(|| Check::warn("drafts", text, "flock doctor --fix").with_fix(Fix::Drafts))
 }
 
 /// Reports PID files of processes that have ended. It reports nothing while the home's supervisor runs.
@@ -66,7 +66,7 @@ pub fn processes(home: &Home) -> Vec<Check> {
     let stale = names.filter(|path| path.exists() && pid_file::read(path).is_none());
     let check = |path: PathBuf| {
         let text = format!("{} names a process that is gone", path.display());
-        Check::warn("processes", text, format!("rm {}", path.display())).fixed_by(Fix::Pid(path))
+        Check::warn("processes", text, format!("rm {}", path.display())).with_fix(Fix::Pid(path))
     };
     stale.map(check).collect()
 }

@@ -21,7 +21,7 @@ use crate::sandbox::SandboxError;
 pub fn home(home: &Home) -> Vec<Check> {
     const NAME: &str = "home";
     // A home of a newer version may have other folders, so no other check is made.
-    if let Err(error) = home.require().and_then(|()| version::check_writable(home)) {
+    if let Err(error) = home.require_initialised().and_then(|()| version::check_writable(home)) {
         return vec![Check::failed(NAME, error.into())];
     }
     let mut checks = Vec::new();
@@ -34,14 +34,14 @@ pub fn home(home: &Home) -> Vec<Check> {
     if !missing.is_empty() {
         let verb = if missing.len() == 1 { "is" } else { "are" };
         let text = format!("{} {verb} missing", missing.join(", "));
-        checks.push(Check::bad(NAME, text, "flock doctor --fix").fixed_by(Fix::Folders));
+        checks.push(Check::bad(NAME, text, "flock doctor --fix").with_fix(Fix::Folders));
     }
     // The bits for group and others must be zero.
     let is_open = |path: &PathBuf| fs_err::metadata(path).is_ok_and(|meta| meta.mode() & 0o077 != 0);
     for (folder, _) in folders.into_iter().filter(|(folder, mode)| *mode == 0o700 && is_open(folder)) {
         let text = format!("others can look into {}", folder.display());
         let mend = format!("chmod 700 {}", folder.display());
-        checks.push(Check::bad(NAME, text, mend).fixed_by(Fix::Mode(folder, 0o700)));
+        checks.push(Check::bad(NAME, text, mend).with_fix(Fix::Mode(folder, 0o700)));
     }
     let secrets = fs_err::read_dir(home.secrets()).into_iter().flatten().flatten();
     let is_file = |entry: &fs_err::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -49,7 +49,7 @@ pub fn home(home: &Home) -> Vec<Check> {
     for file in secrets.filter(is_file).map(|entry| entry.path()).filter(is_open) {
         let text = format!("others could read the key in {}", file.display());
         let mend = format!("chmod 600 {}", file.display());
-        checks.push(Check::bad(NAME, text, mend).fixed_by(Fix::Mode(file, 0o600)));
+        checks.push(Check::bad(NAME, text, mend).with_fix(Fix::Mode(file, 0o600)));
     }
     if checks.is_empty() {
         let text = format!("{}, format {}", home.root().display(), crate::home::FORMAT);
@@ -63,7 +63,7 @@ pub fn instance(home: &Home) -> Option<Check> {
     let error = instance::read(home).err()?;
     let is_missing = matches!(error, HomeError::NoInstance { .. });
     let check = Check::failed("home", error.into());
-    Some(if is_missing { check.fixed_by(Fix::Instance) } else { check })
+    Some(if is_missing { check.with_fix(Fix::Instance) } else { check })
 }
 
 /// Checks the file mode of a valid configuration, which holds the owner's token.
@@ -73,7 +73,7 @@ pub fn config(home: &Home, config: &Config) -> Check {
     if fs_err::metadata(&path).is_ok_and(|meta| meta.mode() & 0o077 != 0) {
         let text = format!("others can read the owner's token in {}", path.display());
         let mend = format!("chmod 600 {}", path.display());
-        return Check::bad(NAME, text, mend).fixed_by(Fix::Mode(path, 0o600));
+        return Check::bad(NAME, text, mend).with_fix(Fix::Mode(path, 0o600));
     }
     let agents = config.agents.len();
     Check::ok(NAME, format!("{} with {agents} agents", path.display()))
@@ -154,13 +154,13 @@ pub async fn programs(config: Option<&Config>) -> Vec<Check> {
 pub fn unbound(config: &Config) -> Vec<Check> {
     let warn = |model: ModelRef| {
         let set = format!("flock config set models.providers.{}.models JSON", model.provider());
-        Check::warn("budgets", price::unbound_warning(&model), set)
+        Check::warn("budgets", price::unpriced_warning(&model), set)
     };
     price::unbound(config).into_iter().map(warn).collect()
 }
 
 /// Warns of agents whose effort setting one of their models does not support.
-pub fn idle_effort(config: &Config) -> Vec<Check> {
+pub fn unsupported_effort(config: &Config) -> Vec<Check> {
     let warn = |text: String| Check::warn("effort", text, "flock config get agents");
     effort::warnings(config).into_iter().map(warn).collect()
 }

@@ -43,9 +43,11 @@ pub async fn all(home: &Home, config: &Config, plan: &Plan, context: &Context) -
     plan.warn(home, config, context);
     // The old runtime counts too: OpenClaw's configuration must lose an agent that leaves it.
     if openclaw::is_wanted(home, config) && [&plan.old, &plan.now].iter().any(|one| one.runtime == RUNTIME) {
-        Box::pin(openclaw::put(home, context)).await.map_err(|failure| half_done(plan, failure))?;
+        Box::pin(openclaw::put(home, context)).await.map_err(|failure| partial_failure(plan, failure))?;
     }
-    let sandbox = refit(home, config, plan, context).await.map_err(|failure| half_done(plan, failure))?;
+    let sandbox = update_container(home, config, plan, context)
+        .await
+        .map_err(|failure| partial_failure(plan, failure))?;
     Ok(json!({"kept": kept, "sandbox": sandbox}))
 }
 
@@ -82,7 +84,7 @@ fn follow(home: &Home, plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Adapts the agent's container if a setting of it changed, and returns what happened to it.
-async fn refit(
+async fn update_container(
     home: &Home,
     config: &Config,
     plan: &Plan,
@@ -100,7 +102,7 @@ async fn refit(
         return Ok(Some("later"));
     };
     // Without a container nothing is made now. The next command makes it with the new settings.
-    let Some(old) = container(&engine, home, plan).await? else { return Ok(None) };
+    let Some(old) = container_id(&engine, home, plan).await? else { return Ok(None) };
     if team::frozen(home).holds(id) {
         context
             .printer
@@ -111,11 +113,11 @@ async fn refit(
     // A running gateway owns the containers, so it has to change this one.
     match team::gateway(home, config).await? {
         Some(gateway) => team::prepare(&gateway, id).await?,
-        None if *sandbox == SandboxMode::Off => team::unmake(home, config, id).await?,
+        None if *sandbox == SandboxMode::Off => team::remove_sandbox(home, config, id).await?,
         None => team::make(home, config, engine.clone(), id).await?,
     }
     // The container's id tells if it was made anew.
-    let (told, text) = match container(&engine, home, plan).await? {
+    let (told, text) = match container_id(&engine, home, plan).await? {
         None => ("removed", format!("sandbox of {id} removed")),
         Some(new) if new != old => ("remade", format!("sandbox of {id} made anew and found confined")),
         Some(_) => (
@@ -131,7 +133,7 @@ async fn refit(
 }
 
 /// Returns the id of the agent's container, if it has one.
-async fn container(engine: &Engine, home: &Home, plan: &Plan) -> Result<Option<String>, Failure> {
+async fn container_id(engine: &Engine, home: &Home, plan: &Plan) -> Result<Option<String>, Failure> {
     let name = names::sandbox(home, &plan.now.id);
     let client = engine.client()?;
     let what = format!("inspect {name}");
@@ -139,7 +141,7 @@ async fn container(engine: &Engine, home: &Home, plan: &Plan) -> Result<Option<S
     Ok(found.and_then(|found| found.id))
 }
 
-fn half_done(plan: &Plan, mut failure: Failure) -> Failure {
+fn partial_failure(plan: &Plan, mut failure: Failure) -> Failure {
     failure.causes.insert(0, failure.message);
     failure.message =
         format!("agent {} was changed, but not every change could be put into effect", plan.now.id);

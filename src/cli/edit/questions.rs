@@ -24,19 +24,19 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Want
         }
     };
     let roles = [Role::Worker, Role::Orchestrator, Role::Sysadmin].map(Role::as_str);
-    let role = one("Role", &roles, &now(Setting::Role))?;
+    let role = choose_word("Role", &roles, &now(Setting::Role))?;
     keep(Setting::Role, json!(role));
     let mut names = vec!["none".to_owned()];
     names.extend(archetype::names(&home.archetypes()));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let archetype = one("Archetype", &names, &now(Setting::Archetype))?;
+    let archetype = choose_word("Archetype", &names, &now(Setting::Archetype))?;
     keep(Setting::Archetype, if archetype == "none" { Value::Null } else { json!(archetype) });
     let runtimes: Vec<&str> = [NATIVE, RUNTIME].into_iter().chain(cli::PROGRAMS.map(Program::name)).collect();
-    keep(Setting::Runtime, json!(one("Runtime", &runtimes, &now(Setting::Runtime))?));
+    keep(Setting::Runtime, json!(choose_word("Runtime", &runtimes, &now(Setting::Runtime))?));
     // An empty answer can't clear a setting by accident: the default word does that.
     keep(Setting::Model, text(Setting::Model, "Model", &now(Setting::Model), values::model)?);
     let efforts = [values::DEFAULT, "off", "low", "medium", "high"];
-    let effort = one("Reasoning effort of its model", &efforts, &now(Setting::Effort))?;
+    let effort = choose_word("Reasoning effort of its model", &efforts, &now(Setting::Effort))?;
     keep(Setting::Effort, if effort == values::DEFAULT { Value::Null } else { json!(effort) });
     // A sysadmin and an agent on the host have no container that these limits could apply to.
     if role != Role::Sysadmin.as_str() && agent.sandbox == SandboxMode::All {
@@ -63,7 +63,7 @@ pub fn settings(home: &Home, document: &Value, agent: &Agent) -> Result<Vec<Want
 }
 
 /// Lets a person choose one of these words. The present value is preselected.
-fn one<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a str, Failure> {
+fn choose_word<'a>(question: &str, words: &[&'a str], now: &Value) -> Result<&'a str, Failure> {
     let items: Vec<SelectItem> =
         words.iter().map(|word| SelectItem { label: (*word).to_owned(), note: String::new() }).collect();
     let first = words.iter().position(|word| now == word).unwrap_or_default();

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_value_is_refused_with_its_form() {
+    fn an_invalid_value_is_refused_with_an_example() {
         assert_eq!(memory("2g"), Ok(json!("2g")));
         assert_eq!(memory(DEFAULT), Ok(Value::Null));
         assert_eq!(disk("none"), Ok(json!("none")));

@@ -77,14 +77,14 @@ fn ask_person(home: &Home, found: Vec<DetectedModel>, asks_gateway: bool) -> Res
         .collect();
     let demo = items.len();
     items.push(SelectItem {
-        label: DEMO.to_owned(),
+        label: DEMO_MODEL.to_owned(),
         note: "a written conversation, to try flock without an account".to_owned(),
     });
     items.push(SelectItem { label: "another model".to_owned(), note: "provider/model".to_owned() });
     let place = ask::choose("Which model shall the agents use?", &items)?;
     let mut choice = match found.into_iter().nth(place) {
-        Some(found) => keep_key(found.into())?,
-        None if place == demo => InitChoice { model: Some(DEMO.parse()?), ..InitChoice::default() },
+        Some(found) => ask_key_storage(found.into())?,
+        None if place == demo => InitChoice { model: Some(DEMO_MODEL.parse()?), ..InitChoice::default() },
         // The last entry of the list is a model that the person types.
         None => {
             let check = |text: &str| text.parse::<ModelRef>().map(drop).map_err(|error| error.to_string());
@@ -99,7 +99,7 @@ fn ask_person(home: &Home, found: Vec<DetectedModel>, asks_gateway: bool) -> Res
     Ok(choice)
 }
 
-fn keep_key(mut choice: InitChoice) -> Result<InitChoice, Failure> {
+fn ask_key_storage(mut choice: InitChoice) -> Result<InitChoice, Failure> {
     if let Some(key) = &choice.key {
         let question =
             format!("Keep the key of {} in the home, so that flock has it at every start?", key.variable);
@@ -110,4 +110,4 @@ fn keep_key(mut choice: InitChoice) -> Result<InitChoice, Failure> {
     Ok(choice)
 }
 
-const DEMO: &str = "script/demo";
+const DEMO_MODEL: &str = "script/demo";

@@ -46,7 +46,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
     match fs_err::create_dir(&shared) {
         // Another `init` may be making this home at the same time. A file of a person in this place is left alone.
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(Failure::caused("failed to make the vault that agents share", &error));
+            return Err(Failure::with_cause("failed to make the vault that agents share", &error));
         }
         _ => {}
     }
@@ -59,7 +59,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
         };
         let token = wanted.token.clone().unwrap_or_else(random_token);
         let mut document = starter::document(home, wanted.model.as_ref(), &token, port);
-        for agent in first_agents() {
+        for agent in default_agents() {
             agents::add(&mut document, home, &agent)?;
         }
         // Of two `init` at the same time only the first writes the file. The second one completes it below.
@@ -67,7 +67,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
         atomic::write_new(&home.config(), &config::edit::render(&document), 0o600)?;
     }
     // This also completes a configuration that a person wrote or took over from OpenClaw.
-    config::complete(home, |document| fill(document, home, wanted))?;
+    config::complete(home, |document| merge_settings(document, home, wanted))?;
     for agent in config::read(home)?.agents {
         let who = identity::AgentIdentity {
             id: &agent.id,
@@ -83,7 +83,7 @@ pub fn complete(home: &Home, wanted: &Wanted) -> Result<InitResult, Failure> {
 }
 
 /// Adds the settings that flock needs and those that were asked for. Everything else stays unchanged.
-fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), ConfigError> {
+fn merge_settings(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), ConfigError> {
     let token = wanted.token.clone().unwrap_or_else(random_token);
     // The example's port only fills a gap. A port that is configured already stays.
     let example = starter::document(home, None, &token, wanted.port.unwrap_or(DEFAULT_PORT));
@@ -120,7 +120,7 @@ fn fill(document: &mut Value, home: &Home, wanted: &Wanted) -> Result<(), Config
     {
         binds.push(store.into());
     }
-    for agent in first_agents() {
+    for agent in default_agents() {
         match agents::add(document, home, &agent) {
             // An agent list of the wrong type is named by the check after this.
             Ok(()) | Err(ConfigError::Exists(_) | ConfigError::Refused { .. }) => {}
@@ -147,7 +147,7 @@ fn merge_objects(found: &mut Map<String, Value>, example: &Map<String, Value>) {
     }
 }
 
-fn first_agents() -> Vec<NewAgent> {
+fn default_agents() -> Vec<NewAgent> {
     [("orchestrator", Role::Orchestrator), ("sysadmin", Role::Sysadmin)]
         .into_iter()
         .filter_map(|(id, role)| {
@@ -166,9 +166,9 @@ pub fn read_token(source: &str) -> Result<String, Failure> {
     let text = if source == "-" {
         let mut text = String::new();
         std::io::stdin()
-            .take(CAP)
+            .take(MAX_TOKEN_FILE)
             .read_to_string(&mut text)
-            .map_err(|error| Failure::caused("failed to read the token from stdin", &error))?;
+            .map_err(|error| Failure::with_cause("failed to read the token from stdin", &error))?;
         text
     } else {
         let path = std::path::Path::new(source);
@@ -179,8 +179,8 @@ pub fn read_token(source: &str) -> Result<String, Failure> {
         // The path may be a pipe of the shell, so the file is opened without checking its type.
         let mut text = String::new();
         fs_err::File::open(path)
-            .and_then(|file| file.take(CAP).read_to_string(&mut text))
-            .map_err(|error| Failure::caused("failed to read the token", &error))?;
+            .and_then(|file| file.take(MAX_TOKEN_FILE).read_to_string(&mut text))
+            .map_err(|error| Failure::with_cause("failed to read the token", &error))?;
         text
     };
     let token = text.trim();
@@ -207,7 +207,7 @@ fn free_port(notes: &mut Vec<String>) -> u16 {
     }
 }
 
-const CAP: u64 = 64 * 1024;
+const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_time_changes_nothing() {
+    fn completing_a_home_again_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let home = home(&dir);
         complete(&home, &Wanted::default()).unwrap();

@@ -40,7 +40,7 @@ pub struct DetectedKey {
 pub async fn models() -> Vec<DetectedModel> {
     let mut found: Vec<DetectedModel> = KNOWN.iter().filter_map(by_key).collect();
     for server in servers() {
-        found.extend(ask(&server).await);
+        found.extend(query_server(&server).await);
     }
     found
 }
@@ -100,16 +100,16 @@ struct Model {
     id: String,
 }
 
-async fn ask(server: &Server) -> Vec<DetectedModel> {
+async fn query_server(server: &Server) -> Vec<DetectedModel> {
     let client = Client::new(server.port);
     // Any other program may listen on that port. Without an answer in time it counts as no model server.
-    let Ok(models) = client.get_json::<Models>("/v1/models", PATIENCE).await else { return Vec::new() };
+    let Ok(models) = client.get_json::<Models>("/v1/models", TIMEOUT).await else { return Vec::new() };
     let own_address = server.provider == "ollama" && server.port == OLLAMA;
     models
         .data
         .iter()
         .filter_map(|model| format!("{}/{}", server.provider, model.id).parse().ok())
-        .take(MOST)
+        .take(MAX_MODELS)
         .map(|model| DetectedModel {
             model,
             source: format!("{} at {}", server.title, client.address()),
@@ -120,5 +120,5 @@ async fn ask(server: &Server) -> Vec<DetectedModel> {
 }
 
 const OLLAMA: u16 = 11434;
-const PATIENCE: Duration = Duration::from_millis(500);
-const MOST: usize = 8;
+const TIMEOUT: Duration = Duration::from_millis(500);
+const MAX_MODELS: usize = 8;

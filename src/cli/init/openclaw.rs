@@ -49,7 +49,7 @@ pub fn install(
     let named = (args.repo.as_deref(), args.reference.as_deref());
     if versions::current(home).is_some() {
         // The installed version may be serving agents, so its replacement goes through an update, which tries it first.
-        give_port(home)?;
+        assign_port(home)?;
         if let Some(version) = update::install(&installer, home, named, context)? {
             return Ok(Some(version));
         }
@@ -60,7 +60,7 @@ pub fn install(
     let version = install::prepare(&installer, home, &wanted, &|event| shown.event(&event))?;
     shown.end();
     // The port is configured before the version is in use, because its first start already needs the port.
-    give_port(home)?;
+    assign_port(home)?;
     swap(&installer, home, &version)?;
     update::tidy(&installer, home, context, None);
     Ok(Some(version))
@@ -68,7 +68,7 @@ pub fn install(
 
 /// Chooses a free port for OpenClaw's gateway if none is configured. It is stored, so that every later start has the
 /// same.
-fn give_port(home: &Home) -> Result<(), Failure> {
+fn assign_port(home: &Home) -> Result<(), Failure> {
     let config = config::read(home)?;
     if config.openclaw.port.is_some() {
         return Ok(());

@@ -57,7 +57,7 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     if agent.runtime == openclaw::RUNTIME {
-        let mut made = preview.of_openclaw(agent, model, session.as_ref())?;
+        let mut made = preview.openclaw_request(agent, model, session.as_ref())?;
         made["agent"] = json!(agent.id);
         made["session"] = json!(session.as_ref().map(|session| &session.key));
         context.printer.say(
@@ -69,21 +69,21 @@ pub(super) fn run(
     }
     let made = preview.of(agent, model, session.as_ref())?;
     // Programs get one document. People get the facts on stderr and the exact body on stdout.
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let key = session.as_ref().map(|session| &session.key);
-        context.printer.json(&for_programs(&agent.id, key, &made)?);
+        context.printer.json(&to_json(&agent.id, key, &made)?);
         return Ok(Exit::Done);
     }
-    tell(&made, context);
+    print_repairs(&made, context);
     context.printer.document(&made.body);
     Ok(Exit::Done)
 }
 
 /// Prints for people what was done to the conversation.
-fn tell(made: &PreviewedRequest, context: &Context) {
+fn print_repairs(made: &PreviewedRequest, context: &Context) {
     let say = |text: String| context.printer.say(text);
     let (model, api) = (&made.route.model, json!(made.route.api));
-    let (api, messages) = (api.as_str().unwrap_or_default(), counted(made.messages, "message"));
+    let (api, messages) = (api.as_str().unwrap_or_default(), count_text(made.messages, "message"));
     say(format!("{model}, {api}: {messages}, about {} tokens", made.tokens));
     if let Some(compaction) = &made.compaction {
         let (before, after) = (compaction.before, compaction.after);
@@ -98,11 +98,11 @@ fn tell(made: &PreviewedRequest, context: &Context) {
         say("Hygiene changed nothing.".to_owned());
     }
     for (rule, records) in rules {
-        say(format!("Hygiene: {} in {}", rule.as_str(), counted(records, "record")));
+        say(format!("Hygiene: {} in {}", rule.as_str(), count_text(records, "record")));
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
+fn count_text(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
@@ -116,13 +116,9 @@ fn rules(applied: &[AppliedRule]) -> Vec<(Rule, usize)> {
     Rule::ALL.into_iter().map(|rule| (rule, records(rule))).filter(|(_, records)| *records > 0).collect()
 }
 
-fn for_programs(
-    agent: &AgentId,
-    session: Option<&SessionKey>,
-    made: &PreviewedRequest,
-) -> Result<Value, Failure> {
+fn to_json(agent: &AgentId, session: Option<&SessionKey>, made: &PreviewedRequest) -> Result<Value, Failure> {
     let body: Value = serde_json::from_slice(&made.body).map_err(|error| {
-        Failure::caused(format!("the request to {} is no JSON", made.route.model), &error)
+        Failure::with_cause(format!("the request to {} is no JSON", made.route.model), &error)
     })?;
     let rules = rules(&made.applied);
     let hygiene: Vec<Value> =

@@ -69,9 +69,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     if args.request {
         return request::run(&home, &args.agent, args.session.as_ref(), args.model.as_ref(), context);
     }
-    let shown = made(&home, &args.agent, args.session.as_ref())?;
-    if context.printer.json_wanted() {
-        context.printer.json(&for_programs(args, &shown));
+    let shown = assemble(&home, &args.agent, args.session.as_ref())?;
+    if context.printer.is_json() {
+        context.printer.json(&to_json(args, &shown));
         return Ok(Exit::Done);
     }
     if shown.runtime != NATIVE {
@@ -90,7 +90,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Shown, Failure> {
+fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Shown, Failure> {
     let live = Arc::new(Live::open(home.clone())?);
     let config = live.current();
     let agent = config.agent(agent).ok_or_else(|| ConfigError::Unknown(agent.clone()))?;
@@ -110,7 +110,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     }
     // A model that can't call tools gets their descriptions in the prompt instead.
     let native =
-        !is_native || agent.model.as_ref().is_none_or(|model| known_models::calls_tools(&config, model));
+        !is_native || agent.model.as_ref().is_none_or(|model| known_models::supports_tools(&config, model));
     let name = |model: &ModelRef| if is_native { label(model) } else { model.to_string() };
     let model = agent.model.as_ref().map(name);
     let knowledge = Knowledge::read(home, agent);
@@ -131,7 +131,7 @@ fn made(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Result<Sh
     };
     let parts = builder
         .parts(&context)
-        .map_err(|error| Failure::caused(format!("failed to make the prompt of {}", agent.id), &error))?;
+        .map_err(|error| Failure::with_cause(format!("failed to make the prompt of {}", agent.id), &error))?;
     if !native {
         // The prompt already contains the tools.
         tools.clear();
@@ -161,7 +161,7 @@ pub(super) fn find(home: &Home, agent: &AgentId, key: &SessionKey) -> Result<Ses
 fn table(shown: &Shown) -> Table {
     let mut table = Table::new(&["SECTION", "TOKENS", "BYTES"]);
     let mut add = |tone, name: &str, tokens: u64, bytes: String| {
-        table.toned_row(vec![
+        table.styled_row(vec![
             (tone, name.to_owned()),
             (TextStyle::Plain, tokens.to_string()),
             (TextStyle::Plain, bytes),
@@ -171,13 +171,13 @@ fn table(shown: &Shown) -> Table {
         // The estimate is the one that decides about compaction, so the numbers can be compared.
         add(TextStyle::Accent, &part.name, text_cost(&part.text), part.text.len().to_string());
     }
-    add(TextStyle::Strong, "system prompt", prompt_cost(shown), prompt_bytes(shown).to_string());
+    add(TextStyle::Strong, "system prompt", prompt_tokens(shown), prompt_bytes(shown).to_string());
     let calls = format!("{} tools, beside the prompt", shown.tools.len());
     add(TextStyle::Dim, &calls, tools_cost(&shown.tools), String::new());
     table
 }
 
-fn for_programs(args: &Args, shown: &Shown) -> Value {
+fn to_json(args: &Args, shown: &Shown) -> Value {
     let sections: Vec<Value> = shown
         .parts
         .iter()
@@ -197,7 +197,7 @@ fn for_programs(args: &Args, shown: &Shown) -> Value {
         "model": shown.model,
         "runtime": shown.runtime,
         "inputs": shown.inputs,
-        "tokens": prompt_cost(shown),
+        "tokens": prompt_tokens(shown),
         "bytes": prompt_bytes(shown),
         "sections": sections,
         "tools": {"names": names, "tokens": tools_cost(&shown.tools)},
@@ -210,6 +210,6 @@ fn prompt_bytes(shown: &Shown) -> usize {
     texts + 2 * shown.parts.len().saturating_sub(1)
 }
 
-fn prompt_cost(shown: &Shown) -> u64 {
+fn prompt_tokens(shown: &Shown) -> u64 {
     (prompt_bytes(shown) as u64).div_ceil(4)
 }

@@ -22,7 +22,7 @@ use crate::supervise::gateway_client::{Client, GatewayClientError};
 use crate::swarm::By;
 
 /// Time that the gateway may take. A turn of the session may be running, and a model may be asked for a summary.
-const LIMIT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The place where sessions are read and changed.
 pub struct SessionBackend<'a> {
@@ -55,7 +55,7 @@ impl<'a> SessionBackend<'a> {
         if let Some(gateway) = &self.gateway {
             let path = format!("/api/sessions/{key}");
             // A report changes nothing, so it may be asked again.
-            return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, LIMIT).await).await;
+            return self.ask(gateway, Repeat::Safe, async |to| to.get_json(&path, TIMEOUT).await).await;
         }
         // Nothing is opened for writing, so the home of a newer flock can be looked at, too.
         let session = find(&self.home, key)?;
@@ -100,10 +100,10 @@ impl<'a> SessionBackend<'a> {
             let asked = json!({"key": key, "file": file});
             return self.post(gateway, "/api/sessions", &asked).await.map(drop);
         }
-        team::require_none(&self.home)?;
+        team::require_no_gateway(&self.home)?;
         let store = Store::open(&self.home)?;
         let new = NewSession { key: key.clone(), file: file.to_owned() };
-        if !store.make_session(new, crate::clock::unix_ms()).await? {
+        if !store.create_session(new, crate::clock::unix_ms()).await? {
             return Err(exists(key));
         }
         record(&store, key, "session.import").await?;
@@ -117,7 +117,7 @@ impl<'a> SessionBackend<'a> {
 
     /// Sends a request that must not be carried out twice to the gateway, or to the one that replaces it.
     async fn post(&self, gateway: &Client, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(gateway, Repeat::Unsent, async |to| to.post_json(path, body, LIMIT).await).await
+        self.ask(gateway, Repeat::Unsent, async |to| to.post_json(path, body, TIMEOUT).await).await
     }
 
     async fn ask(
@@ -131,7 +131,7 @@ impl<'a> SessionBackend<'a> {
 
     /// Returns an engine for compacting and resetting. It runs no turns, and its tools can't be called.
     fn engine(&self) -> Result<Engine, Failure> {
-        team::require_none(&self.home)?;
+        team::require_no_gateway(&self.home)?;
         Ok(Engine::new(EngineParts {
             config: self.live.clone(),
             store: Arc::new(Store::open(&self.home)?),

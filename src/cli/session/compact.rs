@@ -21,11 +21,11 @@ pub struct Args {
 ///
 /// Returns an error if there is no such session, or if it can't be changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
     let compacted = context
         .block_on(async { backend::SessionBackend::open(home, context).await?.compact(&key).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"key": key, "compacted": compacted}));
     } else if compacted.is_null() {
         context.printer.say("There is nothing to compact: the conversation is short.");

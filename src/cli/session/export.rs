@@ -33,18 +33,18 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let session = backend::find(&home, &key)?;
     let path = home.sessions(key.agent()).join(format!("{}.jsonl", session.file));
     let transcript = crate::home::regular::open(&path)
-        .map_err(|error| Failure::caused(format!("failed to open {}", path.display()), &error))?;
+        .map_err(|error| Failure::with_cause(format!("failed to open {}", path.display()), &error))?;
     // The whole document is made before anything is written, so that an unreadable transcript leaves no half file.
     let mut document = Vec::new();
     let records = import_export::export(&transcript, &key, session.created_at, &mut document)
-        .map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
+        .map_err(|error| Failure::with_cause(format!("failed to read {}", path.display()), &error))?;
     if args.file == Path::new("-") {
         context.printer.raw(&document);
         return Ok(Exit::Done);
     }
     write(&args.file, &document)
-        .map_err(|error| Failure::caused(format!("failed to write {}", args.file.display()), &error))?;
-    if context.printer.json_wanted() {
+        .map_err(|error| Failure::with_cause(format!("failed to write {}", args.file.display()), &error))?;
+    if context.printer.is_json() {
         context.printer.json(&json!({"key": key, "file": args.file, "records": records}));
     } else {
         context.printer.say(format!("{records} records of {key} are in {}", args.file.display()));

@@ -43,7 +43,7 @@ pub struct Args {
 /// Returns an error if the file is not an exported session, if its agent does not exist here, or if a session already
 /// has the key.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let document = read(&args.file)?;
     let imported = import_export::import(&document)?;
     // The document can be large, and its text is no longer needed.
@@ -68,8 +68,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
             return Err(backend::exists(&key));
         }
         let name = uuid::Uuid::now_v7().to_string();
-        let failed =
-            |error: io::Error| Failure::caused(format!("failed to write the transcript of {key}"), &error);
+        let failed = |error: io::Error| {
+            Failure::with_cause(format!("failed to write the transcript of {key}"), &error)
+        };
         let folder = made(&home, &key).map_err(failed)?;
         // The note names the transcript before it exists, so that the next start can remove one that no session uses.
         let note = import_note::begin(&folder, &name).map_err(failed)?;
@@ -93,7 +94,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         import_note::done(&note);
         adopted
     })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"key": key, "records": imported.records}));
     } else {
         context.printer.say(format!("{key} has {} records", imported.records));
@@ -113,7 +114,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         std::fs::File::open(path).and_then(|mut file| all(&mut file))
     };
     let bytes =
-        read.map_err(|error| Failure::caused(format!("failed to read {}", path.display()), &error))?;
+        read.map_err(|error| Failure::with_cause(format!("failed to read {}", path.display()), &error))?;
     if bytes.is_empty() {
         return Err(Failure::new(Kind::Usage, "the document is empty").hint("flock session export KEY FILE"));
     }

@@ -34,7 +34,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         None => Vec::new(),
     };
     let found: Vec<SessionInfo> = found.into_iter().map(SessionInfo::from).collect();
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let sessions: Vec<Value> = found.iter().map(status_source::session).collect();
         context.printer.json(&json!({"sessions": sessions}));
         return Ok(Exit::Done);
@@ -46,7 +46,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let mut table = Table::new(&["SESSION", "TURNS", "LAST USED", "MODEL"]);
     // The order is that of the database: the session that was used last comes first.
     for session in &found {
-        table.toned_row(vec![
+        table.styled_row(vec![
             (TextStyle::Accent, session.key.to_string()),
             (TextStyle::Plain, session.turns.to_string()),
             (TextStyle::Plain, time::local(session.updated_at)),

@@ -20,10 +20,10 @@ pub struct Args {
 ///
 /// Returns an error if there is no such session, or if it can't be changed.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = context.home_to_change()?;
+    let home = context.writable_home()?;
     let key = backend::key(&args.which.session, &home)?;
     context.block_on(async { backend::SessionBackend::open(home, context).await?.reset(&key).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({"key": key, "reset": true}));
     } else {
         context.printer.say(format!("{key} begins anew"));

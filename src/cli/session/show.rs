@@ -29,7 +29,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let key = backend::key(&args.which.session, &home)?;
     let report =
         context.block_on(async { backend::SessionBackend::open(home, context).await?.report(&key).await })?;
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&report);
         return Ok(Exit::Done);
     }
@@ -43,7 +43,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         ("room for the conversation", "room"),
         ("the conversation", "conversation"),
     ] {
-        table.toned_row(vec![
+        table.styled_row(vec![
             (TextStyle::Plain, name.to_owned()),
             (TextStyle::Plain, report[key].to_string()),
         ]);

@@ -45,7 +45,9 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
     };
     // Only a gateway that has proved its identity is sent the owner's token.
     let said = match (&config, port, &found) {
-        (Some(config), Some(port), Some(Ok(_))) => ask_more(config, port, probe, &mut warnings).await,
+        (Some(config), Some(port), Some(Ok(_))) => {
+            ask_gateway_status(config, port, probe, &mut warnings).await
+        }
         _ => {
             if probe {
                 warnings.push("nothing was probed: the gateway does not run".to_owned());
@@ -58,7 +60,7 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
     let openclaw = openclaw::collect(home, config.as_ref(), beside).await;
     // A running gateway has just asked the engine itself, so it is not asked twice.
     let engines = match said.get("containers") {
-        Some(_) => docker_as_said(&said),
+        Some(_) => docker_from_gateway(&said),
         None => ask_docker(home, config.as_ref()).await,
     };
     let others =
@@ -102,7 +104,7 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
     if let (Some(config), Some(port)) = (&config, port.filter(|_| gateway.proven))
         && config.port != port
     {
-        warnings.push(team::port_note(port, config.port));
+        warnings.push(team::port_message(port, config.port));
     }
     if PendingProgramChange::interrupted(home).is_some() {
         warnings.push("an update of flock itself was interrupted; flock update --self ends it".to_owned());
@@ -163,32 +165,35 @@ fn cpu_percent(gateway: &GatewayReport) -> Option<f64> {
 
 async fn ask_supervisor(home: &Home) -> Option<SupervisorStatus> {
     let mut connection = ControlConnection::open(home).await.ok()?;
-    connection.ask(ControlRequest::Status, SHORT).await.ok()?.status
+    connection.ask(ControlRequest::Status, TIMEOUT).await.ok()?.status
 }
 
 async fn ask_gateway(home: &Home, config: &Config, port: u16) -> Result<Health, HealthError> {
     let identity =
         HomeIdentity { instance: instance::read(home).unwrap_or_default(), token: config.token.clone() };
-    health::ask(port, &identity, SHORT).await
+    health::ask(port, &identity, TIMEOUT).await
 }
 
 /// Asks the gateway for its own status. It has proved its identity, so it gets the token.
-async fn ask_more(config: &Config, port: u16, probe: bool, warnings: &mut Vec<String>) -> Value {
+async fn ask_gateway_status(config: &Config, port: u16, probe: bool, warnings: &mut Vec<String>) -> Value {
     let client = Client::new(port).with_token(&config.token);
     if probe {
         let sandboxed = config.agents.iter().filter(|agent| agent.sandbox == SandboxMode::All);
-        let probes = sandboxed.map(|agent| {
-            let call = Call::post(&format!("/api/agents/{}/probe", agent.id));
-            let client = &client;
-            async move { client.ask(call, LONG).await.err().map(|error| (agent.id.to_string(), error)) }
-        });
+        let probes =
+            sandboxed.map(|agent| {
+                let call = Call::post(&format!("/api/agents/{}/probe", agent.id));
+                let client = &client;
+                async move {
+                    client.ask(call, PROBE_TIMEOUT).await.err().map(|error| (agent.id.to_string(), error))
+                }
+            });
         // The results of the probes are in the status that is asked for next. Only the failures to probe are taken
         // here.
         for (id, error) in futures_util::future::join_all(probes).await.into_iter().flatten() {
             warnings.push(format!("{id}: {}", chain(&error)));
         }
     }
-    match client.get_json("/api/status", SHORT).await {
+    match client.get_json("/api/status", TIMEOUT).await {
         Ok(said) => said,
         Err(error) => {
             warnings.push(format!("failed to get the status of the gateway: {}", chain(&error)));
@@ -274,7 +279,7 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
 }
 
 /// Returns the state of the engine as the gateway reported it.
-fn docker_as_said(said: &Value) -> Engines {
+fn docker_from_gateway(said: &Value) -> Engines {
     let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
     Engines {
         docker: DockerReport {
@@ -291,9 +296,9 @@ fn docker_as_said(said: &Value) -> Engines {
 /// Asks the engine itself if no gateway runs.
 async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let engine = Engine::from_env();
-    let listed = match tokio::time::timeout(SHORT, containers::list(&engine, home)).await {
+    let listed = match tokio::time::timeout(TIMEOUT, containers::list(&engine, home)).await {
         Ok(listed) => listed,
-        Err(_) => Err(engine.silent("list containers", SHORT)),
+        Err(_) => Err(engine.silent("list containers", TIMEOUT)),
     };
     let found = match listed {
         Ok(found) => found,
@@ -306,7 +311,7 @@ async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
     let mut images = Vec::new();
     for recipe in config.iter().flat_map(|_| Recipe::ALL) {
         let reference = config.map(|config| image::reference(home, config, recipe)).unwrap_or_default();
-        let present = tokio::time::timeout(SHORT, image::id(&engine, &reference)).await;
+        let present = tokio::time::timeout(TIMEOUT, image::id(&engine, &reference)).await;
         let present = present.ok().and_then(Result::ok).map(|id| id.is_some());
         images.push(json!({"image": reference, "present": present}));
     }
@@ -343,6 +348,6 @@ struct Engines {
 }
 
 /// Time that each source may take to report its state.
-const SHORT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that making and probing a sandbox may take.
-const LONG: Duration = Duration::from_secs(120);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -30,7 +30,7 @@ pub fn show(report: &StatusReport, context: &Context) {
     if let Some(supervisor) = &report.supervisor {
         let held = if supervisor.foreground { ", run by a service manager" } else { "" };
         let text = format!("pid {}, version {}{held}", supervisor.pid, supervisor.version);
-        printer.line(title("supervisor").plain(text + &used(supervisor.figures)));
+        printer.line(title("supervisor").plain(text + &usage_text(supervisor.figures)));
     }
     if let Some(turns) = &gateway.turns {
         let sessions = gateway.sessions.map(|count| format!(", {count} sessions")).unwrap_or_default();
@@ -39,9 +39,9 @@ pub fn show(report: &StatusReport, context: &Context) {
     }
     // Without a gateway nothing is known about the team, so the line is left out.
     if let Some(team) = &report.team {
-        printer.line(title("team").plain(channels(team)));
+        printer.line(title("team").plain(channel_text(team)));
         for breaker in team["breakers"].as_array().into_iter().flatten() {
-            printer.line(title("provider").with(TextStyle::Warn, down(breaker)));
+            printer.line(title("provider").with(TextStyle::Warn, outage_text(breaker)));
         }
     }
     printer.line(docker(report));
@@ -49,7 +49,7 @@ pub fn show(report: &StatusReport, context: &Context) {
         printer.line(title("").plain("mend it with ").accent(hint.clone()));
     }
     if let Some(images) = &report.images {
-        printer.line(title("images").plain(presence(images)));
+        printer.line(title("images").plain(images_text(images)));
     }
     if let Some(store) = &report.store {
         let text = format!("{} {}", brief(&store["container"]), brief(&store["state"]));
@@ -75,7 +75,7 @@ pub fn show(report: &StatusReport, context: &Context) {
         if let Some(warning) = &agent.warning {
             let mut failure = Failure::new(Kind::Failed, format!("{}: {warning}", agent.id));
             failure.hint.clone_from(&agent.hint);
-            printer.warn(&failure.with_mend());
+            printer.warn(&failure.to_line_with_hint());
         }
     }
     if report.newer_home {
@@ -109,7 +109,7 @@ fn gateway(report: &StatusReport) -> StyledLine {
             text.push_str(&value);
         }
     }
-    text.push_str(&used(gateway.unit.figures));
+    text.push_str(&usage_text(gateway.unit.figures));
     if let Some(percent) = gateway.cpu_percent {
         let _ = write!(text, " ({percent} %)");
     }
@@ -139,7 +139,7 @@ fn openclaw(bundle: &OpenClawReport) -> Vec<StyledLine> {
             ] {
                 text.extend(value.into_iter().flat_map(|value| [what.to_owned(), value]));
             }
-            text.push_str(&used(bundle.unit.figures));
+            text.push_str(&usage_text(bundle.unit.figures));
             text.push_str(&crashes(&bundle.unit));
             let state = state(&bundle.unit);
             // The supervisor's state is from its last look. The process was asked just now, so its silence is newer.
@@ -193,7 +193,7 @@ fn crashes(unit: &UnitReport) -> String {
     text
 }
 
-fn channels(team: &Value) -> String {
+fn channel_text(team: &Value) -> String {
     let count = |state: &str| team["channels"][state].as_u64().unwrap_or_default();
     let (active, archiving, archived) = (count("active"), count("archiving"), count("archived"));
     // A channel that is being archived can still be used, so it counts as one of the channels.
@@ -209,7 +209,7 @@ fn channels(team: &Value) -> String {
 }
 
 /// Returns a sentence about a provider that does not answer.
-fn down(breaker: &Value) -> String {
+fn outage_text(breaker: &Value) -> String {
     let now = clock::unix_ms();
     let time = |name: &str| breaker[name].as_i64().unwrap_or(now);
     // The breaker is a circuit breaker: while it is open, the provider is not asked.
@@ -247,12 +247,12 @@ fn agents(report: &StatusReport) -> Table {
             (None, _) => "none".to_owned(),
         };
         let tone = if agent.warning.is_some() { TextStyle::Warn } else { TextStyle::Plain };
-        table.toned_row(vec![
+        table.styled_row(vec![
             (TextStyle::Accent, agent.id.clone()),
             (TextStyle::Plain, agent.role.to_owned()),
             (TextStyle::Plain, agent.runtime.clone()),
             (tone, model),
-            team::held_text(agent.frozen.as_ref(), agent.paused.as_ref(), agent.asleep.as_ref())
+            team::inactive_text(agent.frozen.as_ref(), agent.paused.as_ref(), agent.asleep.as_ref())
                 .unwrap_or_else(|| sandbox(report, &agent.id, agent.sandbox)),
         ]);
     }
@@ -283,7 +283,7 @@ fn sandbox(report: &StatusReport, id: &str, configured: &str) -> (TextStyle, Str
     }
 }
 
-fn used(figures: Option<ResourceUsage>) -> String {
+fn usage_text(figures: Option<ResourceUsage>) -> String {
     figures.map_or_else(String::new, |figures| {
         let mib = figures.memory_bytes.div_ceil(1 << 20);
         format!(", {mib} MiB, {} CPU", ago(i64::try_from(figures.cpu_ms).unwrap_or(i64::MAX)))
@@ -294,7 +294,7 @@ fn ago(milliseconds: i64) -> String {
     span(Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0)))
 }
 
-fn presence(images: &Value) -> String {
+fn images_text(images: &Value) -> String {
     let one = |image: &Value| {
         let state = match image["present"].as_bool() {
             Some(true) => "",

@@ -143,13 +143,13 @@ pub async fn gather(home: &Home) -> Result<HomeFacts, Failure> {
         entries: entries.unwrap_or_default(),
         running: runs(home),
         services: service::installed(home)?.into_iter().map(|service| service.path).collect(),
-        engine: in_engine(home).await,
+        engine: engine_facts(home).await,
         openclaw: uninstall::found(home),
         openclaw_state: uninstall::state(home),
         own_updates: own_updates(home),
         on_openclaw,
         workspaces,
-        program: launch::program().ok().map(|path| (path.clone(), removal(&path))),
+        program: launch::program().ok().map(|path| (path.clone(), uninstall_command(&path))),
         completions: completions(),
     })
 }
@@ -227,7 +227,7 @@ fn runs(home: &Home) -> bool {
         || NAMES.iter().any(|name| pid_file::read(&home.pid_file(name)).is_some())
 }
 
-async fn in_engine(home: &Home) -> EngineFacts {
+async fn engine_facts(home: &Home) -> EngineFacts {
     let engine = Engine::from_env();
     match belongings(&engine, home).await {
         Ok(found) => EngineFacts::Found(found),
@@ -257,7 +257,7 @@ pub async fn belongings(engine: &Engine, home: &Home) -> Result<EngineObjects, S
 }
 
 /// Returns the command that removes flock's own program. It is cargo's if cargo installed it.
-fn removal(program: &Path) -> String {
+fn uninstall_command(program: &Path) -> String {
     let root = program.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
     let by_cargo = root.is_some_and(|root| {
         // Cargo lists its installed packages in this file, each in a line of its own.

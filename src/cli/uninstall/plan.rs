@@ -50,7 +50,7 @@ impl UninstallStep {
     /// Returns `true` if the step must not be done while a process of the home runs, which would undo it or lose its
     /// data.
     #[must_use]
-    pub const fn wants_silence(&self) -> bool {
+    pub const fn needs_stopped_home(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::OpenClaw(_) | Self::Files(_) | Self::Home)
     }
 }
@@ -88,12 +88,12 @@ impl UninstallPlan {
 }
 
 /// Folders that flock can make again.
-const OWN: [&str; 2] = ["logs", "run"];
+const DISPOSABLE: [&str; 2] = ["logs", "run"];
 
 /// Entries that people and agents made, in the order of their removal.
 ///
 /// The last one proves that the folder is flock's, so that an uninstall that is killed before the end can be continued.
-const DATA: [(&str, &str); 13] = [
+const USER_DATA: [(&str, &str); 13] = [
     ("workspaces", "files of the agents"),
     ("agents", "transcripts and identities of the agents"),
     ("vaults", "shared knowledge"),
@@ -110,7 +110,7 @@ const DATA: [(&str, &str); 13] = [
 ];
 
 /// Entries that belong to OpenClaw, which are collected separately.
-const OPENCLAWS: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-openclaw"];
+const OPENCLAW_ENTRIES: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-openclaw"];
 
 /// Decides what an uninstall does.
 ///
@@ -118,34 +118,34 @@ const OPENCLAWS: [&str; 4] = ["gateways", "openclaw", "extensions", ".new-opencl
 ///
 /// Returns an error if agents need what is to be removed.
 pub fn plan(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<UninstallPlan, Failure> {
-    if request.openclaw { bundle(home, facts, request) } else { Ok(everything(home, facts, request)) }
+    if request.openclaw { bundle(home, facts, request) } else { Ok(plan_everything(home, facts, request)) }
 }
 
 fn bundle(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Result<UninstallPlan, Failure> {
     let mut plan = UninstallPlan::default();
     if facts.there && !facts.proven {
-        plan.left.push(stranger(home));
+        plan.left.push(unproven_leftover(home));
         return Ok(plan);
     }
     let purges_state = request.purge && !facts.openclaw_state.is_empty();
     // State without any program files can be left from an earlier uninstall without `--purge`.
     if facts.openclaw.is_empty() && !purges_state && sandboxes(facts).is_empty() {
-        keep_state(&mut plan, facts);
+        keep_openclaw_state(&mut plan, facts);
         return Ok(plan);
     }
     if !request.force && !facts.openclaw.is_empty() {
-        needless(facts)?;
+        check_unneeded(facts)?;
     }
     // OpenClaw is stopped before its files and sandboxes go, or it would make new ones.
     plan.steps.push(UninstallStep::StopOpenClaw);
     let found = EngineObjects { sandboxes: sandboxes(facts), ..EngineObjects::default() };
-    in_engine(&mut plan, home, facts, UninstallStep::Engine { found, all: false });
-    openclaw_files(&mut plan, facts, request.purge);
+    push_engine_step(&mut plan, home, facts, UninstallStep::Engine { found, all: false });
+    push_openclaw_files(&mut plan, facts, request.purge);
     Ok(plan)
 }
 
 /// Returns an error if an agent needs OpenClaw.
-fn needless(facts: &HomeFacts) -> Result<(), Failure> {
+fn check_unneeded(facts: &HomeFacts) -> Result<(), Failure> {
     // Only the first agent is named in the hint. The next call names the next one.
     match &facts.on_openclaw {
         OpenClawAgents::Agents(agents) => {
@@ -168,7 +168,7 @@ fn needless(facts: &HomeFacts) -> Result<(), Failure> {
     }
 }
 
-fn everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> UninstallPlan {
+fn plan_everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> UninstallPlan {
     let mut plan = UninstallPlan::default();
     // The service goes first, because a service manager would restart what the next step stops.
     plan.steps.extend(facts.services.iter().cloned().map(UninstallStep::Service));
@@ -179,15 +179,15 @@ fn everything(home: &Path, facts: &HomeFacts, request: UninstallRequest) -> Unin
         EngineFacts::Found(found) => found.clone(),
         EngineFacts::Silent { .. } => EngineObjects::default(),
     };
-    in_engine(&mut plan, home, facts, UninstallStep::Engine { found, all: true });
+    push_engine_step(&mut plan, home, facts, UninstallStep::Engine { found, all: true });
     if facts.proven {
-        openclaw_files(&mut plan, facts, request.purge);
-        home_files(&mut plan, facts, request.purge);
+        push_openclaw_files(&mut plan, facts, request.purge);
+        push_home_files(&mut plan, facts, request.purge);
         if !facts.has("data") {
-            versions_last(&mut plan.steps);
+            move_versions_last(&mut plan.steps);
         }
     } else if facts.there {
-        unproven(&mut plan, home, &facts.entries);
+        plan_unproven(&mut plan, home, &facts.entries);
     }
     // A workspace outside the home was chosen by a person and may hold anything.
     plan.left.extend(facts.workspaces.iter().map(|path| Leftover {
@@ -215,7 +215,7 @@ fn sandboxes(facts: &HomeFacts) -> Vec<String> {
     }
 }
 
-fn in_engine(plan: &mut UninstallPlan, home: &Path, facts: &HomeFacts, step: UninstallStep) {
+fn push_engine_step(plan: &mut UninstallPlan, home: &Path, facts: &HomeFacts, step: UninstallStep) {
     let empty = matches!(&step, UninstallStep::Engine { found, .. } if *found == EngineObjects::default());
     // A running gateway may make one more container before it is stopped.
     if !empty || (facts.running && matches!(facts.engine, EngineFacts::Found(_))) {
@@ -239,7 +239,7 @@ fn in_engine(plan: &mut UninstallPlan, home: &Path, facts: &HomeFacts, step: Uni
     }
 }
 
-fn keep_state(plan: &mut UninstallPlan, facts: &HomeFacts) {
+fn keep_openclaw_state(plan: &mut UninstallPlan, facts: &HomeFacts) {
     let what = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
         Some("state") => "OpenClaw's own state, with its agents' conversations",
         Some(name) if name.starts_with("state-of-") => "OpenClaw's state as another version left it",
@@ -248,25 +248,25 @@ fn keep_state(plan: &mut UninstallPlan, facts: &HomeFacts) {
     plan.kept.extend(facts.openclaw_state.iter().map(|path| (path.clone(), what(path))));
 }
 
-fn openclaw_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
+fn push_openclaw_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
     let mut files = facts.openclaw.clone();
     if purge {
         files.splice(0..0, facts.openclaw_state.iter().cloned());
     } else {
-        keep_state(plan, facts);
+        keep_openclaw_state(plan, facts);
     }
     if !files.is_empty() {
         plan.steps.push(UninstallStep::OpenClaw(files));
     }
 }
 
-fn home_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
+fn push_home_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
     let silent = matches!(facts.engine, EngineFacts::Silent { suspect: true, .. });
     let drafts = facts.entries.iter().filter(|entry| entry.draft).map(|entry| PathBuf::from(&entry.name));
     let mut own: Vec<PathBuf> = drafts.collect();
     // Until the engine was asked, the entry `run` is the reminder that it still has to be.
     let goes = |name: &&str| facts.has(name) && !(silent && *name == "run");
-    own.extend(OWN.into_iter().filter(goes).map(PathBuf::from));
+    own.extend(DISPOSABLE.into_iter().filter(goes).map(PathBuf::from));
     // The database in it is an older copy of the one in `data`, so it goes although that one may stay.
     own.extend(facts.own_updates.clone());
     if !own.is_empty() {
@@ -276,7 +276,7 @@ fn home_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
         // These folders may only go if OpenClaw's state does not stay in them.
         plan.steps.push(UninstallStep::Empty(OPENCLAW_FOLDERS.map(PathBuf::from).to_vec()));
     }
-    let there = DATA.iter().filter(|(name, _)| facts.has(name));
+    let there = USER_DATA.iter().filter(|(name, _)| facts.has(name));
     if purge {
         let names: Vec<PathBuf> = there.map(|(name, _)| PathBuf::from(name)).collect();
         if !names.is_empty() {
@@ -289,14 +289,14 @@ fn home_files(plan: &mut UninstallPlan, facts: &HomeFacts, purge: bool) {
         let full = there.filter(|(name, _)| !is_empty(name));
         plan.kept.extend(full.map(|(name, what)| (PathBuf::from(name), *what)));
     }
-    plan.left.extend(facts.entries.iter().filter_map(|entry| told(entry, purge)));
+    plan.left.extend(facts.entries.iter().filter_map(|entry| leftover_of(entry, purge)));
 }
 
 /// Moves the removal of OpenClaw's versions to the end.
 ///
 /// If the home's id is gone, these versions may be the only proof that the folder is flock's. An uninstall that is
 /// killed after removing them, but before the logs, could not be continued.
-fn versions_last(steps: &mut Vec<UninstallStep>) {
+fn move_versions_last(steps: &mut Vec<UninstallStep>) {
     let Some(at) = steps.iter().position(|step| matches!(step, UninstallStep::OpenClaw(_))) else { return };
     let versions = steps.remove(at);
     // The versions go after the last step that removes files, or stay where they were.
@@ -306,11 +306,16 @@ fn versions_last(steps: &mut Vec<UninstallStep>) {
 }
 
 fn is_known(name: &str) -> bool {
-    DATA.iter().map(|(name, _)| *name).chain(OWN).chain(OPENCLAWS).any(|known| known == name)
+    USER_DATA
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(DISPOSABLE)
+        .chain(OPENCLAW_ENTRIES)
+        .any(|known| known == name)
 }
 
 /// Returns what a person is told about an entry that is not flock's, or that is a link to something that is not.
-fn told(entry: &HomeEntry, purge: bool) -> Option<Leftover> {
+fn leftover_of(entry: &HomeEntry, purge: bool) -> Option<Leftover> {
     let name = entry.name.to_str().unwrap_or_default();
     let is_bundle_link = ["openclaw", ".new-openclaw"].contains(&name);
     if entry.draft || (is_bundle_link && entry.link.is_some()) {
@@ -320,7 +325,7 @@ fn told(entry: &HomeEntry, purge: bool) -> Option<Leftover> {
         let why = "in the home, but not flock's".to_owned();
         return Some(Leftover { what: entry.name.display().to_string(), why, mend: None });
     }
-    let goes = purge || OWN.contains(&name) || OPENCLAWS.contains(&name);
+    let goes = purge || DISPOSABLE.contains(&name) || OPENCLAW_ENTRIES.contains(&name);
     let target = entry.link.as_ref().filter(|_| goes)?;
     let why = format!("the link {name} led there; its content is yours");
     Some(Leftover { what: target.display().to_string(), why, mend: None })
@@ -329,7 +334,7 @@ fn told(entry: &HomeEntry, purge: bool) -> Option<Leftover> {
 /// Plans for a folder that flock can't be proved to have made: only empty entries are removed.
 ///
 /// An `init` that was killed at its beginning leaves such a folder.
-fn unproven(plan: &mut UninstallPlan, home: &Path, entries: &[HomeEntry]) {
+fn plan_unproven(plan: &mut UninstallPlan, home: &Path, entries: &[HomeEntry]) {
     // A name that flock never uses belongs to somebody else, even if the folder is empty.
     let goes = |entry: &&HomeEntry| entry.empty && entry.name.to_str().is_some_and(is_known);
     let empty: Vec<PathBuf> = entries.iter().filter(goes).map(|entry| PathBuf::from(&entry.name)).collect();
@@ -340,11 +345,11 @@ fn unproven(plan: &mut UninstallPlan, home: &Path, entries: &[HomeEntry]) {
     if all {
         plan.steps.push(UninstallStep::Home);
     } else {
-        plan.left.push(stranger(home));
+        plan.left.push(unproven_leftover(home));
     }
 }
 
-fn stranger(home: &Path) -> Leftover {
+fn unproven_leftover(home: &Path) -> Leftover {
     let why = "nothing in it proves that flock made it, so its content stays".to_owned();
     Leftover { what: home.display().to_string(), why, mend: None }
 }

@@ -9,7 +9,7 @@ fn entry(name: &str) -> HomeEntry {
 }
 
 /// A home as `init` and some use leave it.
-fn whole() -> HomeFacts {
+fn used_home() -> HomeFacts {
     let names =
         ["agents", "config.json", "data", "gateways", "logs", "run", "secrets", "version", "workspaces"];
     HomeFacts {
@@ -24,7 +24,7 @@ fn whole() -> HomeFacts {
     }
 }
 
-fn silent(suspect: bool) -> EngineFacts {
+fn unreachable(suspect: bool) -> EngineFacts {
     EngineFacts::Silent { reason: "no answer".to_owned(), suspect }
 }
 
@@ -32,12 +32,12 @@ const ALL: UninstallRequest = UninstallRequest { openclaw: false, purge: false, 
 const PURGE: UninstallRequest = UninstallRequest { purge: true, ..ALL };
 const BUNDLE: UninstallRequest = UninstallRequest { openclaw: true, ..ALL };
 
-fn planned(facts: &HomeFacts, request: UninstallRequest) -> UninstallPlan {
+fn plan_of(facts: &HomeFacts, request: UninstallRequest) -> UninstallPlan {
     plan(Path::new(HOME), facts, request).unwrap()
 }
 
 /// Returns each step as one word, with the names of its files.
-fn words(plan: &UninstallPlan) -> Vec<String> {
+fn step_words(plan: &UninstallPlan) -> Vec<String> {
     let names =
         |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let word = |step: &UninstallStep| match step {
@@ -62,22 +62,22 @@ fn left(plan: &UninstallPlan) -> Vec<&str> {
 }
 
 #[test]
-fn what_people_and_agents_made_stays_unless_it_is_told_to_go() {
-    let mut facts = whole();
+fn user_data_is_kept_unless_purged() {
+    let mut facts = used_home();
     facts.running = true;
     facts.services = vec!["/etc/systemd/system/flock.service".into()];
-    let plan = planned(&facts, ALL);
+    let plan = plan_of(&facts, ALL);
     let service = "service /etc/systemd/system/flock.service";
-    assert_eq!(words(&plan), [service, "stop", "engine", "files logs run", "empty"]);
+    assert_eq!(step_words(&plan), [service, "stop", "engine", "files logs run", "empty"]);
     assert_eq!(kept(&plan), ["workspaces", "agents", "secrets", "config.json", "version", "data"]);
-    let plan = planned(&facts, PURGE);
+    let plan = plan_of(&facts, PURGE);
     let data = "files workspaces agents secrets config.json version data";
-    assert_eq!(words(&plan), [service, "stop", "engine", "files logs run", "empty", data, "home"]);
+    assert_eq!(step_words(&plan), [service, "stop", "engine", "files logs run", "empty", data, "home"]);
     assert!(plan.kept.is_empty());
 }
 
 #[test]
-fn every_half_state_has_a_plan() {
+fn a_partly_removed_home_has_a_plan() {
     let made = |names: &[&str], proven| HomeFacts {
         there: true,
         proven,
@@ -92,13 +92,13 @@ fn every_half_state_has_a_plan() {
     bundle.openclaw = vec!["openclaw".into(), "gateways/openclaw/2026.2.9-0123456789ab".into()];
     let logged =
         HomeFacts { entries: ["gateways", "logs", "openclaw"].map(entry).to_vec(), ..bundle.clone() };
-    let staging = HomeFacts { openclaw: vec!["gateways/openclaw/.staging".into()], ..whole() };
+    let staging = HomeFacts { openclaw: vec!["gateways/openclaw/.staging".into()], ..used_home() };
     let with_bundle = "openclaw openclaw gateways/openclaw/2026.2.9-0123456789ab";
     for (state, facts, expected) in [
         ("no home", HomeFacts::default(), vec![]),
         (
             "no home, and containers of it",
-            HomeFacts { engine: whole().engine, ..HomeFacts::default() },
+            HomeFacts { engine: used_home().engine, ..HomeFacts::default() },
             vec!["engine"],
         ),
         ("an init killed right after it made the folder", made(&[], false), vec!["home"]),
@@ -128,78 +128,78 @@ fn every_half_state_has_a_plan() {
             ],
         ),
     ] {
-        assert_eq!(words(&planned(&facts, PURGE)), expected, "{state}");
+        assert_eq!(step_words(&plan_of(&facts, PURGE)), expected, "{state}");
     }
     assert!(
-        planned(&HomeFacts::default(), ALL).is_idle() && planned(&HomeFacts::default(), BUNDLE).is_idle()
+        plan_of(&HomeFacts::default(), ALL).is_idle() && plan_of(&HomeFacts::default(), BUNDLE).is_idle()
     );
 }
 
 #[test]
 fn a_folder_that_nothing_proves_to_be_flocks_is_left_alone() {
-    let mut facts = HomeFacts { proven: false, ..whole() };
+    let mut facts = HomeFacts { proven: false, ..used_home() };
     facts.engine = EngineFacts::default();
     facts.entries[4].empty = true;
     facts.openclaw = vec!["gateways/openclaw/x".into()];
     for request in [ALL, PURGE] {
-        let plan = planned(&facts, request);
-        assert_eq!(words(&plan), ["empty"]);
+        let plan = plan_of(&facts, request);
+        assert_eq!(step_words(&plan), ["empty"]);
         assert_eq!(plan.steps[0], UninstallStep::Empty(vec!["logs".into()]));
         assert_eq!(left(&plan), [HOME]);
     }
-    assert!(planned(&facts, BUNDLE).is_idle());
+    assert!(plan_of(&facts, BUNDLE).is_idle());
 }
 
 #[test]
-fn without_an_engine_the_rest_goes_and_what_may_be_left_is_told() {
-    let facts = HomeFacts { engine: silent(true), ..whole() };
-    let plan = planned(&facts, PURGE);
+fn without_an_engine_the_rest_is_removed_and_leftovers_named() {
+    let facts = HomeFacts { engine: unreachable(true), ..used_home() };
+    let plan = plan_of(&facts, PURGE);
     let data = "files workspaces agents secrets config.json version data";
     assert_eq!(
-        words(&plan),
+        step_words(&plan),
         ["stop", "files logs", "empty", data, "home"],
         "`run` says that it has to be asked"
     );
     assert_eq!(plan.unseen.len(), 1);
     assert_eq!(plan.unseen[0].mend.as_deref(), Some("flock --home /home/ann/.flock uninstall"));
     // Without a sign that an engine was ever used, nothing counts as unfinished.
-    let facts = HomeFacts { engine: silent(false), ..whole() };
-    let plan = planned(&facts, PURGE);
-    assert!(plan.unseen.is_empty() && words(&plan).contains(&"files logs run".to_owned()));
+    let facts = HomeFacts { engine: unreachable(false), ..used_home() };
+    let plan = plan_of(&facts, PURGE);
+    assert!(plan.unseen.is_empty() && step_words(&plan).contains(&"files logs run".to_owned()));
     assert_eq!(left(&plan), ["containers, volumes and images"]);
 }
 
 #[test]
-fn what_is_not_flocks_is_left_and_told() {
-    let mut facts = whole();
+fn foreign_entries_are_kept_and_named() {
+    let mut facts = used_home();
     facts.entries.push(entry("notes.txt"));
     facts.entries.push(entry("openclaw"));
     facts.entries.push(HomeEntry { link: Some("/srv/logs".into()), ..entry("vaults") });
     facts.workspaces = vec!["/home/ann/project".into()];
     facts.program = Some(("/home/ann/.local/bin/flock".into(), "rm /home/ann/.local/bin/flock".to_owned()));
     let program = "/home/ann/.local/bin/flock";
-    let plan = planned(&facts, ALL);
+    let plan = plan_of(&facts, ALL);
     assert_eq!(left(&plan), ["notes.txt", "openclaw", "/home/ann/project", program]);
-    let plan = planned(&facts, PURGE);
+    let plan = plan_of(&facts, PURGE);
     assert_eq!(left(&plan), ["notes.txt", "openclaw", "/srv/logs", "/home/ann/project", program]);
-    let files = words(&plan).join(" ");
+    let files = step_words(&plan).join(" ");
     assert!(files.contains("vaults") && !files.contains("notes.txt"), "{files}");
 }
 
 #[test]
-fn openclaw_goes_alone_and_not_while_agents_need_it() {
-    let mut facts = whole();
+fn openclaw_is_removed_alone_unless_agents_use_it() {
+    let mut facts = used_home();
     facts.openclaw = vec!["openclaw".into()];
     facts.openclaw_state =
         vec!["gateways/openclaw/state".into(), "gateways/openclaw/state-of-2026.9.6-aa".into()];
     facts.running = true;
     let steps = ["stop openclaw", "engine: openclaw", "openclaw openclaw"];
-    let plan_now = planned(&facts, BUNDLE);
-    assert_eq!(words(&plan_now), steps);
+    let plan_now = plan_of(&facts, BUNDLE);
+    assert_eq!(step_words(&plan_now), steps);
     assert_eq!(kept(&plan_now), ["gateways/openclaw/state", "gateways/openclaw/state-of-2026.9.6-aa"]);
-    let purged = planned(&facts, UninstallRequest { purge: true, ..BUNDLE });
+    let purged = plan_of(&facts, UninstallRequest { purge: true, ..BUNDLE });
     assert_eq!(
-        words(&purged)[2],
+        step_words(&purged)[2],
         "openclaw gateways/openclaw/state gateways/openclaw/state-of-2026.9.6-aa openclaw"
     );
     facts.on_openclaw = OpenClawAgents::Agents(vec!["coder".into(), "tester".into()]);
@@ -207,27 +207,27 @@ fn openclaw_goes_alone_and_not_while_agents_need_it() {
     assert!(refused.message.contains("coder, tester") && refused.message.contains("--force"), "{refused:?}");
     let hint = "flock config set 'plugins.entries.flock.config.gatewayAgents[coder].runtime' native";
     assert_eq!(refused.hint.as_deref(), Some(hint));
-    assert_eq!(words(&planned(&facts, UninstallRequest { force: true, ..BUNDLE })), steps);
+    assert_eq!(step_words(&plan_of(&facts, UninstallRequest { force: true, ..BUNDLE })), steps);
     // Removing all of flock does not depend on the agents that use OpenClaw.
-    assert!(words(&planned(&facts, ALL)).contains(&"openclaw openclaw".to_owned()));
+    assert!(step_words(&plan_of(&facts, ALL)).contains(&"openclaw openclaw".to_owned()));
     facts.on_openclaw = OpenClawAgents::Unknown("line 3".into());
     assert!(plan(Path::new(HOME), &facts, BUNDLE).unwrap_err().message.contains("line 3"));
     facts.running = false;
-    assert_eq!(words(&planned(&facts, BUNDLE))[0], "stop openclaw", "then nothing needs it now");
+    assert_eq!(step_words(&plan_of(&facts, BUNDLE))[0], "stop openclaw", "then nothing needs it now");
 }
 
 #[test]
 fn what_an_update_of_flock_left_goes_with_it() {
-    let facts = HomeFacts { own_updates: Some("gateways/flock".into()), ..whole() };
+    let facts = HomeFacts { own_updates: Some("gateways/flock".into()), ..used_home() };
     for request in [ALL, PURGE] {
-        let steps = words(&planned(&facts, request));
+        let steps = step_words(&plan_of(&facts, request));
         let at = |wanted: &str| steps.iter().position(|step| step.contains(wanted)).unwrap();
         assert!(at("gateways/flock") < at("empty"), "{steps:?}");
     }
 }
 
 #[test]
-fn all_that_flock_puts_into_its_home_is_known() {
+fn every_entry_that_flock_creates_is_known() {
     let layout = include_str!("../../home/layout.rs");
     let names: Vec<&str> = layout
         .split("self.root.join(\"")

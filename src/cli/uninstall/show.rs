@@ -23,7 +23,7 @@ pub struct UninstallReport<'a> {
 impl UninstallReport<'_> {
     /// Prints what would be done.
     pub fn planned(&self, context: &Context) {
-        if context.printer.json_wanted() {
+        if context.printer.is_json() {
             context.printer.json(&self.json(&[]));
             return;
         }
@@ -42,7 +42,7 @@ impl UninstallReport<'_> {
         // An engine that could not be asked also makes the uninstall incomplete.
         let kind = troubles.first().map(|trouble| trouble.failure.kind).or(unseen);
         let exit = kind.map_or(Exit::Done, Exit::Failed);
-        if context.printer.json_wanted() {
+        if context.printer.is_json() {
             context.printer.json(&self.json(troubles));
             return exit;
         }
@@ -52,7 +52,7 @@ impl UninstallReport<'_> {
             context.printer.fail(&failure);
         }
         for left in &self.plan.unseen {
-            context.printer.warn(&told(left));
+            context.printer.warn(&leftover_text(left));
         }
         if kind.is_some() {
             let line = self.command();
@@ -99,7 +99,7 @@ impl UninstallReport<'_> {
                 lines.push(row(what, &names.join(", ")));
             }
         }
-        lines.extend(self.plan.unseen.iter().map(|left| row("not seen", &told(left))));
+        lines.extend(self.plan.unseen.iter().map(|left| row("not seen", &leftover_text(left))));
         lines.extend(self.stays());
         lines
     }
@@ -124,7 +124,10 @@ impl UninstallReport<'_> {
         if !self.plan.left.is_empty() {
             lines.push(StyledLine::new().with(TextStyle::Accent, "leaves to you"));
             lines.extend(
-                self.plan.left.iter().map(|left| StyledLine::new().plain(format!("  {}", told(left)))),
+                self.plan
+                    .left
+                    .iter()
+                    .map(|left| StyledLine::new().plain(format!("  {}", leftover_text(left)))),
             );
         }
         lines
@@ -165,20 +168,20 @@ fn row(what: &str, text: &str) -> StyledLine {
     StyledLine::new().plain(format!("  {what:<12} ")).plain(text.to_owned())
 }
 
-fn told(left: &Leftover) -> String {
+fn leftover_text(left: &Leftover) -> String {
     let mend = left.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();
     format!("{}: {}{mend}", left.what, left.why)
 }
 
-fn shown(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 
 /// Returns the names that a step removes, by kind.
 fn rows(step: &UninstallStep) -> Vec<(&'static str, Vec<String>)> {
-    let paths = |paths: &[PathBuf]| paths.iter().map(|path| shown(path)).collect();
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| path_text(path)).collect();
     match step {
-        UninstallStep::Service(path) => vec![("service", vec![shown(path)])],
+        UninstallStep::Service(path) => vec![("service", vec![path_text(path)])],
         UninstallStep::Stop { running: true } => {
             vec![("process", vec!["the supervisor and what it runs".to_owned()])]
         }
@@ -215,7 +218,7 @@ pub fn named(step: &UninstallStep) -> String {
         UninstallStep::Engine { .. } => "removing what is in Docker".to_owned(),
         UninstallStep::OpenClaw(_) => "removing OpenClaw".to_owned(),
         UninstallStep::Files(paths) => {
-            let names: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+            let names: Vec<String> = paths.iter().map(|path| path_text(path)).collect();
             format!("removing {}", names.join(", "))
         }
         UninstallStep::Empty(_) => "removing empty folders".to_owned(),

@@ -99,7 +99,7 @@ pub async fn carry_out(step: &UninstallStep, home: &Home, held: &mut UninstallLo
         }
         UninstallStep::Files(paths) => remove(home, paths, held.unfinished),
         UninstallStep::Empty(paths) => {
-            paths.iter().try_for_each(|path| remove_hollow(&home.root().join(path), facts::LEVELS))
+            paths.iter().try_for_each(|path| remove_empty_tree(&home.root().join(path), facts::LEVELS))
         }
         UninstallStep::Home => remove_empty(home.root()),
     }
@@ -115,10 +115,10 @@ async fn stop_openclaw(home: &Home) -> Result<(), Failure> {
     }
     let mark = EnvMarker::new(home, OPENCLAW);
     let supervised = Lock::is_held(&home.supervisor_lock()).unwrap_or(false);
-    let grace = if supervised { STOP } else { Duration::ZERO };
+    let grace = if supervised { STOP_TIMEOUT } else { Duration::ZERO };
     // An OpenClaw that is still being prepared has no process yet. Afterwards it would start, or write what is removed
     // here.
-    if supervised && !openclaw_wait::is_down(home, STOP).await {
+    if supervised && !openclaw_wait::is_down(home, STOP_TIMEOUT).await {
         let text = "the supervisor did not stop OpenClaw in time".to_owned();
         return Err(Failure::new(Kind::Failed, text).hint("flock stop"));
     }
@@ -199,14 +199,14 @@ fn remove(home: &Home, paths: &[PathBuf], unfinished: bool) -> Result<(), Failur
         }
         _ => format!("ls -ld {}", stuck.path.display()),
     };
-    Err(Failure::caused(text, &stuck.error).hint(hint))
+    Err(Failure::with_cause(text, &stuck.error).hint(hint))
 }
 
 fn remove_file(path: &Path) -> Result<(), Failure> {
     match fs_err::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             let text = format!("failed to remove {}", path.display());
-            Err(Failure::caused(text, &error).hint(format!("ls -ld {}", path.display())))
+            Err(Failure::with_cause(text, &error).hint(format!("ls -ld {}", path.display())))
         }
         _ => Ok(()),
     }
@@ -219,7 +219,7 @@ fn others(folder: &Path, but: &Path) -> Vec<OsString> {
 }
 
 /// Removes a folder that holds only empty folders and drafts of killed writers.
-fn remove_hollow(folder: &Path, depth: usize) -> Result<(), Failure> {
+fn remove_empty_tree(folder: &Path, depth: usize) -> Result<(), Failure> {
     if folder.is_symlink() {
         return Ok(());
     }
@@ -228,7 +228,7 @@ fn remove_hollow(folder: &Path, depth: usize) -> Result<(), Failure> {
         if facts::is_draft(&path) {
             remove_file(&path)?;
         } else if depth > 0 {
-            remove_hollow(&path, depth - 1)?;
+            remove_empty_tree(&path, depth - 1)?;
         }
     }
     remove_empty(folder)
@@ -241,11 +241,11 @@ fn remove_empty(folder: &Path) -> Result<(), Failure> {
     match fs_err::remove_dir(folder) {
         Err(error) if !matches!(error.kind(), DirectoryNotEmpty | NotADirectory | NotFound) => {
             let text = format!("failed to remove {}", folder.display());
-            Err(Failure::caused(text, &error).hint(format!("ls -ld {}", folder.display())))
+            Err(Failure::with_cause(text, &error).hint(format!("ls -ld {}", folder.display())))
         }
         _ => Ok(()),
     }
 }
 
 /// Time that a supervisor may take to end OpenClaw: its own grace period, and a little more.
-const STOP: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);

@@ -52,9 +52,9 @@ impl VersionChange<'_> {
             super::tidy(self.installer, self.home, self.context, again.then_some(self.to));
         })?;
         if put_back {
-            state::put_back_at_start(self.home, self.to)?;
+            state::request_restore(self.home, self.to)?;
         } else {
-            state::leave_as_it_is(self.home)?;
+            state::cancel_restore(self.home)?;
         }
         // The record comes before the swap: a crash between the two is then recognised by the next update.
         self.underway(false).begin(self.installer, self.home)?;
@@ -94,7 +94,7 @@ impl VersionChange<'_> {
             Ok(serves) => self.conclude(serves),
             Err(fault @ RestartError::Fault(_)) => {
                 self.conclude(false)?;
-                Err(report::no_longer(self, &fault))
+                Err(report::no_longer_healthy_failure(self, &fault))
             }
             Err(unproved) => Err(report::unproved(self, &unproved)),
         }
@@ -146,17 +146,17 @@ impl VersionChange<'_> {
     /// Checks that the new version accepts its configuration and starts with it. Returns `true` if it needs the state
     /// that it left.
     async fn try_out(&self) -> Result<bool, Failure> {
-        let own = state::left_by(self.home, self.to);
+        let own = state::find_copy(self.home, self.to);
         let present = self.home.openclaw_state();
         let is_migrated = own.as_ref().is_some_and(|own| state::is_migrated(own, &present));
         // Without agents there is no configuration to try, and nothing that could fail.
-        let Some(derived) = openclaw::derived_for(self.home, self.to).await? else {
+        let Some(derived) = openclaw::derive_for(self.home, self.to).await? else {
             self.context.printer.say("no agent runs on OpenClaw, so it is not started");
             return Ok(is_migrated);
         };
         let printer = &self.context.printer;
         let asking = printer.progress("checking the configuration with this version");
-        place::try_on(self.home, &derived, &OpenClawProgram::from(self.to))
+        place::check_candidate(self.home, &derived, &OpenClawProgram::from(self.to))
             .await
             .map_err(|error| self.not_tried(error))?;
         asking.done("it accepts the configuration");
@@ -199,11 +199,11 @@ impl VersionChange<'_> {
         if self.way == ChangeDirection::Update {
             remember(self.home, self.to, format!("it did not get healthy: {reason}"), false);
         }
-        if state::left_by(self.home, self.from).is_some() {
+        if state::find_copy(self.home, self.from).is_some() {
             // The other version was never healthy, so nothing in its state is worth keeping.
-            state::put_back_at_start(self.home, self.from)?;
+            state::request_restore(self.home, self.from)?;
         } else {
-            state::leave_as_it_is(self.home)?;
+            state::cancel_restore(self.home)?;
         }
         // Without this record only an interruption right now would be misread, as one from before the restart.
         let _ = self.underway(true).begin(self.installer, self.home);
@@ -223,7 +223,7 @@ impl VersionChange<'_> {
             PendingVersionChange::end(self.installer, self.home)?;
         }
         super::tidy(self.installer, self.home, self.context, None);
-        Err(report::taken_back(self, reason, &serves))
+        Err(report::rolled_back_failure(self, reason, &serves))
     }
 
     fn not_tried(&self, error: OpenClawError) -> Failure {

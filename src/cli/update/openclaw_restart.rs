@@ -28,7 +28,7 @@ pub enum RestartError {
 ///
 /// # Errors
 ///
-/// Returns [`Unproved::Unasked`] if a supervisor runs but can't be asked.
+/// Returns [`RestartError::Unasked`] if a supervisor runs but can't be asked.
 pub async fn look(home: &Home) -> Result<Option<UnitStatus>, RestartError> {
     match ask(home).await {
         Ok(found) => Ok(found),
@@ -40,7 +40,7 @@ pub async fn look(home: &Home) -> Result<Option<UnitStatus>, RestartError> {
 
 async fn ask(home: &Home) -> Result<Option<UnitStatus>, ControlError> {
     let mut connection = ControlConnection::open(home).await?;
-    let reply = connection.ask(ControlRequest::Status, QUICK).await?;
+    let reply = connection.ask(ControlRequest::Status, STATUS_TIMEOUT).await?;
     Ok(reply.status.and_then(|status| status.unit(OPENCLAW).cloned()))
 }
 
@@ -81,7 +81,7 @@ pub async fn restart(
                 answered = true;
                 watch.taken = true;
             }
-            () = tokio::time::sleep(PAUSE) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         let looked = look(home).await;
         let was_started = watch.crashes.is_some();
@@ -146,9 +146,9 @@ impl Watch<'_> {
 }
 
 /// Time limit for one look.
-const QUICK: Duration = Duration::from_secs(5);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause between two looks.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_new_version_counts_and_one_crash_is_enough() {
+    fn one_crash_of_the_new_version_is_a_failure() {
         let before = unit(UnitState::Healthy, Some("old"), 0);
         let mut watch = Watch { before: &before, name: "new", taken: false, crashes: None };
         assert_eq!(watch.judge(Some(&before)), None, "the old one still runs");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stopped_meanwhile_is_no_fault_of_the_version() {
+    fn a_stop_during_the_restart_is_not_unhealthy() {
         let before = unit(UnitState::Healthy, Some("old"), 0);
         let watch = || Watch { before: &before, name: "new", taken: false, crashes: None };
         let stopped = Some(Err(RestartError::Stopped));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_supervisor_that_can_not_be_asked_is_not_none() {
+    async fn an_unreachable_supervisor_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().canonicalize().unwrap().join("home"), None);
         home.make_folders().unwrap();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_failed_before_says_nothing_of_the_new_version() {
+    fn an_earlier_failure_does_not_count_for_the_new_version() {
         let before = unit(UnitState::Failed, Some("old"), 5);
         let mut watch = Watch { before: &before, name: "new", taken: false, crashes: None };
         assert_eq!(watch.judge(Some(&before)), None);

@@ -23,8 +23,8 @@ pub fn name(version: &InstalledVersion) -> String {
 }
 
 /// Prints that the home has no OpenClaw.
-pub fn nothing_installed(context: &Context) {
-    if context.printer.json_wanted() {
+pub fn print_not_installed(context: &Context) {
+    if context.printer.is_json() {
         // No OpenClaw is no failure: the command succeeds and has nothing to do.
         context.printer.json(&json!({"state": "none", "installed": null}));
         return;
@@ -34,8 +34,8 @@ pub fn nothing_installed(context: &Context) {
 
 /// Prints the result of `--check`.
 pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
-    if context.printer.json_wanted() {
-        context.printer.json(&value(home, current, look));
+    if context.printer.is_json() {
+        context.printer.json(&check_json(home, current, look));
         return;
     }
     let printer = &context.printer;
@@ -43,7 +43,7 @@ pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, cont
         StyledLine::new()
             .plain("installed  ")
             .accent(named(current))
-            .plain(format!(", committed {}", date(current))),
+            .plain(format!(", committed {}", commit_date(current))),
     );
     printer.line(
         StyledLine::new()
@@ -70,8 +70,8 @@ pub fn found(home: &Home, current: &InstalledVersion, look: &VersionSearch, cont
 
 /// Prints that there was nothing to do.
 pub fn nothing_done(home: &Home, current: &InstalledVersion, look: &VersionSearch, context: &Context) {
-    if context.printer.json_wanted() {
-        context.printer.json(&value(home, current, look));
+    if context.printer.is_json() {
+        context.printer.json(&check_json(home, current, look));
         return;
     }
     context.printer.say(why(&look.decision, look));
@@ -84,7 +84,7 @@ pub fn changed(home: &Home, change: &VersionChange<'_>, done: Done, context: &Co
         ChangeDirection::Update => "updated",
         ChangeDirection::Rollback => "rolled-back",
     };
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         context.printer.json(&json!({
             "state": state,
             "installed": described(change.to),
@@ -94,12 +94,12 @@ pub fn changed(home: &Home, change: &VersionChange<'_>, done: Done, context: &Co
         }));
         return;
     }
-    in_use(change, done, context);
+    print_in_use(change, done, context);
     context.printer.line(named(change.to));
 }
 
 /// Prints for people that another version is in use.
-pub fn in_use(change: &VersionChange<'_>, done: Done, context: &Context) {
+pub fn print_in_use(change: &VersionChange<'_>, done: Done, context: &Context) {
     let text = match change.way {
         ChangeDirection::Update => format!(
             "{} is in use; flock update --rollback goes back to {}",
@@ -126,7 +126,7 @@ pub fn in_use(change: &VersionChange<'_>, done: Done, context: &Context) {
 }
 
 /// Warns that the wanted version stays out of use, because it did not work here.
-pub fn passed_over(look: &VersionSearch, context: &Context) {
+pub fn warn_passed_over(look: &VersionSearch, context: &Context) {
     if matches!(look.decision, Decision::Failed(..)) {
         context.printer.warn(&why(&look.decision, look));
     }
@@ -149,7 +149,7 @@ pub fn not_made(
     if remembered {
         // The build log explains the failure better than any text here.
         let look = step.map(|step| format!("{step}; ")).unwrap_or_default();
-        failure.hint = Some(format!("{look}{RETRY}"));
+        failure.hint = Some(format!("{look}{RETRIED_ON_REQUEST}"));
     }
     failure
 }
@@ -157,7 +157,7 @@ pub fn not_made(
 /// Converts an error of asking or building for an update.
 ///
 /// An update has no repository on its command line, and it is continued by another command than an installation.
-pub fn in_own_words(error: InstallError) -> Failure {
+pub fn to_update_failure(error: InstallError) -> Failure {
     let is_repository = matches!(error, InstallError::Repository { .. });
     let mut failure = Failure::from(error);
     if is_repository {
@@ -171,8 +171,9 @@ pub fn in_own_words(error: InstallError) -> Failure {
     failure
 }
 
-const AGAIN: &str = "the machine may be the cause, so the next flock update tries this commit again";
-const RETRY: &str = "updates pass over this commit; to try it again: flock update --retry";
+const RETRIED_AUTOMATICALLY: &str =
+    "the machine may be the cause, so the next flock update tries this commit again";
+const RETRIED_ON_REQUEST: &str = "updates pass over this commit; to try it again: flock update --retry";
 
 /// Returns the error for a version that was not put in use.
 pub fn not_tried(change: &VersionChange<'_>, error: OpenClawError, remembered: bool) -> Failure {
@@ -188,14 +189,18 @@ pub fn not_tried(change: &VersionChange<'_>, error: OpenClawError, remembered: b
     if remembered || (is_tried && change.way == ChangeDirection::Update) {
         // A log that the error names is more useful than any other hint, so it stays in front.
         let look = failure.hint.filter(|hint| hint.starts_with("less ")).map(|hint| format!("{hint}; "));
-        let more = if remembered { RETRY } else { AGAIN };
+        let more = if remembered { RETRIED_ON_REQUEST } else { RETRIED_AUTOMATICALLY };
         failure.hint = Some(format!("{}{more}", look.unwrap_or_default()));
     }
     failure
 }
 
 /// Returns the error for a version that was put in use and taken back.
-pub fn taken_back(change: &VersionChange<'_>, reason: &str, serves: &Result<bool, RestartError>) -> Failure {
+pub fn rolled_back_failure(
+    change: &VersionChange<'_>,
+    reason: &str,
+    serves: &Result<bool, RestartError>,
+) -> Failure {
     let now = match serves {
         Ok(true) => format!("{} serves again", name(change.from)),
         Ok(false) | Err(RestartError::Stopped) => format!("{} is in use again", name(change.from)),
@@ -211,7 +216,7 @@ pub fn taken_back(change: &VersionChange<'_>, reason: &str, serves: &Result<bool
     };
     let text = format!("{} did not get healthy: {reason}; {now}", name(change.to));
     let hint = match change.way {
-        ChangeDirection::Update => format!("see `flock logs openclaw`; {RETRY}"),
+        ChangeDirection::Update => format!("see `flock logs openclaw`; {RETRIED_ON_REQUEST}"),
         ChangeDirection::Rollback => "flock logs openclaw".to_owned(),
     };
     Failure::new(Kind::Failed, text).hint(hint)
@@ -228,7 +233,7 @@ pub fn unproved(change: &VersionChange<'_>, why: &RestartError) -> Failure {
 }
 
 /// Returns the error for a version that served after an interrupted change and is no longer healthy.
-pub fn no_longer(change: &VersionChange<'_>, why: &RestartError) -> Failure {
+pub fn no_longer_healthy_failure(change: &VersionChange<'_>, why: &RestartError) -> Failure {
     // Taking it back would lose the conversations since then.
     let text = format!(
         "{} does not get healthy: {why}; it has served since it was put in use, so it is not taken back",
@@ -241,7 +246,10 @@ pub fn no_longer(change: &VersionChange<'_>, why: &RestartError) -> Failure {
 }
 
 /// Returns the error that there is no version to roll back to.
-pub fn no_way_back(current: &InstalledVersion, left: Option<(&InstalledVersion, &Failed)>) -> Failure {
+pub fn no_rollback_failure(
+    current: &InstalledVersion,
+    left: Option<(&InstalledVersion, &Failed)>,
+) -> Failure {
     let Some((version, failed)) = left else {
         let text = format!("there is no version before {}", name(current));
         return Failure::new(Kind::Failed, text).hint("flock update --ref REF");
@@ -293,7 +301,7 @@ pub(super) fn is_moved(moved: &MovedTag, command: &str) -> String {
     )
 }
 
-fn value(home: &Home, current: &InstalledVersion, look: &VersionSearch) -> Value {
+fn check_json(home: &Home, current: &InstalledVersion, look: &VersionSearch) -> Value {
     let decision = &look.decision;
     json!({
         "state": decision.state(),
@@ -311,6 +319,6 @@ fn value(home: &Home, current: &InstalledVersion, look: &VersionSearch) -> Value
     })
 }
 
-fn date(version: &InstalledVersion) -> String {
+fn commit_date(version: &InstalledVersion) -> String {
     time::local(version.committed_at * 1000)
 }

@@ -26,9 +26,9 @@ pub struct VersionSearch {
     /// The repository's answer, if it was asked.
     pub tip: Option<ResolvedReference>,
     pub decision: Decision,
-    /// The value from the [`Search`].
+    /// The value from the [`VersionQuery`].
     pub retry: bool,
-    /// The value from the [`Search`].
+    /// The value from the [`VersionQuery`].
     pub words: fn(InstallError) -> Failure,
 }
 
@@ -48,7 +48,7 @@ impl VersionSearch {
         // A tag or a commit in use stays what it is, whatever upstream makes of it, so nothing has to be asked.
         let (tip, moved) = if has_to_ask(current, &wanted, asked) {
             let progress = context.printer.progress("asking OpenClaw's repository");
-            let asked = RepositoryAddress::secured(&wanted.repository).and_then(|origin| {
+            let asked = RepositoryAddress::parse_encrypted(&wanted.repository).and_then(|origin| {
                 let tip = source::resolve(&origin, &wanted.reference)?;
                 let moved = versions::moved(home, origin.as_str(), &wanted.reference, &tip)?;
                 Ok((Some(tip), moved))

@@ -37,7 +37,7 @@ const VERSION: &str = env!("FLOCK_VERSION");
 ///
 /// Returns the error of the step that failed. The earlier program is then still in use, unless the text says otherwise.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
-    let home = if args.check { context.home()? } else { context.home_to_change()? };
+    let home = if args.check { context.home()? } else { context.writable_home()? };
     let interrupted = PendingProgramChange::interrupted(&home);
     // An interrupted change is completed at its own path, whatever program is named now.
     let path = match &interrupted {
@@ -51,7 +51,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     }
     let updater = UpdateLock::begin(&home, &path)?;
     if let Some(underway) = interrupted
-        && end_interrupted(&updater, &home, underway, context)?
+        && complete_interrupted(&updater, &home, underway, context)?
     {
         return Ok(Exit::Done);
     }
@@ -66,7 +66,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
 
 /// Completes an interrupted change. Returns `true` if it decided which program is in use, so that nothing more is to be
 /// done.
-fn end_interrupted(
+fn complete_interrupted(
     updater: &UpdateLock,
     home: &Home,
     underway: PendingProgramChange,
@@ -173,7 +173,7 @@ fn forward(
     let shown = InstallProgress::of(context, "flock");
     let events = |event: crate::install::InstallEvent<'_>| shown.event(&event);
     let made = build::build(updater, home, &look.source, &look.origin, &tip, &events);
-    let built = made.map_err(|error| not_made(updater, home, &look, error, context))?;
+    let built = made.map_err(|error| build_failure(updater, home, &look, error, context))?;
     // The full commit is known only after the fetch, if a shortened one was asked for.
     let known = failed_commits::all(home).remove(&built.commit).filter(|_| !args.retry);
     if look.current.is_of(&built.commit) || known.is_some() {
@@ -185,7 +185,7 @@ fn forward(
         return Ok(Exit::Done);
     }
     let tried = trial::run(updater, home, &built.file, &built.name(), &events);
-    let tried = tried.map_err(|error| not_made(updater, home, &look, error, context))?;
+    let tried = tried.map_err(|error| build_failure(updater, home, &look, error, context))?;
     shown.end();
     let to = ProgramRecord {
         version: built.name(),
@@ -236,7 +236,7 @@ fn back(updater: &UpdateLock, home: &Home, path: PathBuf, context: &Context) -> 
 }
 
 /// Reports a commit that can't be built or failed its trial, and remembers it if that is the commit's own fault.
-fn not_made(
+fn build_failure(
     updater: &UpdateLock,
     home: &Home,
     look: &Look,

@@ -23,7 +23,7 @@ use crate::swarm::task::a2a_requester;
 
 /// Longest time for which a client waits for the outcome of its message. After that it gets the task in its current
 /// state.
-const WAIT: Duration = Duration::from_secs(300);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// A caller and the agent that it talks to.
 pub struct Client<'a> {
@@ -36,7 +36,7 @@ pub struct Client<'a> {
 /// Returns the response to a call.
 pub async fn answer_to(client: &Client<'_>, call: Call) -> Response<Body> {
     let (id, version) = (call.id.clone(), call.version);
-    match done(client, call).await {
+    match execute(client, call).await {
         Ok(CallReply::Value(value)) => axum::Json(answer(&id, Ok(value))).into_response(),
         Ok(CallReply::Stream(follower, telling)) => stream::tell(*follower, version, id, telling),
         Err(fault) => axum::Json(answer(&id, Err(fault))).into_response(),
@@ -48,7 +48,7 @@ enum CallReply {
     Stream(Box<TaskFollower>, TaskStreamOptions),
 }
 
-async fn done(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault> {
+async fn execute(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault> {
     let version = call.version;
     Ok(match call.method {
         RpcMethod::Send => {
@@ -88,7 +88,7 @@ async fn done(client: &Client<'_>, call: Call) -> Result<CallReply, RpcFault> {
         }
         RpcMethod::List => CallReply::Value(client.list(version, &request::listing(&call.params)?)?),
         RpcMethod::Push => return Err(RpcFault::push()),
-        RpcMethod::ExtendedCard => return Err(RpcFault::extended_card()),
+        RpcMethod::ExtendedCard => return Err(RpcFault::no_extended_card()),
     })
 }
 
@@ -146,7 +146,7 @@ impl Client<'_> {
     fn replied(&self, id: &str, incoming: &IncomingMessage) -> Result<Option<Task>, RpcFault> {
         let key = self.key(incoming);
         let first = self.gateway.swarm.store().keyed_request(&key, unix_ms());
-        match first.map_err(|error| failed(&error))? {
+        match first.map_err(|error| storage_fault(&error))? {
             None => Ok(None),
             Some(first) if first.digest == key.digest => self.own(id).map(Some),
             Some(_) => Err(fault(SwarmError::KeyReused)),
@@ -160,7 +160,8 @@ impl Client<'_> {
         history: Option<usize>,
         artifacts: bool,
     ) -> Result<Value, RpcFault> {
-        let said = self.gateway.swarm.store().task_messages(&task.id).map_err(|error| failed(&error))?;
+        let said =
+            self.gateway.swarm.store().task_messages(&task.id).map_err(|error| storage_fault(&error))?;
         let shown = view::task(version, task, &said, history, artifacts);
         Ok(view::noted(version, task, follow::held(self.gateway, task).as_deref(), shown))
     }
@@ -176,7 +177,7 @@ impl Client<'_> {
             while !view::settles(follower.task().state) {
                 let seen = tokio::select! {
                     seen = follower.next() => seen?,
-                    () = self.gateway.swarm.any_frozen(agents) => break,
+                    () = self.gateway.swarm.wait_any_frozen(agents) => break,
                 };
                 if seen == TaskObservation::Stopping {
                     break;
@@ -185,8 +186,8 @@ impl Client<'_> {
             Ok::<_, StoreError>(())
         };
         // A timeout is no error: the task is returned as it was last seen.
-        if let Ok(Err(error)) = tokio::time::timeout(WAIT, settle).await {
-            return Err(failed(&error));
+        if let Ok(Err(error)) = tokio::time::timeout(MAX_WAIT, settle).await {
+            return Err(storage_fault(&error));
         }
         Ok(follower.task().clone())
     }
@@ -215,11 +216,11 @@ impl Client<'_> {
             ..TaskFilter::default()
         };
         let store = self.gateway.swarm.store();
-        let total = store.count_tasks(&filter).map_err(|error| failed(&error))?;
+        let total = store.count_tasks(&filter).map_err(|error| storage_fault(&error))?;
         // The total covers all pages, so the position is added only after the count.
         let page = TaskFilter { before: asked.after.clone(), ..filter };
         // One more task than asked for shows if there is a further page.
-        let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| failed(&error))?;
+        let mut tasks = store.tasks(&page, asked.limit + 1).map_err(|error| storage_fault(&error))?;
         let limit = asked.limit as usize;
         let has_more = tasks.len() > limit;
         tasks.truncate(limit);
@@ -232,7 +233,7 @@ impl Client<'_> {
     /// Returns a task of this caller with this agent. A foreign task gets the same error as a missing one, so a caller
     /// can't probe for ids.
     fn own(&self, id: &str) -> Result<Task, RpcFault> {
-        let task = self.gateway.swarm.store().task(id).map_err(|error| failed(&error))?;
+        let task = self.gateway.swarm.store().task(id).map_err(|error| storage_fault(&error))?;
         let is_own = |task: &Task| {
             task.kind == TaskKind::A2a
                 && task.requester == a2a_requester(self.name)
@@ -242,13 +243,15 @@ impl Client<'_> {
     }
 
     fn follow(&self, id: &str) -> Result<TaskFollower, RpcFault> {
-        TaskFollower::new(self.gateway, id).map_err(|error| failed(&error))?.ok_or_else(RpcFault::no_task)
+        TaskFollower::new(self.gateway, id)
+            .map_err(|error| storage_fault(&error))?
+            .ok_or_else(RpcFault::no_task)
     }
 }
 
 fn fault(error: SwarmError) -> RpcFault {
     match error {
-        SwarmError::Store(error) => failed(&error),
+        SwarmError::Store(error) => storage_fault(&error),
         SwarmError::Invalid(reason) => RpcFault::params(reason),
         SwarmError::KeyReused => {
             RpcFault::params("`message.messageId` was used for another message in the last 24 hours")
@@ -257,7 +260,7 @@ fn fault(error: SwarmError) -> RpcFault {
     }
 }
 
-fn failed(error: &StoreError) -> RpcFault {
+fn storage_fault(error: &StoreError) -> RpcFault {
     tracing::error!(error = chain(error), "a call of A2A failed");
     if error.may_pass() { RpcFault::storage() } else { RpcFault::internal() }
 }

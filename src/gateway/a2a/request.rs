@@ -36,7 +36,7 @@ type Object = Map<String, Value>;
 ///
 /// # Errors
 ///
-/// Returns a [`Fault`] if the message, its parts or its settings are missing, of the wrong type or too long, or if they
+/// Returns a [`RpcFault`] if the message, its parts or its settings are missing, of the wrong type or too long, or if they
 /// ask for push notifications or for content that is not supported.
 pub fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMessage, RpcFault> {
     let message = object(params, "message")?.ok_or_else(|| RpcFault::params("`message` is missing"))?;
@@ -62,7 +62,7 @@ pub fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMes
     let texts = parts.iter().map(part).collect::<Result<Vec<_>, _>>()?;
     let empty = Object::new();
     let settings = object(params, "configuration")?.unwrap_or(&empty);
-    if ["pushNotificationConfig", "taskPushNotificationConfig"].iter().any(|key| is_there(settings, key)) {
+    if ["pushNotificationConfig", "taskPushNotificationConfig"].iter().any(|key| has_field(settings, key)) {
         return Err(RpcFault::push());
     }
     accepts_text(settings)?;
@@ -86,7 +86,7 @@ pub fn incoming(version: ProtocolVersion, params: &Object) -> Result<IncomingMes
 fn part(part: &Value) -> Result<String, RpcFault> {
     let Some(part) = part.as_object() else { return Err(RpcFault::params("a part must be an object")) };
     // A part that names a file is refused, even if it has a text as well.
-    if ["file", "raw", "url", "filename"].iter().any(|key| is_there(part, key))
+    if ["file", "raw", "url", "filename"].iter().any(|key| has_field(part, key))
         || part.get("kind").and_then(Value::as_str) == Some("file")
     {
         return Err(RpcFault::content("files are not taken: send text, or data as JSON"));
@@ -126,7 +126,7 @@ fn accepts_text(settings: &Object) -> Result<(), RpcFault> {
 ///
 /// # Errors
 ///
-/// Returns a [`Fault`] if a parameter is missing or has the wrong type.
+/// Returns a [`RpcFault`] if a parameter is missing or has the wrong type.
 pub fn task(params: &Object) -> Result<(String, Option<usize>), RpcFault> {
     let id = text(params, "id")?.filter(|id| !id.is_empty());
     let id = id.ok_or_else(|| RpcFault::params("`id` is missing"))?;
@@ -156,7 +156,7 @@ pub struct TaskListParams {
 ///
 /// # Errors
 ///
-/// Returns a [`Fault`] if a parameter has the wrong type or a value that does not exist.
+/// Returns a [`RpcFault`] if a parameter has the wrong type or a value that does not exist.
 pub fn listing(params: &Object) -> Result<TaskListParams, RpcFault> {
     let state = match text(params, "status")? {
         None | Some("" | "TASK_STATE_UNSPECIFIED") => None,
@@ -220,7 +220,7 @@ fn snake_case(name: &str) -> String {
     snake
 }
 
-fn is_there(object: &Object, key: &str) -> bool {
+fn has_field(object: &Object, key: &str) -> bool {
     field(object, key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_protocols_buffers_are_taken_too() {
+    fn snake_case_names_are_accepted() {
         let params = json!({"message": {"message_id": "m", "role": "ROLE_USER", "context_id": "c",
             "parts": [{"text": "x"}]}, "configuration": {"history_length": 3, "return_immediately": true}});
         let read = read(ProtocolVersion::V1, params).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn invalid_parameters_are_refused() {
         for version in [ProtocolVersion::V03, ProtocolVersion::V1] {
             let good = message(version, json!([{"text": "x"}]));
             assert!(read(version, good.clone()).is_ok());

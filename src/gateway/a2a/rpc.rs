@@ -138,7 +138,7 @@ impl RpcFault {
 
     /// There is no other card than the agent's own.
     #[must_use]
-    pub fn extended_card() -> Self {
+    pub fn no_extended_card() -> Self {
         let message = "there is no other card than the agent's own";
         Self::new(-32007, "EXTENDED_AGENT_CARD_NOT_CONFIGURED", message)
     }
@@ -170,15 +170,15 @@ pub fn call(body: &[u8], version: Option<&str>) -> Result<Call, (Value, RpcFault
         None | Some(Value::Null) => Value::Null,
         Some(_) => return Err((Value::Null, RpcFault::request("`id` must be a string or a number"))),
     };
-    understand(&id, &mut body, version).map_err(|fault| (id, fault))
+    parse_body(&id, &mut body, version).map_err(|fault| (id, fault))
 }
 
-fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, RpcFault> {
+fn parse_body(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -> Result<Call, RpcFault> {
     if body.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(RpcFault::request("`jsonrpc` must be \"2.0\""));
     }
     // The header is optional, and only its version is checked. The method's name decides which version is spoken.
-    if header.is_some_and(|header| !is_spoken(header)) {
+    if header.is_some_and(|header| !is_supported_version(header)) {
         return Err(RpcFault::version());
     }
     let Some(name) = body.get("method").and_then(Value::as_str) else {
@@ -196,7 +196,7 @@ fn understand(id: &Value, body: &mut Map<String, Value>, header: Option<&str>) -
 }
 
 /// Returns `true` if a version is supported. Its patch number does not matter.
-fn is_spoken(header: &str) -> bool {
+fn is_supported_version(header: &str) -> bool {
     let mut parts = header.trim().split('.');
     // Clients of 0.3 send an empty version.
     matches!(
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_gets_the_code_for_it() {
+    fn an_invalid_call_gets_its_error_code() {
         assert_eq!(code("{"), -32700);
         assert_eq!(code("\u{0}"), -32700);
         assert_eq!(code("[]"), -32600);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_not_spoken_is_refused() {
+    fn an_unsupported_version_is_refused() {
         let body = br#"{"jsonrpc": "2.0", "id": 1, "method": "GetTask"}"#;
         for good in ["1.0", "1.0.0", "1", "0.3", "0.3.7", "", " 1.0 "] {
             assert!(call(body, Some(good)).is_ok(), "{good}");

@@ -27,7 +27,7 @@ pub fn task(
         shown["history"] = messages.into();
     }
     if artifacts && task.state == TaskState::Completed {
-        shown["artifacts"] = json!([artifact(version, task)]);
+        shown["artifacts"] = json!([artifact_json(version, task)]);
     }
     kind(version, "task", shown)
 }
@@ -67,7 +67,7 @@ pub fn artifact_update(version: ProtocolVersion, task: &Task) -> Value {
     let update = json!({
         "taskId": task.id,
         "contextId": task.context,
-        "artifact": artifact(version, task),
+        "artifact": artifact_json(version, task),
         "append": false,
         "lastChunk": true,
     });
@@ -100,7 +100,7 @@ fn status(version: ProtocolVersion, task: &Task, note: Option<&str>) -> Value {
             format!("TASK_STATE_{}", task.state.as_str().to_ascii_uppercase().replace('-', "_"))
         }
     };
-    let mut status = json!({"state": state, "timestamp": moment(task.updated_at)});
+    let mut status = json!({"state": state, "timestamp": timestamp(task.updated_at)});
     // A state with words of its own shows those instead of the note.
     let said = match task.state {
         TaskState::InputRequired => task.question.as_deref(),
@@ -116,7 +116,7 @@ fn status(version: ProtocolVersion, task: &Task, note: Option<&str>) -> Value {
 
 fn conversation(version: ProtocolVersion, task: &Task, said: &[TaskMessage]) -> Vec<Value> {
     if said.is_empty() {
-        return last_words(version, task);
+        return legacy_conversation(version, task);
     }
     let shown = |(at, said): (usize, &TaskMessage)| {
         let mut shown = message(version, task, &format!("message-{at}"), said.is_client, &said.text);
@@ -130,7 +130,7 @@ fn conversation(version: ProtocolVersion, task: &Task, said: &[TaskMessage]) -> 
 }
 
 /// Returns what is known of the conversation of a task that began before flock stored all messages.
-fn last_words(version: ProtocolVersion, task: &Task) -> Vec<Value> {
+fn legacy_conversation(version: ProtocolVersion, task: &Task) -> Vec<Value> {
     let mut messages = vec![message(version, task, "request", true, &task.request)];
     if let Some(question) = &task.question {
         messages.push(message(version, task, "question", false, question));
@@ -158,7 +158,7 @@ fn message(version: ProtocolVersion, task: &Task, name: &str, is_user: bool, tex
     kind(version, "message", message)
 }
 
-fn artifact(version: ProtocolVersion, task: &Task) -> Value {
+fn artifact_json(version: ProtocolVersion, task: &Task) -> Value {
     json!({
         "artifactId": format!("{}-response", task.id),
         "name": "response",
@@ -182,7 +182,7 @@ fn kind(version: ProtocolVersion, kind: &str, shown: Value) -> Value {
     }
 }
 
-fn moment(at: i64) -> Option<String> {
+fn timestamp(at: i64) -> Option<String> {
     jiff::Timestamp::from_millisecond(at).ok().map(|at| at.to_string())
 }
 

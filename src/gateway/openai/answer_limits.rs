@@ -6,7 +6,7 @@ use crate::agent::{TurnOutcome, TurnStop};
 use crate::tool::safe_text::start;
 
 /// Bytes in a token, as flock estimates it everywhere.
-const TOKEN: usize = 4;
+const BYTES_PER_TOKEN: usize = 4;
 
 /// The limits of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl AnswerCutter {
             self.ended.get_or_insert(TurnStop::End);
             return text;
         }
-        self.let_through(self.held.len() - self.unsure())
+        self.let_through(self.held.len() - self.partial_stop_len())
     }
 
     /// Returns the text that was held back until the end. The next piece begins another text.
@@ -83,7 +83,8 @@ impl AnswerCutter {
 
     fn let_through(&mut self, bytes: usize) -> String {
         let mut text: String = self.held.drain(..bytes).collect();
-        let left = self.bound.tokens.map_or(usize::MAX, |most| most.saturating_mul(TOKEN) - self.taken);
+        let left =
+            self.bound.tokens.map_or(usize::MAX, |most| most.saturating_mul(BYTES_PER_TOKEN) - self.taken);
         if text.len() > left {
             // The cut must not fall into the middle of a character.
             text.truncate(start(&text, left).len());
@@ -94,7 +95,7 @@ impl AnswerCutter {
     }
 
     /// Returns the length of the longest suffix of the held text that is a prefix of a stop text.
-    fn unsure(&self) -> usize {
+    fn partial_stop_len(&self) -> usize {
         let begins = |stop: &String| {
             let most = stop.len().saturating_sub(1).min(self.held.len());
             (1..=most).rev().find(|length| {

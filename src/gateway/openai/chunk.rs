@@ -104,7 +104,7 @@ impl ChunkWriter {
             TurnEvent::TextReplaced if self.is_checked => {}
             TurnEvent::TextReplaced => {
                 self.replaced = true;
-                self.activity(out, "turn.notice", &json!({"text": REPLACED}));
+                self.activity(out, "turn.notice", &json!({"text": REPLACED_MESSAGE}));
             }
             TurnEvent::Notice(text) => self.activity(out, "turn.notice", &json!({"text": text})),
         }
@@ -114,7 +114,7 @@ impl ChunkWriter {
     /// because the client would read two answers as one.
     pub fn end(&mut self, out: &mut Vec<u8>, outcome: &TurnOutcome) {
         if self.replaced {
-            let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED);
+            let error = ApiError::new(StatusCode::BAD_GATEWAY, "answer_replaced", REPLACED_MESSAGE);
             return self.fail(out, &error.with_hint("flock session list"));
         }
         // Text that was not streamed, such as a checked answer, is written now.
@@ -133,7 +133,7 @@ impl ChunkWriter {
             write_json(out, &CompletionUsage::from(outcome.usage));
             out.extend_from_slice(b"}\n\n");
         }
-        out.extend_from_slice(DONE);
+        out.extend_from_slice(DONE_EVENT);
     }
 
     /// Writes the end of a turn that failed after the answer had begun.
@@ -141,7 +141,7 @@ impl ChunkWriter {
         out.extend_from_slice(b"data: ");
         write_json(out, &error.body("/v1"));
         out.extend_from_slice(b"\n\n");
-        out.extend_from_slice(DONE);
+        out.extend_from_slice(DONE_EVENT);
     }
 
     fn text(&mut self, out: &mut Vec<u8>, text: &str) {
@@ -156,7 +156,7 @@ impl ChunkWriter {
         }
         delta.push(b'}');
         self.gap = Gap::Written;
-        self.raw_chunk(out, &delta, "null");
+        self.write_raw_chunk(out, &delta, "null");
     }
 
     /// Ends the current text, because the next piece belongs to another one.
@@ -178,10 +178,10 @@ impl ChunkWriter {
     }
 
     fn chunk(&self, out: &mut Vec<u8>, delta: &str, finish_reason: &str) {
-        self.raw_chunk(out, delta.as_bytes(), finish_reason);
+        self.write_raw_chunk(out, delta.as_bytes(), finish_reason);
     }
 
-    fn raw_chunk(&self, out: &mut Vec<u8>, delta: &[u8], finish_reason: &str) {
+    fn write_raw_chunk(&self, out: &mut Vec<u8>, delta: &[u8], finish_reason: &str) {
         for part in [
             b"data: ",
             self.before.as_bytes(),
@@ -199,11 +199,11 @@ impl ChunkWriter {
 }
 
 /// The reason why a stream ends with an error although its turn ended well.
-const REPLACED: &str = "the answer was cut off after its beginning had been sent, and another was begun; the session has the \
+const REPLACED_MESSAGE: &str = "the answer was cut off after its beginning had been sent, and another was begun; the session has the \
                         whole answer";
 
 /// The event that marks a stream as complete.
-const DONE: &[u8] = b"data: [DONE]\n\n";
+const DONE_EVENT: &[u8] = b"data: [DONE]\n\n";
 
 fn write_json(out: &mut Vec<u8>, value: &impl Serialize) {
     // Strings and numbers always have a JSON form, and writing to a vector can't fail.
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_a_row_of_chunks() {
+    fn an_answer_is_a_sequence_of_chunks() {
         let head = CompletionHead { id: "chatcmpl-1".into(), created: 7, model: "coder".into() };
         let mut writer = ChunkWriter::new(
             &head,

@@ -107,7 +107,7 @@ impl ChatRequest {
     /// Returns 400 if the request asks for something that an agent does not do, such as client tools or several
     /// answers, if a message has an unknown role or content, or if the last message is not a user's.
     pub fn into_input(self) -> Result<ChatInput, ApiError> {
-        self.refuse_what_no_agent_does()?;
+        self.refuse_unsupported()?;
         // `null` and the type `text` both stand for no format.
         let format = self.response_format.as_ref().filter(|format| !format.is_null());
         let format = format.map(ResponseFormat::read).transpose()?.flatten();
@@ -177,7 +177,7 @@ impl ChatRequest {
 
     /// Refuses parameters that have no meaning for an agent but would change what the client gets. The error names the
     /// parameter.
-    fn refuse_what_no_agent_does(&self) -> Result<(), ApiError> {
+    fn refuse_unsupported(&self) -> Result<(), ApiError> {
         let speaks = self.modalities.iter().flatten().any(|kind| kind != "text");
         for (name, is_asked, why) in [
             ("logprobs", self.logprobs == Some(true), "no probabilities come with an agent's answer"),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_nothing_is_taken_and_limits_are_read() {
+    fn empty_parameters_are_accepted_and_limits_are_read() {
         let user = json!([{"role": "user", "content": "x"}]);
         let nothing = json!({"logprobs": false, "top_logprobs": 0, "logit_bias": {}, "modalities": ["text"],
             "audio": null, "response_format": {"type": "text"}, "stop": null, "max_tokens": null});
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_cannot_be_asked_is_refused() {
+    fn unsupported_parameters_are_refused() {
         let user = json!([{"role": "user", "content": "x"}]);
         let part = |part: Value| json!([{"role": "user", "content": [part]}]);
         let url = |url: &str| part(json!({"type": "image_url", "image_url": {"url": url}}));

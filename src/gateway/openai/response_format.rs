@@ -14,7 +14,7 @@ const PARAM: &str = "response_format";
 /// Most bytes of a schema.
 const MAX_SCHEMA: usize = 256 << 10;
 /// Most characters of the text that says what is wrong with an answer.
-const MAX_WRONG: usize = 600;
+const MAX_PROBLEM_CHARS: usize = 600;
 
 /// A format that an answer must have.
 #[derive(Clone, Debug)]
@@ -34,29 +34,33 @@ impl ResponseFormat {
         match wanted["type"].as_str() {
             Some("text") => Ok(None),
             Some("json_object") => Ok(Some(Self { asked: AnswerFormat::JsonObject, validator: None })),
-            Some("json_schema") => Self::of_schema(&wanted["json_schema"]).map(Some),
-            _ => Err(refused("response_format.type is none of text, json_object and json_schema")),
+            Some("json_schema") => Self::from_schema(&wanted["json_schema"]).map(Some),
+            _ => Err(invalid_format("response_format.type is none of text, json_object and json_schema")),
         }
     }
 
-    fn of_schema(wanted: &Value) -> Result<Self, ApiError> {
+    fn from_schema(wanted: &Value) -> Result<Self, ApiError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let name = wanted["name"].as_str().unwrap_or_default();
         if !(1..=64).contains(&name.len()) || !name.chars().all(fits) {
-            return Err(refused("response_format.json_schema.name is 1 to 64 letters, digits, '_' and '-'"));
+            return Err(invalid_format(
+                "response_format.json_schema.name is 1 to 64 letters, digits, '_' and '-'",
+            ));
         }
         let schema = &wanted["schema"];
         if !schema.is_object() {
-            return Err(refused("response_format.json_schema.schema must be an object"));
+            return Err(invalid_format("response_format.json_schema.schema must be an object"));
         }
         if schema.to_string().len() > MAX_SCHEMA {
             let most = MAX_SCHEMA >> 10;
-            return Err(refused(&format!("response_format.json_schema.schema has more than {most} KiB")));
+            return Err(invalid_format(&format!(
+                "response_format.json_schema.schema has more than {most} KiB"
+            )));
         }
         // Only references inside the schema are resolved. Nothing is fetched.
         let validator = jsonschema::validator_for(schema).map_err(|error| {
-            let wrong = crate::clean::summary(&error.to_string(), MAX_WRONG);
-            refused(&format!(
+            let wrong = crate::clean::summary(&error.to_string(), MAX_PROBLEM_CHARS);
+            invalid_format(&format!(
                 "response_format.json_schema.schema is no JSON schema that can be checked: {wrong}"
             ))
         })?;
@@ -86,7 +90,7 @@ impl ResponseFormat {
     ///
     /// Returns a text that says what is wrong with the answer.
     pub fn check(&self, answer: &str) -> Result<String, String> {
-        let text = unfenced(answer);
+        let text = strip_fence(answer);
         let value: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
         match &self.validator {
             None if value.is_object() => Ok(text.to_owned()),
@@ -96,7 +100,7 @@ impl ResponseFormat {
                 Some(error) => {
                     let place = error.instance_path().to_string();
                     let place = if place.is_empty() { "the whole".to_owned() } else { place };
-                    Err(crate::clean::summary(&format!("{place}: {error}"), MAX_WRONG))
+                    Err(crate::clean::summary(&format!("{place}: {error}"), MAX_PROBLEM_CHARS))
                 }
             },
         }
@@ -105,7 +109,7 @@ impl ResponseFormat {
 
 /// Returns the follow-up question for an answer that did not have the format.
 #[must_use]
-pub fn once_more(wrong: &str) -> String {
+pub fn correction_prompt(wrong: &str) -> String {
     format!(
         "Your answer does not have the form that was asked for: {wrong}. Give the same answer again in that form, as \
          JSON and nothing else."
@@ -113,7 +117,7 @@ pub fn once_more(wrong: &str) -> String {
 }
 
 /// Returns the content of a code fence if it encloses the whole text, and the trimmed text otherwise.
-fn unfenced(text: &str) -> &str {
+fn strip_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
     // The word after the fence names a language, so it is short.
@@ -121,7 +125,7 @@ fn unfenced(text: &str) -> &str {
     inner.map_or(text, |(_, inner)| inner.trim())
 }
 
-fn refused(message: &str) -> ApiError {
+fn invalid_format(message: &str) -> ApiError {
     let mut error = ApiError::invalid("invalid_response_format", message);
     error.details.param = Some(PARAM);
     error
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_checked_is_refused_by_name() {
+    fn a_format_that_cannot_be_checked_is_refused_by_name() {
         assert!(ResponseFormat::read(&json!({"type": "text"})).unwrap().is_none());
         for wrong in [
             json!({"type": "xml"}),

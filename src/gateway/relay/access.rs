@@ -23,7 +23,7 @@ impl AccessProvider for Relay {
         let config = self.live.current();
         let described = self.catalog.describe(&order.model, &config);
         let way = model_access::way(program, &order.model, &config, described, own_login);
-        let wire = match way.map_err(|unable| refused(&unable, program, order))? {
+        let wire = match way.map_err(|unable| no_model_error(&unable, program, order))? {
             ModelAccess::Relay(wire) => Some(wire),
             ModelAccess::OwnLogin => None,
         };
@@ -46,7 +46,7 @@ impl AccessProvider for Relay {
     }
 }
 
-fn refused(
+fn no_model_error(
     unable: &ModelAccessError,
     program: &dyn Program,
     RuntimeRequest { agent, model, .. }: &RuntimeRequest,
@@ -55,7 +55,7 @@ fn refused(
         ModelAccessError::NoProvider(error) | ModelAccessError::NoKey(error) => {
             error.hint().unwrap_or_else(|| "flock doctor".to_owned())
         }
-        ModelAccessError::Signed(_) | ModelAccessError::Unspoken(_) => other_model(agent),
+        ModelAccessError::Signed(_) | ModelAccessError::Unspoken(_) => other_model_hint(agent),
     };
     RuntimeError::NoModel {
         program: program.title(),
@@ -65,6 +65,6 @@ fn refused(
     }
 }
 
-fn other_model(agent: &AgentId) -> String {
+fn other_model_hint(agent: &AgentId) -> String {
     format!("flock config set agents.list[{agent}].model.primary PROVIDER/MODEL")
 }

@@ -12,7 +12,7 @@ use super::entries::{Entries, entries};
 use crate::config::Api;
 
 /// Fewest thinking tokens that Anthropic accepts. They count as tokens of the answer.
-const LEAST_THINKING: u64 = 1_024;
+const MIN_THINKING_TOKENS: u64 = 1_024;
 
 /// The length of the answer that a request wants.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl AnswerLength {
         for (name, value) in found {
             match (api, name.as_str()) {
                 (Api::GoogleGenerativeAi, "generationConfig" | "generation_config") => {
-                    for (name, value) in inner(value) {
+                    for (name, value) in nested_entries(value) {
                         match name.as_str() {
                             "maxOutputTokens" | "max_output_tokens" => length.bound(value, origin),
                             "candidateCount" | "candidate_count" => length.times(value),
@@ -47,9 +47,9 @@ impl AnswerLength {
                 (_, "n") => length.times(value),
                 (Api::AnthropicMessages, "thinking") => {
                     // If a name occurs twice, the last one counts.
-                    let budget = inner(value).into_iter().rfind(|(name, _)| name == "budget_tokens");
+                    let budget = nested_entries(value).into_iter().rfind(|(name, _)| name == "budget_tokens");
                     length.thinking = budget.and_then(|(_, budget)| {
-                        Some((place(value, origin), place(budget, origin), number(budget)?))
+                        Some((byte_range(value, origin), byte_range(budget, origin), number(budget)?))
                     });
                 }
                 _ => {}
@@ -75,7 +75,9 @@ impl AnswerLength {
         // A provider refuses thinking that leaves nothing for the answer. The program's own values leave something, so
         // the lowered ones must as well.
         match &self.thinking {
-            Some((_, at, budget)) if !edits.is_empty() && *budget >= wanted && wanted > LEAST_THINKING => {
+            Some((_, at, budget))
+                if !edits.is_empty() && *budget >= wanted && wanted > MIN_THINKING_TOKENS =>
+            {
                 edits.push((at.clone(), (wanted - 1).to_string()));
             }
             Some((whole, _, budget)) if !edits.is_empty() && *budget >= wanted => {
@@ -88,7 +90,7 @@ impl AnswerLength {
     }
 
     fn bound(&mut self, value: &RawValue, origin: usize) {
-        self.bounds.extend(number(value).map(|tokens| (place(value, origin), tokens)));
+        self.bounds.extend(number(value).map(|tokens| (byte_range(value, origin), tokens)));
     }
 
     fn times(&mut self, value: &RawValue) {
@@ -97,11 +99,11 @@ impl AnswerLength {
 }
 
 /// Returns the entries of a value, or none if it is not an object.
-fn inner(value: &RawValue) -> Entries<'_> {
+fn nested_entries(value: &RawValue) -> Entries<'_> {
     entries(value.get().as_bytes()).unwrap_or_default()
 }
 
-fn place(value: &RawValue, origin: usize) -> Range<usize> {
+fn byte_range(value: &RawValue, origin: usize) -> Range<usize> {
     // The raw value is borrowed from the body, so its address gives its place there.
     let from = value.get().as_ptr().addr() - origin;
     from..from + value.get().len()
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_may_take_is_read_as_a_provider_reads_it() {
+    fn the_answer_limit_is_read_as_a_provider_reads_it() {
         for (body, api, expected) in [
             ("{}", Api::AnthropicMessages, 7_000),
             (r#"{"max_tokens":100}"#, Api::AnthropicMessages, 100),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_model_gives_is_made_less_and_thinking_still_leaves_something() {
+    fn limits_above_the_model_are_lowered_and_thinking_leaves_room_for_the_answer() {
         for (body, api, expected) in [
             (r#"{"max_tokens":2000,"x":9000}"#, Api::AnthropicMessages, r#"{"max_tokens":2000,"x":9000}"#),
             (r#"{"max_tokens": 2001 }"#, Api::AnthropicMessages, r#"{"max_tokens": 2000 }"#),

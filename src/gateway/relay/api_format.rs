@@ -11,7 +11,7 @@ const APIS: [Api; 4] =
     [Api::AnthropicMessages, Api::OpenAiResponses, Api::GoogleGenerativeAi, Api::OpenAiCompletions];
 
 /// Returns the wire format of a path and the rest of the path, without a leading slash.
-fn place(path: &str) -> Option<(Api, &str)> {
+fn split_path(path: &str) -> Option<(Api, &str)> {
     APIS.iter().find_map(|api| Some((*api, path.strip_prefix(relay_path(*api))?.strip_prefix('/')?)))
 }
 
@@ -19,7 +19,7 @@ fn place(path: &str) -> Option<(Api, &str)> {
 /// that a path names is ignored.
 #[must_use]
 pub fn asked(path: &str) -> Option<(Api, ForwardKind)> {
-    let (api, rest) = place(path)?;
+    let (api, rest) = split_path(path)?;
     let want = match (api, rest) {
         (Api::AnthropicMessages, "v1/messages")
         | (Api::OpenAiResponses, "responses")
@@ -69,7 +69,7 @@ pub fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Opti
         400..=499 => "invalid_request_error",
         _ => "api_error",
     };
-    Some(match place(path).map(|(api, _)| api) {
+    Some(match split_path(path).map(|(api, _)| api) {
         Some(Api::GoogleGenerativeAi) => {
             let word = match status {
                 401 => "UNAUTHENTICATED",

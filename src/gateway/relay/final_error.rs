@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time for which the error is repeated. It is longer than all retries of a program take.
-pub const STANDS: Duration = Duration::from_secs(120);
+pub const REPEAT_PERIOD: Duration = Duration::from_secs(120);
 
 /// A turn's final error, if there is one.
 #[derive(Debug, Default)]

@@ -61,7 +61,7 @@ impl Relay {
             ticket.calls.note(|count| count.refused = Some((400, wrong.clone())));
             finally(StatusCode::BAD_REQUEST, wrong)
         })?;
-        if want == ForwardKind::Count && !ticket.may_count() {
+        if want == ForwardKind::Count && !ticket.try_count() {
             let text = format!("tokens are counted at most {COUNTS} times in a turn");
             return Err(finally(StatusCode::BAD_REQUEST, text));
         }
@@ -74,7 +74,7 @@ impl Relay {
         let question = ModelRequest {
             api,
             want,
-            query: passed(api, parts.uri.query().unwrap_or_default()),
+            query: filter_query(api, parts.uri.query().unwrap_or_default()),
             headers: headers::asked(&parts.headers),
             written,
             ticket: ticket.clone(),
@@ -93,13 +93,15 @@ impl Relay {
                 ticket.last_word.say(&why);
                 Err(finally(StatusCode::BAD_REQUEST, why))
             }
-            Err(RelayError::Refused(refused)) => Ok(refusal(&ticket, want, parts.uri.path(), *refused)),
+            Err(RelayError::Refused(refused)) => {
+                Ok(refused_response(&ticket, want, parts.uri.path(), *refused))
+            }
         }
     }
 }
 
 /// Returns the part of a query that is passed on.
-fn passed(api: Api, query: &str) -> Vec<(&'static str, &'static str)> {
+fn filter_query(api: Api, query: &str) -> Vec<(&'static str, &'static str)> {
     let known = match api {
         Api::AnthropicMessages => ("beta", "true"),
         Api::GoogleGenerativeAi => ("alt", "sse"),
@@ -120,7 +122,7 @@ fn finally(status: StatusCode, message: impl Into<String>) -> ApiError {
 /// not retry after 400. Claude Code and OpenCode do, and are told the same again. If the provider says that the request
 /// is wrong, the program gets the provider's own words, because it may know how to correct the request and may ask
 /// again.
-fn refusal(ticket: &Ticket, want: ForwardKind, path: &str, refused: RequestError) -> Response<Body> {
+fn refused_response(ticket: &Ticket, want: ForwardKind, path: &str, refused: RequestError) -> Response<Body> {
     let RequestError { error, status, said } = refused;
     let (agent, turn) = (&ticket.agent, ticket.turn);
     tracing::warn!(%agent, %turn, %error, status, "no model answered");

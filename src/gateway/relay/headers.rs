@@ -7,9 +7,9 @@ use crate::runtime::cli::PROGRAMS;
 
 /// Request headers that the model APIs and their client libraries use. Each program adds the headers that are its own.
 /// A name that ends in `-` is a prefix, here and below.
-const ASKED: [&str; 8] = [
+const REQUEST_HEADERS: [&str; 8] = [
     "accept",
-    BETA,
+    BETA_HEADER,
     "anthropic-dangerous-direct-browser-access",
     "anthropic-version",
     "openai-beta",
@@ -19,11 +19,11 @@ const ASKED: [&str; 8] = [
 ];
 
 /// Header in which a request to Anthropic names the new features that it uses.
-const BETA: &str = "anthropic-beta";
+const BETA_HEADER: &str = "anthropic-beta";
 
-/// Prefixes of the new features that reach beyond the model. [`super::allowed`] refuses the body fields that would use
+/// Prefixes of the new features that reach beyond the model. [`super::request_filter`] refuses the body fields that would use
 /// them. A program may send such names with every request, so they are removed and the request is passed on.
-const BETAS_OUT: [&str; 28] = [
+const BLOCKED_BETAS: [&str; 28] = [
     "advisor-",
     "agent-memory-",
     "agent-skills-",
@@ -55,7 +55,7 @@ const BETAS_OUT: [&str; 28] = [
 ];
 
 /// Response headers: the type and the id of the response, and what is left of the provider's limits.
-const ANSWERED: [&str; 8] = [
+const RESPONSE_HEADERS: [&str; 8] = [
     "anthropic-ratelimit-",
     "content-type",
     "openai-model",
@@ -71,32 +71,34 @@ const ANSWERED: [&str; 8] = [
 pub fn asked(headers: &HeaderMap) -> HeaderMap {
     let of_programs = PROGRAMS.iter().flat_map(|program| program.headers());
     // The feature names need a filter of their own, so the header is taken out and rebuilt.
-    let mut passed = filtered(headers, &ASKED.iter().chain(of_programs).copied().collect::<Vec<_>>());
-    let betas: Vec<&str> = headers.get_all(BETA).iter().filter_map(|value| value.to_str().ok()).collect();
+    let mut passed =
+        filter_headers(headers, &REQUEST_HEADERS.iter().chain(of_programs).copied().collect::<Vec<_>>());
+    let betas: Vec<&str> =
+        headers.get_all(BETA_HEADER).iter().filter_map(|value| value.to_str().ok()).collect();
     let all = betas.iter().flat_map(|value| value.split(',')).map(str::trim);
-    let kept: Vec<&str> = all.filter(|beta| is_let(beta)).collect();
-    passed.remove(BETA);
+    let kept: Vec<&str> = all.filter(|beta| is_allowed_beta(beta)).collect();
+    passed.remove(BETA_HEADER);
     if let Ok(value) = HeaderValue::from_str(&kept.join(","))
         && !kept.is_empty()
     {
-        passed.insert(BETA, value);
+        passed.insert(BETA_HEADER, value);
     }
     passed
 }
 
-fn is_let(beta: &str) -> bool {
+fn is_allowed_beta(beta: &str) -> bool {
     // A provider may ignore case, so the names are compared in lower case.
     let beta = beta.to_ascii_lowercase();
-    !beta.is_empty() && !BETAS_OUT.iter().any(|out| beta.starts_with(out))
+    !beta.is_empty() && !BLOCKED_BETAS.iter().any(|out| beta.starts_with(out))
 }
 
 /// Returns the headers of a response that go to the program.
 #[must_use]
 pub fn answered(headers: &HeaderMap) -> HeaderMap {
-    filtered(headers, &ANSWERED)
+    filter_headers(headers, &RESPONSE_HEADERS)
 }
 
-fn filtered(headers: &HeaderMap, names: &[&str]) -> HeaderMap {
+fn filter_headers(headers: &HeaderMap, names: &[&str]) -> HeaderMap {
     let is_known = |name: &HeaderName| {
         let name = name.as_str();
         names.iter().any(|known| name == *known || known.ends_with('-') && name.starts_with(known))
@@ -161,15 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_and_leads_out_is_not_asked_for() {
+    fn beta_features_that_reach_beyond_the_model_are_removed() {
         let betas = |values: &[&str]| {
             let mut sent = HeaderMap::new();
             for value in values {
-                sent.append(BETA, value.parse().unwrap());
+                sent.append(BETA_HEADER, value.parse().unwrap());
             }
             let passed = asked(&sent);
-            assert!(passed.get_all(BETA).iter().count() <= 1);
-            passed.get(BETA).map(|value| value.to_str().unwrap().to_owned())
+            assert!(passed.get_all(BETA_HEADER).iter().count() <= 1);
+            passed.get(BETA_HEADER).map(|value| value.to_str().unwrap().to_owned())
         };
         // Claude Code 2.1.330 and OpenCode 1.18.33 send these.
         let own = "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,\

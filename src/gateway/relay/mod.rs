@@ -1,10 +1,10 @@
 //! The relay between agent programs and their models. A program asks flock with a token that is good for one turn, and
 //! flock asks the provider with the real key, within the agent's budget.
 //!
-//! [`tickets`] are issued for a turn through [`crate::runtime::cli::Gate`]. [`pass`] takes a request: [`shape`] knows
-//! what its path is for, [`allowed`] decides if it reaches anything besides the model, and [`written`] puts in the
-//! agent's model and its limits. `ask` finds a model that answers, `toll` pays for it, and `passing` forwards the
-//! answer as it arrives. `last_word` answers programs that keep asking after a final error. The relay reads only what
+//! [`tickets`] are issued for a turn through [`crate::runtime::cli::AccessProvider`]. [`handler`] takes a request: [`shape`] knows
+//! what its path is for, [`request_filter`] decides if it reaches anything besides the model, and [`written`] puts in the
+//! agent's model and its limits. `ask` finds a model that answers, `reservation` pays for it, and `passing` forwards the
+//! answer as it arrives. `final_error` answers programs that keep asking after a final error. The relay reads only what
 //! it has to know of a request, and changes nothing else in it.
 
 mod access;
@@ -62,7 +62,7 @@ impl Relay {
             tickets: Arc::default(),
             cooldowns: Cooldowns::default(),
             retry: Policy::default(),
-            stands: final_error::STANDS,
+            stands: final_error::REPEAT_PERIOD,
             port,
         }
     }
@@ -75,7 +75,7 @@ impl Relay {
 
     /// Returns the same relay with another time for which a turn's final error is repeated.
     #[must_use]
-    pub fn with_last_words(self, stands: Duration) -> Self {
+    pub fn with_error_repeat(self, stands: Duration) -> Self {
         Self { stands, ..self }
     }
 

@@ -78,7 +78,7 @@ impl Relay {
             // A server that can't count may still answer well, and one that counts may not. So a count says nothing
             // about the model's state.
             let says_how_it_is = question.want != ForwardKind::Count;
-            let refused = match self.ask_one(question, &resolved, toll.as_mut(), line.is_empty()).await {
+            let refused = match self.call_model(question, &resolved, toll.as_mut(), line.is_empty()).await {
                 Ok(answer) => {
                     if says_how_it_is {
                         self.cooldowns.answered(&model);
@@ -98,7 +98,7 @@ impl Relay {
                 break;
             }
         }
-        Err(RelayError::Refused(Box::new(last.unwrap_or_else(|| nobody(&ticket.model).into()))))
+        Err(RelayError::Refused(Box::new(last.unwrap_or_else(|| not_configured(&ticket.model).into()))))
     }
 
     /// Returns the models that may be asked, from the current configuration. A person may have removed a model since
@@ -140,14 +140,14 @@ impl Relay {
         })?;
         // A call that was allowed shows that an earlier refusal no longer holds, unless the call is smaller.
         ticket.calls.note(|count| {
-            count.forbidden.take_if(|forbidden| forbidden.is_undone_by(size));
+            count.forbidden.take_if(|forbidden| forbidden.is_lifted_by(size));
         });
         Ok(toll)
     }
 
     /// Asks one model until it answers or no retry is left. Nothing of an answer has been passed on before this
     /// returns.
-    async fn ask_one(
+    async fn call_model(
         &self,
         question: &ModelRequest,
         resolved: &ResolvedModel,
@@ -161,12 +161,12 @@ impl Relay {
         let policy = match (want, is_last) {
             (ForwardKind::Count, _) => Policy { attempts: 1, silent_attempts: 1, ..self.retry },
             (_, true) => self.retry,
-            (_, false) => self.retry.beside_others(),
+            (_, false) => self.retry.with_fallbacks(),
         };
         let mut attempt = 1;
         loop {
             let passage = resolved.provider.passage(name, *want);
-            let passage = passage.ok_or_else(|| nobody(&resolved.route.model))?;
+            let passage = passage.ok_or_else(|| not_configured(&resolved.route.model))?;
             if let Some(toll) = &mut toll {
                 toll.asks();
             }
@@ -193,7 +193,7 @@ impl Relay {
     }
 }
 
-fn nobody(model: &ModelRef) -> ProviderError {
+fn not_configured(model: &ModelRef) -> ProviderError {
     ProviderError::NotConfigured {
         provider: model.provider().to_owned(),
         model: model.to_string(),

@@ -77,7 +77,7 @@ impl RequestBody {
         // A page of a document may be a picture in a few hundred bytes, so each byte counts as a token. A model does
         // not take more than its context window.
         let documents = document_bytes.min(window);
-        self.text() + pictures.saturating_mul(picture(api, model)) + documents
+        self.text() + pictures.saturating_mul(max_picture_tokens(api, model)) + documents
     }
 
     /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
@@ -125,7 +125,7 @@ impl RequestBody {
 ///
 /// The number does not depend on the size in bytes, because a large picture may be small in bytes. Models scale
 /// pictures down to their own size. One family counts each piece of a picture about thirty times.
-fn picture(api: Api, model: &str) -> u64 {
+fn max_picture_tokens(api: Api, model: &str) -> u64 {
     match api {
         Api::AnthropicMessages => 5_000,
         Api::GoogleGenerativeAi => 8_000,

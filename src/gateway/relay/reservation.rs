@@ -72,15 +72,15 @@ impl Drop for CallReservation {
         // An attempt that still runs was abandoned in the middle.
         self.failed(None);
         let Some(reservation) = self.reservation.take() else { return };
-        self.oversight.settle(reservation.with_seen(self.seen), self.ended);
-        let taken = counted(self.ended, &self.call);
+        self.oversight.settle(reservation.with_estimate(self.seen), self.ended);
+        let taken = turn_usage(self.ended, &self.call);
         self.ticket.calls.note(|count| count.usage += taken);
     }
 }
 
 /// Returns the usage of a call for the turn's count. If nobody knows it, it is estimated in the same way as for the
 /// budget.
-fn counted(taken: CallUsage, call: &ModelCall) -> Usage {
+fn turn_usage(taken: CallUsage, call: &ModelCall) -> Usage {
     match taken {
         CallUsage::Nothing => Usage::default(),
         CallUsage::Sent => Usage { input: call.input_estimate, ..Usage::default() },

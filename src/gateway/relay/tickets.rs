@@ -67,7 +67,7 @@ struct RunningCall {
 pub const COUNTS: u32 = 200;
 
 /// Most requests of one turn that are processed at the same time. Further ones wait.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 impl Ticket {
     /// Returns the number of the turn's next model call, counted from 1.
@@ -96,7 +96,7 @@ impl Ticket {
 
     /// Returns `true` if tokens may be counted once more, and counts that use.
     #[must_use]
-    pub fn may_count(&self) -> bool {
+    pub fn try_count(&self) -> bool {
         // The counter stops at the limit, so it can't overflow.
         let more = |counts: u32| (counts < COUNTS).then_some(counts + 1);
         self.counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -157,7 +157,7 @@ impl Tickets {
             api,
             calls: Arc::default(),
             over: CancellationToken::new(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            places: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             steps: AtomicU32::new(0),
             last_word: FinalError::default(),
             counts: AtomicU32::new(0),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_opens_its_own_door_for_its_own_turn() {
+    fn a_token_opens_only_its_own_service_for_its_own_turn() {
         let tickets = Arc::new(Tickets::default());
         let (coder, tester) = (order("coder"), order("tester"));
         let one = tickets.open(&coder, Some(Api::AnthropicMessages));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_dead_with_its_turn() {
+    fn a_token_is_invalid_after_its_turn() {
         let tickets = Arc::new(Tickets::default());
         let IssuedTokens { relay, mcp, ticket, close } =
             tickets.open(&order("coder"), Some(Api::OpenAiResponses));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_its_own_login_has_no_way_to_the_relay() {
+    fn a_program_with_its_own_login_gets_no_relay_token() {
         let tickets = Arc::new(Tickets::default());
         let opened = tickets.open(&order("coder"), None);
         assert!(opened.relay.is_none() && tickets.mcp(opened.mcp.as_bytes()).is_some());

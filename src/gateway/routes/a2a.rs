@@ -50,7 +50,7 @@ pub async fn agent_card(
     let agent = gateway.agent(&id)?;
     caller.check_agent(&agent.id)?;
     let found = gateway.swarm.card(&agent.id).map_err(ApiError::explained)?;
-    Ok(cached(&headers, &card::show(&found, gateway.port)))
+    Ok(cacheable_response(&headers, &card::show(&found, gateway.port)))
 }
 
 /// Returns the card of the agent that an unknown client talks to first. This is the orchestrator, or the first agent of
@@ -66,7 +66,7 @@ pub async fn home_card(
         cards.iter().find(|card| card.role == Role::Orchestrator).or_else(first).ok_or_else(|| {
             ApiError::not_found("agent_not_found", "this home has no orchestrator").with_hint("flock init")
         })?;
-    Ok(cached(&headers, &card::show(found, gateway.port)))
+    Ok(cacheable_response(&headers, &card::show(found, gateway.port)))
 }
 
 /// Returns all cards that the caller may see.
@@ -76,7 +76,7 @@ pub async fn directory(
     headers: HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
     let cards = cards(&gateway, &caller)?;
-    Ok(cached(&headers, &card::directory(&cards, gateway.port)))
+    Ok(cacheable_response(&headers, &card::directory(&cards, gateway.port)))
 }
 
 /// Returns the cards of the agents that the caller may see.
@@ -87,7 +87,7 @@ fn cards(gateway: &Gateway, caller: &Caller) -> Result<Vec<Card>, ApiError> {
 }
 
 /// Returns a response that a client may cache for a minute and revalidate by its tag.
-fn cached(headers: &HeaderMap, value: &Value) -> Response<Body> {
+fn cacheable_response(headers: &HeaderMap, value: &Value) -> Response<Body> {
     let body = value.to_string();
     let tag = format!("\"{}\"", text_digest(&body));
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());

@@ -27,7 +27,7 @@ pub async fn list(State(gateway): State<Arc<Gateway>>, Extension(caller): Extens
         .iter()
         .filter(|agent| caller.covers(&agent.id))
         .map(|agent| {
-            let mut value = describe(agent);
+            let mut value = agent_json(agent);
             value["frozen"] = json!(frozen.of(&agent.id));
             value["paused"] = json!(paused.get(&agent.id));
             value
@@ -105,7 +105,7 @@ pub async fn remove(
     Ok(Json(json!({"id": id, "cancelledTurns": turns})))
 }
 
-fn describe(agent: &Agent) -> Value {
+fn agent_json(agent: &Agent) -> Value {
     json!({
         "id": agent.id,
         "role": agent.role,

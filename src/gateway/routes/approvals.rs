@@ -22,11 +22,11 @@ use crate::store::{RequestRow, RequestState};
 use crate::swarm::triage::{DecideError, Decider, Decision, Triage, decide, view};
 
 /// Longest time for which a response waits for an approved request to be carried out.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two looks at its state.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Most requests that are listed.
-const LISTED: u32 = 500;
+const MAX_LISTED: u32 = 500;
 
 /// The query parameters of the list.
 #[derive(Debug, Deserialize)]
@@ -73,13 +73,13 @@ pub async fn list(
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ApprovalListQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     let open = match filter.state.as_deref() {
         None | Some("open") => true,
         Some("all") => false,
         Some(_) => return Err(ApiError::invalid("invalid_state", "state is open or all")),
     };
-    let mut rows = gateway.swarm.store().requests(open, LISTED).map_err(ApiError::internal)?;
+    let mut rows = gateway.swarm.store().requests(open, MAX_LISTED).map_err(ApiError::internal)?;
     rows.retain(|row| caller.covers(&row.agent));
     Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
 }
@@ -90,7 +90,7 @@ pub async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     let row = gateway.swarm.store().request(&id).map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     caller.check_agent(&row.agent)?;
@@ -110,7 +110,7 @@ pub async fn approve(
     let triage = triage(&gateway)?;
     let row =
         triage.decide(&id, Decision::Approve { sha256: body.sha256 }, &decider).await.map_err(refused)?;
-    let row = ended(triage, row).await?;
+    let row = wait_until_ended(triage, row).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
@@ -136,7 +136,7 @@ pub async fn revoke(
     body: Result<Json<Revocation>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let party = decides(&gateway, &caller, &id, body.by.as_deref())?;
+    let party = deciding_party(&gateway, &caller, &id, body.by.as_deref())?;
     let revoked = match gateway.triage.get() {
         // A gateway that carries out no requests can still revoke a grant in the database.
         Some(triage) => triage.revoke(&id, &party).await,
@@ -146,14 +146,14 @@ pub async fn revoke(
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
-async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
-    let end = tokio::time::Instant::now() + PATIENCE;
+async fn wait_until_ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
+    let end = tokio::time::Instant::now() + RESPONSE_TIMEOUT;
     // The end may come late. The response then shows the state so far.
     while matches!(row.state, RequestState::Approved | RequestState::Running) {
         if tokio::time::Instant::now() > end {
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let found = triage.swarm().store().request(&row.id).map_err(ApiError::internal)?;
         row = found.unwrap_or(row);
     }
@@ -161,7 +161,7 @@ async fn ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, 
 }
 
 /// Refuses the plugin's token: it decides nothing, whatever name it gives.
-fn owner(caller: &Caller) -> Result<(), ApiError> {
+fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
     match caller {
         // The scope check has already established what a client's token opens.
         Caller::Owner | Caller::Client(_) => Ok(()),
@@ -172,8 +172,13 @@ fn owner(caller: &Caller) -> Result<(), ApiError> {
 }
 
 /// Returns the person who decides about this request. A client's token must cover the agent of the request.
-fn decides(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Party, ApiError> {
-    owner(caller)?;
+fn deciding_party(
+    gateway: &Gateway,
+    caller: &Caller,
+    id: &str,
+    name: Option<&str>,
+) -> Result<Party, ApiError> {
+    refuse_plugin(caller)?;
     if let Some(row) = gateway.swarm.store().request(id).map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
@@ -185,7 +190,7 @@ fn decides(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> 
 }
 
 fn decider(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Decider, ApiError> {
-    decides(gateway, caller, id, name).map(Decider::Owner)
+    deciding_party(gateway, caller, id, name).map(Decider::Owner)
 }
 
 fn triage(gateway: &Gateway) -> Result<&Arc<Triage>, ApiError> {

@@ -64,7 +64,7 @@ pub async fn usage(
     let agent = agent
         .map_err(|error: crate::id::IdError| ApiError::invalid("invalid_agent_id", error.to_string()))?;
     // Days are those of this machine's time zone.
-    let filter = budget::period(sums.day, sums.since, jiff::Zoned::now().date(), agent);
+    let filter = budget::usage_filter(sums.day, sums.since, jiff::Zoned::now().date(), agent);
     let found = {
         let (gateway, filter) = (gateway.clone(), filter.clone());
         tokio::task::spawn_blocking(move || gateway.swarm.store().usage(&filter, sums.by)).await

@@ -32,9 +32,9 @@ pub async fn list(
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ChannelFilter>,
 ) -> JsonResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
-    blocking(move || channels::list(&**gateway.swarm.store(), &filter, is_shown)).await
+    run_blocking(move || channels::list(&**gateway.swarm.store(), &filter, is_shown)).await
 }
 
 /// Creates a channel.
@@ -43,7 +43,7 @@ pub async fn create(
     Extension(caller): Extension<Caller>,
     JsonBody(new): JsonBody<CreateChannel>,
 ) -> CreatedResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     // The size is checked here, so that the error has the status 413.
     if let Some(message) = &new.message {
         check_size(message)?;
@@ -57,10 +57,10 @@ pub async fn show(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> JsonResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     let id = channel(&id)?;
-    check(&gateway, &caller, &id)?;
-    blocking(move || channels::show(&**gateway.swarm.store(), &id)).await
+    check_covered(&gateway, &caller, &id)?;
+    run_blocking(move || channels::show(&**gateway.swarm.store(), &id)).await
 }
 
 /// Returns messages of a channel.
@@ -70,10 +70,10 @@ pub async fn read(
     Path(id): Path<String>,
     Query(reading): Query<MessageQuery>,
 ) -> JsonResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     let id = channel(&id)?;
-    check(&gateway, &caller, &id)?;
-    blocking(move || channels::read(&**gateway.swarm.store(), &id, &reading)).await
+    check_covered(&gateway, &caller, &id)?;
+    run_blocking(move || channels::read(&**gateway.swarm.store(), &id, &reading)).await
 }
 
 /// Posts a message in a channel.
@@ -84,11 +84,11 @@ pub async fn post(
     headers: HeaderMap,
     JsonBody(say): JsonBody<PostMessage>,
 ) -> CreatedResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     check_size(&say.content)?;
     let id = channel(&id)?;
     let by = caller.speaks(say.name.as_deref())?;
-    check(&gateway, &caller, &id)?;
+    check_covered(&gateway, &caller, &id)?;
     // The digest covers the parsed request, so its layout as JSON makes no difference.
     let said = serde_json::to_vec(&say).map_err(ApiError::internal)?;
     let parts: [&[u8]; 3] = [b"post", id.as_str().as_bytes(), &said];
@@ -104,7 +104,7 @@ pub async fn assign(
     JsonBody(change): JsonBody<ChangeMembers>,
 ) -> JsonResult {
     // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     Ok(axum::Json(channels::assign(&gateway.swarm, &channel(&id)?, change).await?))
 }
 
@@ -115,7 +115,7 @@ pub async fn retitle(
     Path(id): Path<String>,
     JsonBody(change): JsonBody<RenameChannel>,
 ) -> JsonResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     Ok(axum::Json(channels::retitle(&gateway.swarm, &channel(&id)?, change).await?))
 }
 
@@ -126,13 +126,13 @@ pub async fn archive(
     Path(id): Path<String>,
     JsonBody(step): JsonBody<ArchiveRequest>,
 ) -> JsonResult {
-    owner(&caller)?;
+    refuse_plugin(&caller)?;
     Ok(axum::Json(channels::archive(&gateway.swarm, &channel(&id)?, step).await?))
 }
 
 /// Allows only the owner and clients with a token, because they speak as persons. The match is exhaustive, so that a
 /// new kind of caller needs a decision here.
-fn owner(caller: &Caller) -> Result<(), ApiError> {
+fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
     match caller {
         // The scope check has already established what a client's token opens.
         Caller::Owner | Caller::Client(_) => Ok(()),
@@ -150,10 +150,10 @@ fn covers(caller: &Caller, channel: &Channel) -> bool {
 
 /// Refuses a client whose token does not cover all agents of this channel. They read what the client posts, and the
 /// client reads what they post.
-fn check(gateway: &Gateway, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
+fn check_covered(gateway: &Gateway, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
     match caller.client() {
         Some(token) if !scope::covers_channel(token, &gateway.swarm.channel(id)?) => {
-            Err(scope::of_another(token))
+            Err(scope::agent_not_covered(token))
         }
         _ => Ok(()),
     }
@@ -173,7 +173,7 @@ fn check_size(text: &str) -> Result<(), ApiError> {
 }
 
 /// Runs a read on a thread for blocking work, so that a long channel delays no other request.
-async fn blocking(work: impl FnOnce() -> Result<Value, SwarmError> + Send + 'static) -> JsonResult {
+async fn run_blocking(work: impl FnOnce() -> Result<Value, SwarmError> + Send + 'static) -> JsonResult {
     let done = tokio::task::spawn_blocking(work).await.map_err(ApiError::internal)?;
     Ok(axum::Json(done?))
 }

@@ -18,9 +18,9 @@ use crate::gateway::auth::Caller;
 use crate::gateway::body::{RawBody, parsed};
 use crate::gateway::driver::{Failure, TurnHandle, TurnOrigin, TurnRefused};
 use crate::gateway::error::{ApiError, name_turn};
-use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REPLAYED};
+use crate::gateway::idempotency::{self, Claim, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::openai::chunk::{ChunkWriter, StreamExtras};
-use crate::gateway::openai::response_format::once_more;
+use crate::gateway::openai::response_format::correction_prompt;
 use crate::gateway::openai::{
     AnswerLimits, ChatRequest, CompletionHead, ResponseFormat, completion, finish_reason,
 };
@@ -34,19 +34,19 @@ use crate::store::{Level, text_digest};
 use crate::swarm::By;
 
 /// Header that names the agent if `model` does not.
-const AGENT: &str = "x-openclaw-agent-id";
+const AGENT_HEADER: &str = "x-openclaw-agent-id";
 /// Header that names the session to continue.
-const SESSION: &str = "x-openclaw-session-key";
+const SESSION_HEADER: &str = "x-openclaw-session-key";
 /// Header with the value `1` if a streamed answer should also report the agent's activity, as named events.
-pub const ACTIVITY: &str = "x-flock-activity";
+pub const ACTIVITY_HEADER: &str = "x-flock-activity";
 /// Header with the value `1` if the request should wait for a frozen agent instead of being refused.
 pub const WAIT: &str = "x-flock-wait";
 
 /// Setting that switches this path on or off.
-const ENABLED: &str = "gateway.http.endpoints.chatCompletions.enabled";
+const ENABLED_SETTING: &str = "gateway.http.endpoints.chatCompletions.enabled";
 
 /// Longest time for which a streamed answer waits for its first word before its head is sent.
-const FIRST_WORD: Duration = Duration::from_secs(10);
+const FIRST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs a turn and returns its text, as a whole or as a stream.
 pub async fn complete(
@@ -58,9 +58,9 @@ pub async fn complete(
     if !gateway.config().chat_completions {
         return Err(ApiError::not_found(
             "endpoint_disabled",
-            format!("{ENABLED} is false in the configuration"),
+            format!("{ENABLED_SETTING} is false in the configuration"),
         )
-        .with_hint(format!("flock config set {ENABLED} true")));
+        .with_hint(format!("flock config set {ENABLED_SETTING} true")));
     }
     let request: ChatRequest = parsed(&body)?;
     let agent = chosen_agent(&gateway, &headers, &request.model)?;
@@ -77,7 +77,7 @@ pub async fn complete(
     let streams = request.streams();
     let extras = StreamExtras {
         usage: request.includes_usage(),
-        activity: headers.get(ACTIVITY).is_some_and(|value| value == "1"),
+        activity: headers.get(ACTIVITY_HEADER).is_some_and(|value| value == "1"),
     };
     let mut input = request.into_input()?;
     // Only a session that continues can be compacted or left.
@@ -97,7 +97,7 @@ pub async fn complete(
         Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
             ClaimOutcome::Now(claim) => Some(claim),
             ClaimOutcome::Before(earlier) => {
-                return replayed(&earlier, model, streams.then_some(extras), &input.bound);
+                return replay_response(&earlier, model, streams.then_some(extras), &input.bound);
             }
         },
     };
@@ -145,8 +145,8 @@ fn kept(turn: TurnHandle, claim: Option<Claim>) -> TurnHandle {
     let (session, id) = (turn.session.clone(), turn.id);
     let turn = turn.then(move |ended, did_something| async move {
         let kept = ended.as_ref().map(written).map_err(|failure| {
-            let error = described(failure).finally().of_turn(&session, id);
-            if did_something && !never_ran(failure) { error.after_something() } else { error }
+            let error = describe_failure(failure).finally().of_turn(&session, id);
+            if did_something && !never_ran(failure) { error.after_work() } else { error }
         });
         claim.end(&kept).await;
         ended
@@ -168,13 +168,13 @@ fn start(
     let mut turn = started.map_err(refusal)?;
     // A command's text is no answer of the model, so it has no format.
     if let Some((format, again)) = again.filter(|(_, again)| again.command.is_none()) {
-        turn = checked(turn, Arc::clone(gateway), format, again, cancel);
+        turn = check_format(turn, Arc::clone(gateway), format, again, cancel);
     }
     Ok(kept(turn, claim))
 }
 
 /// Wraps a turn so that its answer has this format. If it does not, the agent is asked once more.
-fn checked(
+fn check_format(
     turn: TurnHandle,
     gateway: Arc<Gateway>,
     format: ResponseFormat,
@@ -188,7 +188,7 @@ fn checked(
             Err(wrong) => wrong,
         };
         // The follow-up is a second turn of the same session, so the agent sees its first answer.
-        let input = vec![Message::text(Role::User, once_more(&wrong))];
+        let input = vec![Message::text(Role::User, correction_prompt(&wrong))];
         let again = TurnRequest { turn: TurnId::new(), input, ..again };
         let Ok(mut second) = gateway.driver.start(again, TurnOrigin::Request, cancel, |_| {}) else {
             return Err(Failure::Form(wrong));
@@ -205,7 +205,7 @@ fn checked(
 }
 
 /// Returns the stored answer to an earlier request under the same key as the response to this one.
-fn replayed(
+fn replay_response(
     earlier: &EarlierRequest,
     model: String,
     stream: Option<StreamExtras>,
@@ -225,7 +225,7 @@ fn replayed(
         }
     };
     let headers = response.headers_mut();
-    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    headers.insert(REPLAYED_HEADER, HeaderValue::from_static("true"));
     name_turn(headers, &earlier.session, earlier.turn);
     Ok(response)
 }
@@ -305,20 +305,20 @@ async fn stream(
     let turn = start(gateway, order, wishes, cancel, move |event| sink.put(&event))?;
     let mut outlet = StreamBody::new(&inlet, turn);
     // Until the first word the failure of the turn can still become an HTTP status.
-    outlet.first(FIRST_WORD).await?;
+    outlet.first(FIRST_OUTPUT_TIMEOUT).await?;
     Ok(event_stream(Body::new(outlet)))
 }
 
 /// Returns the agent that `model` and the header name. Both may be given if they agree.
 fn chosen_agent(gateway: &Gateway, headers: &HeaderMap, model: &str) -> Result<AgentId, ApiError> {
-    let header = text(headers, AGENT)?;
+    let header = text(headers, AGENT_HEADER)?;
     let name = match (agent_name(model), header) {
         // With one of these names for the model, the header chooses the agent. This is OpenClaw's convention.
         ("openclaw" | "flock", Some(header)) => header,
         (name, Some(header)) if header != name => {
             return Err(ApiError::invalid(
                 "agent_mismatch",
-                format!("the model and the header {AGENT} name different agents"),
+                format!("the model and the header {AGENT_HEADER} name different agents"),
             ));
         }
         (name, _) => name,
@@ -331,7 +331,7 @@ fn session_key(
     headers: &HeaderMap,
     agent: &AgentId,
 ) -> Result<Option<SessionKey>, ApiError> {
-    let Some(key) = text(headers, SESSION)? else { return Ok(None) };
+    let Some(key) = text(headers, SESSION_HEADER)? else { return Ok(None) };
     let key: SessionKey =
         key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
     if key.agent() != agent {
@@ -369,7 +369,7 @@ pub fn refusal(refused: TurnRefused) -> ApiError {
 pub fn failed(failure: Failure, did_something: bool, session: &SessionKey, turn: TurnId) -> ApiError {
     let did_something = did_something && !never_ran(&failure);
     let error = self::failure(failure).of_turn(session, turn);
-    if did_something { error.after_something() } else { error }
+    if did_something { error.after_work() } else { error }
 }
 
 /// Returns `true` if the program that should run the turn did no work, although the turn's input was stored.
@@ -388,22 +388,22 @@ const fn never_ran(failure: &Failure) -> bool {
 /// Returns the error for a client whose turn failed.
 #[must_use]
 pub fn failure(failure: Failure) -> ApiError {
-    let error = described(&failure).finally();
+    let error = describe_failure(&failure).finally();
     match failure {
         Failure::Lost | Failure::Form(_) => error,
-        Failure::Turn(TurnError::Provider(cause)) => error.because(cause),
-        Failure::Turn(cause) => error.because(cause),
+        Failure::Turn(TurnError::Provider(cause)) => error.with_cause(cause),
+        Failure::Turn(cause) => error.with_cause(cause),
     }
 }
 
 /// Returns the same error without its cause.
-fn described(failure: &Failure) -> ApiError {
+fn describe_failure(failure: &Failure) -> ApiError {
     match failure {
         Failure::Lost => ApiError::internal("the turn's task ended without a result"),
         Failure::Form(_) => {
             // The agent has answered twice, so a retry by the client would repeat its work.
             let status = StatusCode::FAILED_DEPENDENCY;
-            ApiError::new(status, "response_format_not_met", failure.to_string()).after_something()
+            ApiError::new(status, "response_format_not_met", failure.to_string()).after_work()
         }
         Failure::Turn(TurnError::Provider(error)) => provider_failure(error),
         Failure::Turn(error) => turn_failure(error),
@@ -428,7 +428,9 @@ fn turn_failure(error: &TurnError) -> ApiError {
                 (StatusCode::BAD_GATEWAY, "provider_failed")
             }
             // A budget that can't be read is a fault of the database and not a pause.
-            RuntimeError::Paused { why, .. } if PauseReason::is_unknown(why) => return unavailable(why),
+            RuntimeError::Paused { why, .. } if PauseReason::is_unknown(why) => {
+                return database_unavailable(why);
+            }
             RuntimeError::Paused { .. } => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
             RuntimeError::Refused { .. } => (StatusCode::BAD_GATEWAY, "runtime_refused"),
             RuntimeError::Failed { .. } => (StatusCode::BAD_GATEWAY, "runtime_failed"),
@@ -440,12 +442,14 @@ fn turn_failure(error: &TurnError) -> ApiError {
         TurnError::Busy(_) => (StatusCode::CONFLICT, "session_busy"),
         TurnError::Steps(_) => (StatusCode::INTERNAL_SERVER_ERROR, "too_many_steps"),
         TurnError::Looping { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "looping"),
-        TurnError::Paused(paused) if PauseReason::is_unknown(&paused.0) => return unavailable(&paused.0),
+        TurnError::Paused(paused) if PauseReason::is_unknown(&paused.0) => {
+            return database_unavailable(&paused.0);
+        }
         TurnError::Paused(_) => (StatusCode::PAYMENT_REQUIRED, "agent_paused"),
         TurnError::TimedOut(_) => (StatusCode::GATEWAY_TIMEOUT, "turn_timed_out"),
         TurnError::Cancelled => (StatusCode::SERVICE_UNAVAILABLE, "cancelled"),
         TurnError::Store(_) if error.may_pass() => {
-            let mut answer = passing(error.kind().code(), error.to_string());
+            let mut answer = temporary_error(error.kind().code(), error.to_string());
             answer.hint = error.hint();
             return answer;
         }
@@ -456,12 +460,13 @@ fn turn_failure(error: &TurnError) -> ApiError {
             return answer;
         }
         // This is a problem of the machine that its owner can solve. The path stays in the log.
-        TurnError::Transcript { source, .. } if error.lacks_room() => {
+        TurnError::Transcript { source, .. } if error.is_out_of_space() => {
             let text = format!("the conversation can't be written: {source}");
-            return passing(Kind::Failed.code(), text).with_hint("make room on its disk, then try again");
+            return temporary_error(Kind::Failed.code(), text)
+                .with_hint("make room on its disk, then try again");
         }
         TurnError::Transcript { source, .. } if error.may_pass() => {
-            let mut answer = passing(
+            let mut answer = temporary_error(
                 Kind::Unreadable.code(),
                 format!("the conversation can't be read or written: {source}"),
             );
@@ -482,12 +487,12 @@ fn turn_failure(error: &TurnError) -> ApiError {
 }
 
 /// Returns the error for a database that can't be read or written at the moment.
-fn unavailable(why: &str) -> ApiError {
-    passing("database_unavailable", why).with_hint("flock status")
+fn database_unavailable(why: &str) -> ApiError {
+    temporary_error("database_unavailable", why).with_hint("flock status")
 }
 
 /// Returns the error for a fault of this machine that may pass.
-fn passing(code: &'static str, text: impl Into<String>) -> ApiError {
+fn temporary_error(code: &'static str, text: impl Into<String>) -> ApiError {
     let mut answer = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, text);
     answer.retry_after = Some(Duration::from_secs(5));
     answer
@@ -530,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_is_said_in_words_and_may_be_asked_again() {
+    fn a_failing_disk_gives_503_with_a_hint() {
         let unread = TurnError::Transcript {
             what: "read",
             path: "/x".into(),
@@ -543,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_said_in_words() {
+    fn a_full_disk_is_named_with_a_hint() {
         let full = TurnError::Transcript {
             what: "append to",
             path: "/x".into(),

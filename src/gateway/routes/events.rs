@@ -59,7 +59,7 @@ impl Reader {
     /// nothing but these agents.
     fn is_shown(&self, event: &GatewayEvent) -> bool {
         let Some(token) = self.caller.client() else { return true };
-        scope::shows(token, &event.data(), |channel| {
+        scope::may_see_event(token, &event.data(), |channel| {
             let channel = channel.parse().ok().and_then(|id| self.gateway.swarm.channel(&id).ok());
             channel.is_some_and(|channel| scope::covers_channel(token, &channel))
         })

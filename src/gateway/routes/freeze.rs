@@ -32,7 +32,7 @@ pub async fn freeze(
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?.id;
-    change(gateway, Some(agent), &who, true).await
+    set_frozen(gateway, Some(agent), &who, true).await
 }
 
 /// Thaws one agent and its sandbox.
@@ -42,7 +42,7 @@ pub async fn thaw(
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let agent = gateway.agent(&id)?.id;
-    change(gateway, Some(agent), &who, false).await
+    set_frozen(gateway, Some(agent), &who, false).await
 }
 
 /// Freezes the whole home: all agents, and those that are added later.
@@ -50,7 +50,7 @@ pub async fn freeze_all(
     State(gateway): State<Arc<Gateway>>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    change(gateway, None, &who, true).await
+    set_frozen(gateway, None, &who, true).await
 }
 
 /// Thaws all agents and their sandboxes.
@@ -58,11 +58,11 @@ pub async fn thaw_all(
     State(gateway): State<Arc<Gateway>>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    change(gateway, None, &who, false).await
+    set_frozen(gateway, None, &who, false).await
 }
 
 /// Freezes or thaws one agent, or the whole home if `agent` is `None`.
-async fn change(
+async fn set_frozen(
     gateway: Arc<Gateway>,
     agent: Option<AgentId>,
     who: &FreezeQuery,
@@ -73,7 +73,7 @@ async fn change(
     let done = tokio::spawn(async move {
         let changed = if frozen {
             // The agents are marked first, so that no turn starts a command in a sandbox that is being paused.
-            let changed = freeze_them(&gateway, &by, agent).await?;
+            let changed = freeze_agents(&gateway, &by, agent).await?;
             let settle = changed.iter().map(|(agent, _)| gateway.sandbox.pause(agent));
             let settled = future::join_all(settle).await;
             changed.into_iter().zip(settled).collect::<Vec<_>>()
@@ -85,7 +85,7 @@ async fn change(
             };
             let resumed = future::join_all(agents.iter().map(|agent| gateway.sandbox.resume(agent))).await;
             let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
-            let thawed = thaw_them(&gateway, &by, agent).await?.into_iter();
+            let thawed = thaw_agents(&gateway, &by, agent).await?.into_iter();
             // An agent that was added in between has a sandbox that was never paused.
             let settled = |one: (AgentId, bool)| {
                 let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
@@ -96,7 +96,7 @@ async fn change(
         Ok::<_, SwarmError>(
             changed
                 .into_iter()
-                .map(|((agent, changed), settled)| described(&agent, frozen, changed, settled))
+                .map(|((agent, changed), settled)| agent_result(&agent, frozen, changed, settled))
                 .collect::<Vec<Value>>(),
         )
     });
@@ -104,7 +104,7 @@ async fn change(
     Ok(Json(json!({"agents": agents})))
 }
 
-async fn freeze_them(
+async fn freeze_agents(
     gateway: &Gateway,
     by: &By,
     agent: Option<AgentId>,
@@ -115,7 +115,7 @@ async fn freeze_them(
     }
 }
 
-async fn thaw_them(
+async fn thaw_agents(
     gateway: &Gateway,
     by: &By,
     agent: Option<AgentId>,
@@ -126,7 +126,7 @@ async fn thaw_them(
     }
 }
 
-fn described(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {
+fn agent_result(agent: &AgentId, frozen: bool, changed: bool, settled: Result<(), SandboxError>) -> Value {
     let problem = match settled {
         // If no engine answers, nothing can be running.
         Ok(()) | Err(SandboxError::Unavailable { .. } | SandboxError::Denied { .. }) => None,

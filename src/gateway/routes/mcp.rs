@@ -30,16 +30,16 @@ pub const MOST: usize = 2 << 20;
 const VERSIONS: [&str; 3] = ["2024-11-05", "2025-06-18", "2025-11-25"];
 
 /// Header in which a client repeats the negotiated version.
-const VERSION: &str = "mcp-protocol-version";
+const VERSION_HEADER: &str = "mcp-protocol-version";
 
 /// Most bytes of a call's id and of a tool's name.
 const MAX_NAME: usize = 128;
 
 /// Error codes of JSON-RPC.
-const NOT_JSON: i32 = -32_700;
-const NO_REQUEST: i32 = -32_600;
-const NO_METHOD: i32 = -32_601;
-const BAD_PARAMS: i32 = -32_602;
+const PARSE_ERROR: i32 = -32_700;
+const INVALID_REQUEST: i32 = -32_600;
+const METHOD_NOT_FOUND: i32 = -32_601;
+const INVALID_PARAMS: i32 = -32_602;
 
 /// Answers one message over HTTP.
 pub async fn post(
@@ -64,7 +64,7 @@ pub async fn post(
 
 /// Refuses a version of the protocol that is not supported.
 fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)> {
-    let Some(version) = headers.get(VERSION) else { return Ok(()) };
+    let Some(version) = headers.get(VERSION_HEADER) else { return Ok(()) };
     let version = version.to_str().unwrap_or("?").trim();
     if VERSIONS.contains(&version) {
         return Ok(());
@@ -74,25 +74,25 @@ fn check_version(headers: &HeaderMap) -> Result<(), (StatusCode, Option<Value>)>
         safe_text::start(version, MAX_NAME),
         VERSIONS.join(", ")
     );
-    Err(wrong(NO_REQUEST, &text))
+    Err(wrong(INVALID_REQUEST, &text))
 }
 
 /// Answers one message, independent of its transport. Returns the status, and the response if there is one. Dropping
 /// the future cancels the call that it waits for.
 pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (StatusCode, Option<Value>) {
     let Ok(message) = serde_json::from_slice::<Value>(body) else {
-        return wrong(NOT_JSON, "the body is not JSON");
+        return wrong(PARSE_ERROR, "the body is not JSON");
     };
     if message.is_array() {
-        return wrong(NO_REQUEST, "several messages at once are not taken");
+        return wrong(INVALID_REQUEST, "several messages at once are not taken");
     }
     if !message.is_object() || message["jsonrpc"] != "2.0" {
-        return wrong(NO_REQUEST, "this is no message of JSON-RPC 2.0");
+        return wrong(INVALID_REQUEST, "this is no message of JSON-RPC 2.0");
     }
     let id = match &message["id"] {
         id @ (Value::String(_) | Value::Number(_)) => Some(id.clone()),
         _ if message.get("id").is_none() => None,
-        _ => return wrong(NO_REQUEST, "the id is neither text nor a number"),
+        _ => return wrong(INVALID_REQUEST, "the id is neither text nor a number"),
     };
     let Some(method) = message["method"].as_str() else {
         // flock sends no requests, so a response to one has no meaning.
@@ -100,7 +100,7 @@ pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (Statu
         return if is_answer {
             (StatusCode::ACCEPTED, None)
         } else {
-            wrong(NO_REQUEST, "there is no method")
+            wrong(INVALID_REQUEST, "there is no method")
         };
     };
     let Some(id) = id else {
@@ -114,16 +114,16 @@ pub async fn exchange(gateway: &Gateway, ticket: &Ticket, body: &[u8]) -> (Statu
         // The client that cancelled the call does not wait for a response.
         Ok(None) => return (StatusCode::ACCEPTED, None),
         Ok(Some(result)) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err((code, text)) => failed(&id, code, &text),
+        Err((code, text)) => error_response(&id, code, &text),
     };
     (StatusCode::OK, Some(answer))
 }
 
 fn wrong(code: i32, text: &str) -> (StatusCode, Option<Value>) {
-    (StatusCode::BAD_REQUEST, Some(failed(&Value::Null, code, text)))
+    (StatusCode::BAD_REQUEST, Some(error_response(&Value::Null, code, text)))
 }
 
-fn failed(id: &Value, code: i32, text: &str) -> Value {
+fn error_response(id: &Value, code: i32, text: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}})
 }
 
@@ -135,7 +135,7 @@ async fn answer(
     id: &Value,
 ) -> Result<Option<Value>, (i32, String)> {
     match method {
-        "initialize" => Ok(Some(greeting(params))),
+        "initialize" => Ok(Some(initialize_result(params))),
         "ping" => Ok(Some(json!({}))),
         "tools/list" => {
             let tools = tools(gateway, ticket);
@@ -143,12 +143,12 @@ async fn answer(
             Ok(Some(json!({"tools": tools})))
         }
         "tools/call" => call(gateway, ticket, params, id).await,
-        _ => Err((NO_METHOD, format!("there is no method {:?}", safe_text::start(method, MAX_NAME)))),
+        _ => Err((METHOD_NOT_FOUND, format!("there is no method {:?}", safe_text::start(method, MAX_NAME)))),
     }
 }
 
 /// Returns the response to `initialize`: the client's version if it is supported, otherwise the newest one.
-fn greeting(params: &Value) -> Value {
+fn initialize_result(params: &Value) -> Value {
     let [.., newest] = VERSIONS;
     let asked = params["protocolVersion"].as_str();
     let version = VERSIONS.into_iter().find(|version| asked == Some(version)).unwrap_or(newest);
@@ -177,7 +177,7 @@ async fn call(
     params: &Value,
     id: &Value,
 ) -> Result<Option<Value>, (i32, String)> {
-    let bad = |text: String| (BAD_PARAMS, text);
+    let bad = |text: String| (INVALID_PARAMS, text);
     let tool = params["name"].as_str().ok_or_else(|| bad("a call needs the name of a tool".to_owned()))?;
     // Other tools are the program's own. Only flock's are offered here.
     if !policy::is_flocks_own(tool) {
@@ -209,7 +209,7 @@ async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) 
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
-    let work = engine.call_for(&ticket.source, asked, &witness);
+    let work = engine.call_tool_for(&ticket.source, asked, &witness);
     tokio::select! {
         answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| ToolCallResponse {
             content: vec![Block::text("the call took too long; its effect is unknown")],
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_known_version_is_answered_with_itself_and_another_with_the_newest() {
         for version in VERSIONS {
-            assert_eq!(greeting(&json!({"protocolVersion": version}))["protocolVersion"], version);
+            assert_eq!(initialize_result(&json!({"protocolVersion": version}))["protocolVersion"], version);
         }
         for params in [
             json!({"protocolVersion": "1999-01-01"}),
@@ -249,7 +249,7 @@ mod tests {
             json!({"protocolVersion": "2025-03-26"}),
             Value::Null,
         ] {
-            assert_eq!(greeting(&params)["protocolVersion"], "2025-11-25");
+            assert_eq!(initialize_result(&params)["protocolVersion"], "2025-11-25");
         }
     }
 

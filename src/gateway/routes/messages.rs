@@ -22,7 +22,7 @@ use crate::gateway::body::{RawBody, parsed};
 use crate::gateway::driver::TurnOrigin;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Query;
-use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED};
+use crate::gateway::idempotency::{self, ClaimOutcome, EarlierRequest, REPLAYED_HEADER};
 use crate::gateway::scope;
 use crate::gateway::state::Gateway;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
@@ -30,7 +30,7 @@ use crate::process::login;
 use crate::provider::{Message, Role as Speaker};
 
 /// Default and largest number of messages in one response.
-const LIMIT: usize = 50;
+const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 500;
 
 /// The body of a request for a turn.
@@ -70,7 +70,7 @@ pub async fn say(
     caller.check_agent(&agent.id)?;
     // A frozen agent is refused before a key is claimed, so the same request may be repeated later.
     refuse_frozen(&gateway, &headers, &agent.id)?;
-    let session = session_of(&gateway, &caller, &agent, session_key.as_deref())?;
+    let session = resolve_session(&gateway, &caller, &agent, session_key.as_deref())?;
     caller.check_session(&session)?;
     let turn = TurnId::new();
     // The whole body is part of the digest, so a repeat with other options is a different request.
@@ -80,8 +80,8 @@ pub async fn say(
         Some(key) => match idempotency::claim(&gateway, key, &session, turn).await? {
             ClaimOutcome::Now(claim) => Some(claim),
             ClaimOutcome::Before(earlier) => {
-                let mut response = Answer(whole(&gateway, &agent, &earlier).await?).into_response();
-                response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+                let mut response = Answer(earlier_answer(&gateway, &agent, &earlier).await?).into_response();
+                response.headers_mut().insert(REPLAYED_HEADER, HeaderValue::from_static("true"));
                 return Ok(response);
             }
         },
@@ -117,7 +117,11 @@ pub async fn say(
 
 /// Returns the answer to an earlier request under the same key. If a gateway was killed in the middle of it, only the
 /// text may be known.
-async fn whole(gateway: &Gateway, agent: &Agent, earlier: &EarlierRequest) -> Result<Value, ApiError> {
+async fn earlier_answer(
+    gateway: &Gateway,
+    agent: &Agent,
+    earlier: &EarlierRequest,
+) -> Result<Value, ApiError> {
     if earlier.answer.get("content").is_some() {
         return Ok(earlier.answer.clone());
     }
@@ -154,7 +158,7 @@ async fn answer(
     let outcome = ended.map_err(|error| failed(error, running.did_something(), &session, turn))?;
     let stored = stored(&gateway, &session, turn).await;
     // The turn has run already. The client must not repeat it only because its answer can't be read.
-    let stored = stored.map_err(|error| error.of_turn(&session, turn).after_something())?;
+    let stored = stored.map_err(|error| error.of_turn(&session, turn).after_work())?;
     let mut answer = stored.map_or_else(
         // The text of a command is meant for people and is not a message of the conversation.
         || {
@@ -178,14 +182,14 @@ pub async fn list(
         "1" | "true" => true,
         _ => return Err(ApiError::invalid("invalid_query", "includeTrace is 1 or 0")),
     };
-    let limit = filter.limit.unwrap_or(LIMIT);
+    let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
         return Err(ApiError::invalid("invalid_query", format!("limit is a number from 1 to {MAX_LIMIT}")));
     }
     let key = filter.session_key.as_deref();
     let agent = chosen(&gateway, filter.agent.as_deref(), key)?;
     caller.check_agent(&agent.id)?;
-    let session = session_of(&gateway, &caller, &agent, key)?;
+    let session = resolve_session(&gateway, &caller, &agent, key)?;
     let engine = sessions::engine(&gateway)?.clone();
     let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit, with_trace)).await;
     let messages = read.map_err(ApiError::internal)?.map_err(failure_of)?;
@@ -237,7 +241,7 @@ pub(super) fn chosen(gateway: &Gateway, agent: Option<&str>, key: Option<&str>) 
 }
 
 /// Returns the session that is named, otherwise the session that the client or this home's user has with the agent.
-fn session_of(
+fn resolve_session(
     gateway: &Gateway,
     caller: &Caller,
     agent: &Agent,

@@ -28,14 +28,14 @@ use crate::sandbox::policy;
 use crate::tool::{CallContext, safe_text};
 
 /// Longest time for a call. The plugin waits a little longer.
-const LIMIT: Duration = Duration::from_secs(140);
+const CALL_TIMEOUT: Duration = Duration::from_secs(140);
 /// Most bytes in a body.
 pub const MOST: usize = 2 << 20;
 /// Most bytes of a conversation's name, and of a call's id and a tool's name.
 const MAX_KEY: usize = 400;
 const MAX_NAME: usize = 128;
 /// Most bytes of arguments and of results that are kept of a reported call.
-const MAX_TOLD: usize = 20_000;
+const MAX_REPORTED_BYTES: usize = 20_000;
 
 /// A call of one of flock's tools.
 #[derive(Debug, Deserialize)]
@@ -101,12 +101,12 @@ pub async fn call(
     // The plugin closes the connection when its call is stopped. This future is then dropped, and the guard cancels the
     // call.
     let _stop = cancel.clone().drop_guard();
-    let asked = Asked { id: named(&call.tool_call_id)?, tool, arguments: call.params, cancel };
+    let asked = Asked { id: clean_name(&call.tool_call_id)?, tool, arguments: call.params, cancel };
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
-    let work = engine.call_for(&source, asked, &witness);
-    let answered = tokio::time::timeout(LIMIT, work).await.unwrap_or_else(|_| ToolCallResponse {
+    let work = engine.call_tool_for(&source, asked, &witness);
+    let answered = tokio::time::timeout(CALL_TIMEOUT, work).await.unwrap_or_else(|_| ToolCallResponse {
         content: vec![Block::text("the call took too long; its effect is unknown")],
         is_error: true,
     });
@@ -129,7 +129,7 @@ pub async fn report(
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
-    engine.told_by(RUNTIME, &source, told, &witness).await;
+    engine.handle_report(RUNTIME, &source, told, &witness).await;
     Ok(Answer(json!({"recorded": true})))
 }
 
@@ -169,15 +169,15 @@ fn told(happened: PluginReport) -> Result<ProgramReport, ApiError> {
         return Ok(ProgramReport::Over);
     }
     let missing = || ApiError::invalid("invalid_body", "a tool call needs toolCallId and tool");
-    let call = named(&happened.tool_call_id.ok_or_else(missing)?)?;
-    let tool = named(&happened.tool.ok_or_else(missing)?)?;
+    let call = clean_name(&happened.tool_call_id.ok_or_else(missing)?)?;
+    let tool = clean_name(&happened.tool.ok_or_else(missing)?)?;
     Ok(ProgramReport::Tool(match happened.event {
         Kind::BeforeToolCall => ToolEvent::Began { call, tool, arguments: arguments(happened.params) },
         _ => ToolEvent::Ended {
             call,
             tool,
-            result: safe_text::middle_cut(&happened.result.unwrap_or_default(), MAX_TOLD),
-            error: happened.error.map(|error| safe_text::start(&error, MAX_TOLD).to_owned()),
+            result: safe_text::middle_cut(&happened.result.unwrap_or_default(), MAX_REPORTED_BYTES),
+            error: happened.error.map(|error| safe_text::start(&error, MAX_REPORTED_BYTES).to_owned()),
             took: happened.duration_ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok()),
         },
     }))
@@ -189,11 +189,15 @@ fn arguments(params: Value) -> Value {
     if !params.is_object() {
         return json!({});
     }
-    if text.len() > MAX_TOLD { json!({"cut": safe_text::start(&text, MAX_TOLD)}) } else { params }
+    if text.len() > MAX_REPORTED_BYTES {
+        json!({"cut": safe_text::start(&text, MAX_REPORTED_BYTES)})
+    } else {
+        params
+    }
 }
 
 /// Returns an id or a name in a form that is safe in a log, a transcript and a provider's request.
-fn named(text: &str) -> Result<String, ApiError> {
+fn clean_name(text: &str) -> Result<String, ApiError> {
     let name: String = text.chars().filter(char::is_ascii_graphic).take(MAX_NAME).collect();
     if name.is_empty() {
         return Err(ApiError::invalid("invalid_body", "a tool call needs an id and a name"));
@@ -229,7 +233,7 @@ mod tests {
             panic!()
         };
         assert_eq!(call, "c1");
-        assert!(arguments.to_string().len() < 2 * MAX_TOLD);
+        assert!(arguments.to_string().len() < 2 * MAX_REPORTED_BYTES);
         let mut odd = base("before_tool_call");
         odd["params"] = json!("text");
         assert!(
@@ -243,7 +247,7 @@ mod tests {
                 panic!()
             };
             assert_eq!(took, None);
-            assert!(result.len() < 2 * MAX_TOLD);
+            assert!(result.len() < 2 * MAX_REPORTED_BYTES);
         }
         let mut nameless = base("after_tool_call");
         nameless["toolCallId"] = "\u{0}".into();

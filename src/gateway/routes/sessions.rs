@@ -79,7 +79,7 @@ pub async fn show(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let key = key_of(&gateway, &key)?;
+    let key = parse_key(&gateway, &key)?;
     caller.check_agent(key.agent())?;
     let report = report(&gateway, key).await?;
     Ok(axum::Json(json!(report)))
@@ -91,7 +91,7 @@ pub async fn compact(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let key = key_of(&gateway, &key)?;
+    let key = parse_key(&gateway, &key)?;
     let before = report(&gateway, key.clone()).await?.compaction.map(|last| last.at);
     command(&gateway, &caller, &key, Command::Compact).await?;
     // The last compaction is reported only if it is a new one.
@@ -105,7 +105,7 @@ pub async fn reset(
     Extension(caller): Extension<Caller>,
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
-    let key = key_of(&gateway, &key)?;
+    let key = parse_key(&gateway, &key)?;
     let known = engine(&gateway)?.session(&key).map_err(ApiError::explained)?;
     if known.is_none() {
         return Err(failure(TurnError::NoSession(key).into()));
@@ -135,7 +135,7 @@ pub async fn adopt(
     }
     let new = NewSession { key: key.clone(), file };
     // The row is created only if the key is free, so two imports can't share a session.
-    if !engine.store().make_session(new, unix_ms()).await.map_err(ApiError::explained)? {
+    if !engine.store().create_session(new, unix_ms()).await.map_err(ApiError::explained)? {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
             "session_exists",
@@ -161,7 +161,7 @@ fn is_imported(path: &std::path::Path, key: &SessionKey) -> bool {
     begins && matches!(last, Some(Record::Imported(_)))
 }
 
-fn key_of(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
+fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     let key: SessionKey =
         key.parse().map_err(|error| ApiError::invalid("invalid_session_key", format!("{error}")))?;
     gateway.agent(key.agent().as_str())?;

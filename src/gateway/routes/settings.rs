@@ -62,7 +62,7 @@ pub async fn change(
     JsonBody(SettingsRequest { agent, cli: wanted, model, effort }): JsonBody<SettingsRequest>,
 ) -> Result<Answer<Value>, ApiError> {
     let agent = chosen(&gateway, agent.as_deref(), None)?;
-    check(&gateway, &agent, &wanted)?;
+    check_runtime(&gateway, &agent, &wanted)?;
     if let Some(program) = cli::named(&wanted) {
         // The search looks at the file system, so it runs on a thread for blocking work.
         let looked = tokio::task::spawn_blocking(move || locate::find(program));
@@ -101,7 +101,7 @@ pub async fn change(
 }
 
 /// Refuses a runtime that this gateway does not have or that the agent's settings rule out.
-fn check(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError> {
+fn check_runtime(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError> {
     let others = gateway.engine.get().map(|engine| engine.runtime_names()).unwrap_or_default();
     if runtime != NATIVE && !others.contains(&runtime) {
         let known = [&[NATIVE], &others[..]].concat().join(", ");
@@ -152,7 +152,7 @@ fn check_program(
         let text = format!("{title} can't run on this machine itself: {why}");
         return Err(ApiError::invalid("no_host", text).with_hint(host::off(&agent.id)));
     }
-    if let Some(why) = installed.unfit() {
+    if let Some(why) = installed.unfit_reason() {
         return Err(ApiError::new(StatusCode::FAILED_DEPENDENCY, "runtime_too_old", why)
             .with_hint(version_check::renewal_hint(program)));
     }
@@ -179,7 +179,7 @@ mod tests {
     use crate::config::{parse, starter};
 
     #[test]
-    fn a_program_has_to_be_there_and_to_speak_with_the_model() {
+    fn a_program_must_be_installed_and_support_the_model() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         let mut document =

@@ -20,7 +20,7 @@ pub async fn show(State(gateway): State<Arc<Gateway>>) -> Json<Value> {
         "pid": ProcessId::current().pid,
         "startedAt": gateway.started_ms / 1000,
         "uptimeMs": crate::clock::unix_ms() - gateway.started_ms,
-        "memoryBytes": resident(),
+        "memoryBytes": resident_bytes(),
         "config": {"problem": gateway.config_problem()},
         "agents": config.agents.iter().map(|agent| &agent.id).collect::<Vec<_>>(),
         "paused": gateway.swarm.paused(),
@@ -47,7 +47,7 @@ fn team(gateway: &Gateway) -> Value {
     };
     let count =
         |state: ChannelState| counts.iter().find(|(found, _)| *found == state).map_or(0, |(_, count)| *count);
-    let down = gateway.swarm.providers_down();
+    let down = gateway.swarm.provider_outages();
     let breakers = down.iter().map(|down| {
         json!({
             "provider": down.provider,
@@ -69,7 +69,7 @@ fn team(gateway: &Gateway) -> Value {
 }
 
 /// Returns the number of bytes of this process that are in RAM.
-fn resident() -> Option<u64> {
+fn resident_bytes() -> Option<u64> {
     // Field 2 of statm is a number of pages, in the page size of the kernel.
     let statm = fs_err::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;

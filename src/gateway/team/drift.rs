@@ -20,7 +20,7 @@ pub(super) struct InProgress {
     pub(super) tasks: BTreeSet<String>,
 }
 
-/// The work that has to be settled. The fields match those of [`UnderWay`].
+/// The work that has to be settled. The fields match those of [`InProgress`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Drift {
     pub(super) turns: Vec<TurnId>,

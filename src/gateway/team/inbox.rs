@@ -88,7 +88,7 @@ impl ChannelInbox {
 pub fn command_of(given: &Given) -> Option<Command> {
     let calls = given.mentions.all || !given.mentions.agents.is_empty();
     let text = given.content.as_deref().filter(|_| calls && given.author.is_human())?;
-    Command::of_post(text)
+    Command::parse_post(text)
 }
 
 /// Returns the range of messages that a batch consists of.

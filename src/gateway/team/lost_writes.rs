@@ -13,20 +13,20 @@ use crate::swarm::By;
 /// Action name of the audit row about lost writes.
 const ACTION: &str = "disk.lost";
 /// Largest number of sessions that the row names.
-const NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// Sets back every position that points past what exists. Messages that an agent was given but that its transcript lost
 /// are given to it again.
 pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     let store = team.swarm.store();
-    let mut positions = store.set_back_positions().await?;
+    let mut positions = store.clamp_positions().await?;
     let (mut transcripts, mut database) = (Vec::new(), Vec::new());
     for lost in team.engine.lost()? {
         match lost {
             LostWrites::Transcript { session, shown } => {
                 if let (Some(channel), Some(shown)) = (session.channel(), shown) {
                     let agent = session.agent().clone();
-                    positions += usize::from(store.set_back_position(agent, channel, shown).await?);
+                    positions += usize::from(store.rewind_position(agent, channel, shown).await?);
                 }
                 transcripts.push(session.to_string());
             }
@@ -46,7 +46,7 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     Ok(())
 }
 
-/// Returns the losses as one sentence, such as `the transcript lacks the last turn of x`. At most [`NAMED`] sessions
+/// Returns the losses as one sentence, such as `the transcript lacks the last turn of x`. At most [`MAX_NAMED`] sessions
 /// are named.
 fn describe(positions: usize, transcripts: &[String], database: &[String]) -> String {
     let mut parts = Vec::new();
@@ -61,8 +61,8 @@ fn describe(positions: usize, transcripts: &[String], database: &[String]) -> St
         (database, "the database lacks the last turn of"),
     ] {
         if !sessions.is_empty() {
-            let more = sessions.len().saturating_sub(NAMED);
-            let named = sessions[..sessions.len().min(NAMED)].join(", ");
+            let more = sessions.len().saturating_sub(MAX_NAMED);
+            let named = sessions[..sessions.len().min(MAX_NAMED)].join(", ");
             let more = if more == 0 { String::new() } else { format!(" and {more} more") };
             parts.push(format!("{what} {named}{more}"));
         }

@@ -47,10 +47,10 @@ pub struct Team {
 }
 
 /// Longest interval between two looks at the configuration. Each HTTP request looks at it as well.
-const LOOK: Duration = Duration::from_secs(2);
+const CONFIG_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval in milliseconds between two looks for work that nobody announced. The command line writes into the database
 /// directly if it finds no gateway, and a gateway may start at that moment.
-const LOOK_AGAIN: i64 = 10_000;
+const RESCAN_INTERVAL_MS: i64 = 10_000;
 
 /// A guard that marks a turn as being worked on.
 struct TurnGuard {
@@ -112,24 +112,25 @@ impl Team {
         if let Err(error) = &recovered {
             tracing::error!(error = chain(error), "failed to take up what an earlier run left");
         }
-        let settled = self.swarm.settle_tasks().await;
+        let settled = self.swarm.fail_stranded_tasks().await;
         if let Err(error) = &settled {
             tracing::error!(error = chain(error), "failed to end the tasks that an earlier run left");
         }
         // The watchdog looks soon if not everything could be settled here.
         tokio::spawn(watchdog::watch(Arc::clone(&self), recovered.is_err() || settled.is_err()));
         let mut mark = None;
-        effects.extend(self.look_for_work(&mut scheduler, &mut mark));
+        effects.extend(self.scan_for_work(&mut scheduler, &mut mark));
         let mut looked_at = unix_ms();
         let mut archive_at = self.end_archives().await;
         loop {
             self.carry_out(effects);
             // Published for status queries, which must not wait for this task.
-            self.swarm.note_down(scheduler.breakers());
+            self.swarm.set_provider_outages(scheduler.breakers());
             let now = unix_ms();
             let next = [scheduler.next_deadline(), archive_at].into_iter().flatten().min();
-            let wait =
-                next.map_or(LOOK, |at| LOOK.min(Duration::from_millis(u64::try_from(at - now).unwrap_or(0))));
+            let wait = next.map_or(CONFIG_INTERVAL, |at| {
+                CONFIG_INTERVAL.min(Duration::from_millis(u64::try_from(at - now).unwrap_or(0)))
+            });
             let first = tokio::select! {
                 () = self.stop.cancelled() => return,
                 event = events.recv() => event,
@@ -146,17 +147,17 @@ impl Team {
             // All events that are queued are taken in before any effect, so one round of decisions sees them together.
             let mut next = first;
             while let Some(event) = next {
-                effects.extend(self.take_in(&mut scheduler, event, now));
+                effects.extend(self.handle_event(&mut scheduler, event, now));
                 next = events.try_recv().ok();
             }
             effects.extend(scheduler.due(now));
             // The range also covers a clock that was set back.
-            if !(0..LOOK_AGAIN).contains(&now.saturating_sub(looked_at)) {
+            if !(0..RESCAN_INTERVAL_MS).contains(&now.saturating_sub(looked_at)) {
                 looked_at = now;
                 if let Err(error) = self.swarm.reload_frozen().await {
                     tracing::error!(error = chain(&error), "failed to check which agents are frozen");
                 }
-                effects.extend(self.look_for_work(&mut scheduler, &mut mark));
+                effects.extend(self.scan_for_work(&mut scheduler, &mut mark));
                 // An archive that was begun or cancelled meanwhile changes the time at which the next one is due.
                 archive_at = self.end_archives().await;
             } else if archive_at.is_some_and(|at| now >= at) {
@@ -169,7 +170,7 @@ impl Team {
     ///
     /// This function looks up what is left for a session, and not the place where a turn ends. Anything committed after
     /// the look is announced after it, so nothing new is taken for seen.
-    fn take_in(&self, scheduler: &mut Scheduler, event: SchedulerEvent, now: i64) -> Vec<Effect> {
+    fn handle_event(&self, scheduler: &mut Scheduler, event: SchedulerEvent, now: i64) -> Vec<Effect> {
         match event {
             SchedulerEvent::Seen(session) => scheduler.on(self.left(&session), now),
             SchedulerEvent::Ended { session, how } => {
@@ -208,7 +209,7 @@ impl Team {
         let swarm = Arc::clone(&self.swarm);
         // These only write to the database, and the scheduler must not wait for them.
         tokio::spawn(async move {
-            if let Err(error) = swarm.forget_missing_agents().await {
+            if let Err(error) = swarm.remove_missing_agents().await {
                 tracing::error!(error = chain(&error), "failed to release agents that were removed");
             }
             if let Err(error) = swarm.revoke_missing_agents().await {
@@ -220,7 +221,7 @@ impl Team {
 
     /// Tells the scheduler about all that waits, or, with a `mark`, about what came after it. Work that the swarm has
     /// announced already changes nothing.
-    fn look_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
+    fn scan_for_work(&self, scheduler: &mut Scheduler, mark: &mut Option<i64>) -> Vec<Effect> {
         let now = unix_ms();
         let mut effects = Vec::new();
         let store = self.swarm.store();
@@ -261,7 +262,7 @@ impl Team {
             match effect {
                 Effect::Start { session, priority } => {
                     if priority == Priority::Message {
-                        self.swarm.store().note_turn(session.agent().clone(), unix_ms());
+                        self.swarm.store().record_turn(session.agent().clone(), unix_ms());
                     }
                     let team = Arc::clone(self);
                     tokio::spawn(async move { team.work(session).await });
@@ -279,7 +280,7 @@ impl Team {
     }
 
     async fn end_archives(&self) -> Option<i64> {
-        match self.swarm.end_due_archives(unix_ms()).await {
+        match self.swarm.finish_due_archives(unix_ms()).await {
             Ok(next) => next,
             Err(error) => {
                 tracing::error!(error = chain(&error), "failed to end archives that are due");

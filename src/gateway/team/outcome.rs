@@ -14,13 +14,13 @@ use crate::swarm::scheduler::TurnEnd;
 use crate::swarm::{By, SwarmError, TaskEnd};
 
 /// The reason given to a turn that continues after its model's provider failed.
-const UNANSWERED: &str = "the model's provider did not answer";
+const NO_ANSWER_REASON: &str = "the model's provider did not answer";
 
 /// Number of times that a turn which broke off is taken up again.
-pub(super) const RESUMES: u32 = 1;
+pub(super) const MAX_RESUMES: u32 = 1;
 
 /// Number of attempts to write the end of a turn before that is left to the watchdog.
-const TRIES: u32 = 5;
+const MAX_TRIES: u32 = 5;
 
 impl Team {
     /// Concludes a turn that ended well.
@@ -34,14 +34,14 @@ impl Team {
             Box::pin(async move {
                 // The text goes out before the items are concluded. After a crash between the two, the start hands it
                 // over again, which has no second effect.
-                self.hand_over(work, text).await?;
+                self.deliver_text(work, text).await?;
                 checkpoint::reach(Checkpoint::Replied);
                 self.conclude(work, true).await?;
                 checkpoint::reach(Checkpoint::Concluded);
                 Ok(())
             })
         });
-        match logged(result.await, work, "failed to hand over an outcome") {
+        match log_failure(result.await, work, "failed to hand over an outcome") {
             true => TurnEnd::Done,
             false => TurnEnd::Failed,
         }
@@ -49,11 +49,11 @@ impl Team {
 
     /// Gives the final text to everybody who waits for it. Each receiver takes it once, even if this is called
     /// repeatedly.
-    async fn hand_over(&self, work: &TeamTurn, text: &str) -> Result<(), StoreError> {
+    async fn deliver_text(&self, work: &TeamTurn, text: &str) -> Result<(), StoreError> {
         if let Some(task) = work.task() {
-            self.swarm.task_ended(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
+            self.swarm.end_task(task, &work.session, work.turn, TaskEnd::Done(text.to_owned())).await?;
         }
-        self.swarm.request_answered(&work.session, text).await?;
+        self.swarm.deliver_sysadmin_answer(&work.session, text).await?;
         let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) else { return Ok(()) };
         // An agent that has posted in the channel with the tool has answered already.
         if text.trim().is_empty()
@@ -84,7 +84,7 @@ impl Team {
         &self,
         work: impl Fn() -> BoxFuture<'w, Result<(), StoreError>> + Send + Sync,
     ) -> Result<(), StoreError> {
-        for _ in 1..TRIES {
+        for _ in 1..MAX_TRIES {
             match work().await {
                 Err(error) if error.is_fault() => {
                     let usable = self.swarm.store().until_usable();
@@ -111,16 +111,16 @@ impl Team {
                 TurnError::Paused(_) => TurnEnd::Refused,
                 // A fault of the storage says nothing about the agent.
                 error if error.may_pass() => TurnEnd::Refused,
-                error if is_down(error) => TurnEnd::Unavailable,
+                error if is_provider_down(error) => TurnEnd::Unavailable,
                 _ => TurnEnd::Failed,
             };
         }
         let (how, concluded) = match error {
             TurnError::Provider(problem) if problem.is_passing() => {
-                (TurnEnd::Unavailable, self.later(work, UNANSWERED, 0).await)
+                (TurnEnd::Unavailable, self.later(work, NO_ANSWER_REASON, 0).await)
             }
             TurnError::Runtime(RuntimeError::NoAnswer { .. } | RuntimeError::Unanswered { .. }) => {
-                (TurnEnd::Unavailable, self.later(work, UNANSWERED, 0).await)
+                (TurnEnd::Unavailable, self.later(work, NO_ANSWER_REASON, 0).await)
             }
             // This is a problem of the machine and not of the provider.
             TurnError::Runtime(RuntimeError::NotBegun { .. }) => {
@@ -132,7 +132,7 @@ impl Team {
             ),
             // This is like a kill of flock itself: nobody knows what the program had done until then, so it is resumed
             // only once.
-            TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < RESUMES => (
+            TurnError::Runtime(RuntimeError::Interrupted { .. }) if work.attempts() < MAX_RESUMES => (
                 TurnEnd::Failed,
                 self.later(work, "the program that ran the turn broke off", work.attempts() + 1).await,
             ),
@@ -145,7 +145,7 @@ impl Team {
                 (TurnEnd::Done, self.end(work, TaskEnd::Failed(reason)).await)
             }
         };
-        logged(concluded, work, "failed to end a turn's deliveries");
+        log_failure(concluded, work, "failed to end a turn's deliveries");
         how
     }
 
@@ -156,12 +156,12 @@ impl Team {
             return TurnEnd::Failed;
         }
         let attempts = work.attempts();
-        let ended = if attempts >= RESUMES {
+        let ended = if attempts >= MAX_RESUMES {
             self.end(work, TaskEnd::Failed("its turn broke off twice".to_owned())).await
         } else {
             self.later(work, "it broke off because of a defect", attempts + 1).await
         };
-        logged(ended, work, "failed to end a turn's deliveries");
+        log_failure(ended, work, "failed to end a turn's deliveries");
         TurnEnd::Failed
     }
 
@@ -171,7 +171,7 @@ impl Team {
     }
 
     /// Concludes a turn that had failed before its process died, without that being recorded.
-    pub(super) async fn conclude_failed(&self, work: &TeamTurn) -> Result<(), StoreError> {
+    pub(super) async fn conclude_recorded_failure(&self, work: &TeamTurn) -> Result<(), StoreError> {
         self.end(work, TaskEnd::Failed("its turn failed".to_owned())).await
     }
 
@@ -180,7 +180,7 @@ impl Team {
         let store = self.swarm.store();
         let result = self.insist(move || {
             Box::pin(async move {
-                store.return_items(work.turn).await?;
+                store.requeue_items(work.turn).await?;
                 if let Some(channel) = work.session.channel() {
                     // Without a position nothing counts as delivered.
                     store.end_delivery(work.session.agent().clone(), channel, work.turn, None).await?;
@@ -188,7 +188,7 @@ impl Team {
                 Ok(())
             })
         });
-        logged(result.await, work, "failed to give back what a turn took");
+        log_failure(result.await, work, "failed to give back what a turn took");
     }
 
     /// Arranges that the turn continues later. Its input is in the transcript, and a note asks the agent to go on.
@@ -198,7 +198,7 @@ impl Team {
         // This is separate from the next step, because a repeated call could notify the session twice.
         self.insist(move || {
             let (session, reason) = (work.session.clone(), reason.to_owned());
-            Box::pin(store.resume_later(session, work.turn, reason, attempts, unix_ms()))
+            Box::pin(store.queue_resume(session, work.turn, reason, attempts, unix_ms()))
         })
         .await?;
         self.insist(move || Box::pin(self.conclude(work, false))).await
@@ -209,7 +209,7 @@ impl Team {
         self.insist(move || {
             Box::pin(async move {
                 if let Some(task) = work.task() {
-                    self.swarm.task_ended(task, &work.session, work.turn, end.clone()).await?;
+                    self.swarm.end_task(task, &work.session, work.turn, end.clone()).await?;
                 }
                 self.conclude(work, true).await
             })
@@ -222,7 +222,7 @@ impl Team {
     async fn conclude(&self, work: &TeamTurn, items: bool) -> Result<(), StoreError> {
         let store = self.swarm.store();
         if items {
-            store.end_items(work.turn).await?;
+            store.delete_items(work.turn).await?;
         }
         if let (Some(channel), Some(inbox)) = (work.session.channel(), &work.inbox) {
             let agent = work.session.agent().clone();
@@ -256,7 +256,7 @@ impl Team {
 }
 
 /// Returns `true` if `result` is a success. An error is written to the log.
-fn logged(result: Result<(), StoreError>, work: &TeamTurn, failed: &'static str) -> bool {
+fn log_failure(result: Result<(), StoreError>, work: &TeamTurn, failed: &'static str) -> bool {
     match result {
         Ok(()) => true,
         Err(error) => {
@@ -267,7 +267,7 @@ fn logged(result: Result<(), StoreError>, work: &TeamTurn, failed: &'static str)
 }
 
 /// Returns `true` if the provider caused the error and not the agent.
-const fn is_down(error: &TurnError) -> bool {
+const fn is_provider_down(error: &TurnError) -> bool {
     match error {
         TurnError::Provider(problem) => problem.is_passing(),
         // This is a problem of the machine.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Team;
 use super::inbox::ChannelInbox;
-use super::outcome::RESUMES;
+use super::outcome::MAX_RESUMES;
 use super::turn::TeamTurn;
 use crate::agent::{Inbox as _, Provenance, TurnError};
 use crate::error::chain;
@@ -21,15 +21,15 @@ use crate::swarm::channel;
 ///
 /// Returns the first error of any turn, after all of them were tried.
 pub(super) async fn recover(team: &Arc<Team>) -> Result<(), TurnError> {
-    taken_up(team, |_| true).await
+    recover_matching(team, |_| true).await
 }
 
 /// Does the same as [`recover`], for these turns only.
 pub(super) async fn take_up(team: &Arc<Team>, turns: &HashSet<TurnId>) -> Result<(), TurnError> {
-    taken_up(team, |turn| turns.contains(turn)).await
+    recover_matching(team, |turn| turns.contains(turn)).await
 }
 
-async fn taken_up(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<(), TurnError> {
+async fn recover_matching(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<(), TurnError> {
     let store = team.swarm.store();
     let mut left: BTreeMap<TurnId, (SessionKey, Option<InboxItem>)> = BTreeMap::new();
     for delivery in store.deliveries_in_flight()? {
@@ -44,7 +44,7 @@ async fn taken_up(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<
     let mut failed = None;
     for (turn, (session, item)) in left.into_iter().filter(|(turn, _)| wanted(turn)) {
         let name = session.clone();
-        if let Err(error) = one(team, turn, session, item).await {
+        if let Err(error) = recover_turn(team, turn, session, item).await {
             tracing::error!(error = chain(&error), session = %name, %turn, "failed to take up a turn");
             failed.get_or_insert(error);
         }
@@ -52,7 +52,7 @@ async fn taken_up(team: &Arc<Team>, wanted: impl Fn(&TurnId) -> bool) -> Result<
     failed.map_or(Ok(()), Err)
 }
 
-async fn one(
+async fn recover_turn(
     team: &Arc<Team>,
     turn: TurnId,
     session: SessionKey,
@@ -93,10 +93,10 @@ async fn one(
             }
         }
         (Some(TurnState::Failed), _) => {
-            team.conclude_failed(&work).await?;
+            team.conclude_recorded_failure(&work).await?;
         }
         // The turn was taken up once already and broke off again.
-        _ if work.attempts() >= RESUMES => {
+        _ if work.attempts() >= MAX_RESUMES => {
             team.broke_off(&work, true).await;
         }
         _ => team.interrupted(&work).await?,

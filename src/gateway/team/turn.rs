@@ -99,8 +99,8 @@ impl Team {
             let Some(item) = store.take_item(session.clone(), turn).await? else { break None };
             match &item.task {
                 // The task was stopped between the take above and now.
-                Some(task) if !self.swarm.task_began(task, session, turn).await? => {
-                    store.end_items(turn).await?;
+                Some(task) if !self.swarm.begin_task(task, session, turn).await? => {
+                    store.delete_items(turn).await?;
                 }
                 _ => break Some(item),
             }
@@ -110,7 +110,7 @@ impl Team {
             .map(|channel| Arc::new(ChannelInbox::new(store.clone(), agent.clone(), channel, turn)));
         // A command runs alone. If an item waits as well, the command is left for the next turn, and neither is lost.
         let new = match &inbox {
-            Some(inbox) => self.new_of(inbox, &agent, turn, item.is_none()).await?,
+            Some(inbox) => self.take_new_content(inbox, &agent, turn, item.is_none()).await?,
             None => NewContent::Messages(None),
         };
         let (batch, command) = match new {
@@ -137,7 +137,7 @@ impl Team {
         parts.extend(batch.as_ref().map(|batch| compose::batch(batch, inbox::BYTES)));
         let provenance = match (&batch, &item) {
             (Some(batch), _) => Some(inbox::provenance(batch)),
-            (None, Some(item)) => Some(origin_of(item)),
+            (None, Some(item)) => Some(item_provenance(item)),
             (None, None) => None,
         };
         let order = TurnRequest {
@@ -156,7 +156,7 @@ impl Team {
     }
 
     /// Takes what is new in a channel. A command to other agents is nothing to read, so it is skipped.
-    async fn new_of(
+    async fn take_new_content(
         &self,
         inbox: &ChannelInbox,
         agent: &AgentId,
@@ -220,7 +220,7 @@ impl Team {
             inbox.look();
         }
         if let Some(task) = work.task()
-            && self.swarm.task_is_over(task, &work.session)
+            && self.swarm.is_task_over(task, &work.session)
         {
             // The task was stopped before there was a turn to cancel.
             self.driver.cancel_turn(work.turn);
@@ -257,16 +257,18 @@ fn command_of(item: &InboxItem) -> Option<Command> {
     (item.kind == InboxItemKind::Dm && is_of_person).then(|| Command::parse(&item.text)).flatten()
 }
 
-fn origin_of(item: &InboxItem) -> Provenance {
+fn item_provenance(item: &InboxItem) -> Provenance {
     let id = item.id.clone();
     match item.kind {
         InboxItemKind::Dm => Provenance::Dm { peer: item.sender.clone(), item: id },
         InboxItemKind::Answer => Provenance::Answer { task: item.task.clone().unwrap_or_default(), item: id },
         // The sender was stored as text. If it can't be parsed, the input still says which item it came from.
         InboxItemKind::Session => match item.sender.parse() {
-            Ok(session) => {
-                Provenance::InterSession { session, tool: Some(Provenance::SEND.to_owned()), item: Some(id) }
-            }
+            Ok(session) => Provenance::InterSession {
+                session,
+                tool: Some(Provenance::SEND_TOOL.to_owned()),
+                item: Some(id),
+            },
             Err(_) => Provenance::Request { item: id },
         },
         InboxItemKind::Resume => match item.sender.parse() {

@@ -17,12 +17,12 @@ use crate::store::{Level, Store, StoreError};
 use crate::swarm::{By, SwarmError};
 
 /// Interval between two looks while nothing fails.
-const EVERY: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_secs(60);
 /// Delay before it checks again if the database can be used.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// The reason that is recorded for a task that nothing could end any more.
-const LOST: &str = "its answer could not be kept: the database could not be written";
+const LOST_REASON: &str = "its answer could not be kept: the database could not be written";
 
 /// The reason why the difference could not be settled.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
     let mut concerned = HashSet::new();
     let mut failures = u32::from(is_behind);
     loop {
-        let wait = if concerned.is_empty() { after(failures) } else { AGAIN };
+        let wait = if concerned.is_empty() { after(failures) } else { RETRY_DELAY };
         let has_failed = tokio::select! {
             () = team.stop.cancelled() => return,
             () = faults.next() => true,
@@ -51,7 +51,7 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
         };
         // Turns that wait for a usable database end only after somebody has found that it is usable again.
         if has_failed || concerned.is_empty() || store.trouble().is_some() {
-            if team.stop.run_until_cancelled(until_usable(&store)).await.is_none() {
+            if team.stop.run_until_cancelled(wait_until_usable(&store)).await.is_none() {
                 return;
             }
             // Messages that could not be read may not have been announced to the scheduler.
@@ -77,7 +77,7 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
         failures = failures.saturating_add(1);
         // On a disk that can't be read, this look is or causes a fault itself. Without the pause the next look would
         // follow at once.
-        if team.stop.run_until_cancelled(tokio::time::sleep(AGAIN)).await.is_none() {
+        if team.stop.run_until_cancelled(tokio::time::sleep(RETRY_DELAY)).await.is_none() {
             return;
         }
     }
@@ -87,14 +87,14 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
 /// that can't be read now, such as a transcript on a failing disk, may be readable soon.
 fn after(failures: u32) -> Duration {
     match failures {
-        0 => EVERY,
-        count => AGAIN.saturating_mul(1 << count.min(8)).min(EVERY),
+        0 => INTERVAL,
+        count => RETRY_DELAY.saturating_mul(1 << count.min(8)).min(INTERVAL),
     }
 }
 
 /// Tries until the database can be written and read. It logs once that this is impossible, and once that it is possible
 /// again.
-async fn until_usable(store: &Store) {
+async fn wait_until_usable(store: &Store) {
     let mut said = false;
     loop {
         match store.try_out().await {
@@ -108,7 +108,7 @@ async fn until_usable(store: &Store) {
             }
             Err(_) => {}
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
     match store.trouble() {
         Some(trouble) => tracing::error!("{}", trouble.sentence()),
@@ -122,9 +122,9 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     // One call at a time, because the next one must not settle the same work again.
     let _settling = team.settling.lock().await;
     // The order of these three reads is what `drift::compare` relies on.
-    let before = under_way(team)?;
+    let before = work_in_progress(team)?;
     let running = running(team);
-    let after = under_way(team)?;
+    let after = work_in_progress(team)?;
     let drift = drift::compare(&before, &running, &after);
     if drift.is_empty() {
         return Ok(());
@@ -135,9 +135,9 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     // All four are tried, because a failure of one must not keep the others from being settled.
     let parts: [Result<(), SettleError>; 4] = [
         team.engine.end_lost(&drift.turns).await.map(drop).map_err(Into::into),
-        store.settle_lost_usage(drift.calls).await.map(drop).map_err(Into::into),
+        store.settle_reserved(drift.calls).await.map(drop).map_err(Into::into),
         recover::take_up(team, &drift.given.into_iter().collect()).await.map_err(Into::into),
-        team.swarm.lose_tasks(&drift.tasks, LOST).await.map_err(Into::into),
+        team.swarm.fail_tasks(&drift.tasks, LOST_REASON).await.map_err(Into::into),
     ];
     team.look.notify_one();
     parts.into_iter().collect::<Result<(), SettleError>>()?;
@@ -145,7 +145,7 @@ pub(super) async fn settle(team: &Arc<Team>) -> Result<(), SettleError> {
     Ok(())
 }
 
-fn under_way(team: &Team) -> Result<InProgress, StoreError> {
+fn work_in_progress(team: &Team) -> Result<InProgress, StoreError> {
     let store = team.swarm.store();
     let given = store.deliveries_in_flight()?.into_iter().map(|delivery| delivery.turn);
     Ok(InProgress {
@@ -185,9 +185,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_settled_is_tried_again_soon_and_ever_more_rarely() {
-        assert_eq!(after(0), EVERY);
-        assert!(after(1) < after(2) && after(2) < after(3) && after(3) < EVERY);
-        assert_eq!(after(u32::MAX), EVERY);
+    fn the_delay_grows_with_each_failure_up_to_the_interval() {
+        assert_eq!(after(0), INTERVAL);
+        assert!(after(1) < after(2) && after(2) < after(3) && after(3) < INTERVAL);
+        assert_eq!(after(u32::MAX), INTERVAL);
     }
 }

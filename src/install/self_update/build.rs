@@ -32,12 +32,12 @@ impl BuiltProgram {
 }
 
 /// Free bytes that a build needs. A release build of flock takes about 1.5 GB, besides the crates of the registry.
-const ROOM: u64 = 4_000_000_000;
+const MIN_FREE_DISK: u64 = 4_000_000_000;
 
 /// Time limit of the whole compilation. One core of a slow machine takes well over half an hour.
 const BUILD_LIMIT: Duration = Duration::from_secs(4 * 3600);
 const FETCH_LIMIT: Duration = Duration::from_secs(3600);
-const ASK_LIMIT: Duration = Duration::from_secs(300);
+const QUERY_LIMIT: Duration = Duration::from_secs(300);
 
 /// Builds the commit of `tip`, or returns the build that is already there.
 ///
@@ -55,8 +55,8 @@ pub fn build(
 ) -> Result<BuiltProgram, SelfUpdateError> {
     let cargo = cargo().ok_or(SelfUpdateError::NoCargo)?;
     let staging = StagingFolder::of_program(home);
-    check_room(machine::measure(home.root(), staging.root())?.disk)?;
-    let (fetched, stage) = files(&staging, origin, &source.reference, tip, events)?;
+    check_disk_space(machine::measure(home.root(), staging.root())?.disk)?;
+    let (fetched, stage) = obtain_files(&staging, origin, &source.reference, tip, events)?;
     let work = BuildContext { home, staging: &staging, cargo: &cargo, commit: &fetched.commit, events };
     let version = work.version(origin.as_str())?;
     let file = work.target().join("release").join(NAME);
@@ -81,11 +81,11 @@ pub fn clear(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
     Ok(StagingFolder::of_program(home).remove()?)
 }
 
-fn check_room(free: u64) -> Result<(), SelfUpdateError> {
-    if free >= ROOM {
+fn check_disk_space(free: u64) -> Result<(), SelfUpdateError> {
+    if free >= MIN_FREE_DISK {
         return Ok(());
     }
-    Err(SelfUpdateError::Space { needed: machine::gigabytes(ROOM), found: machine::gigabytes(free) })
+    Err(SelfUpdateError::Space { needed: machine::gigabytes(MIN_FREE_DISK), found: machine::gigabytes(free) })
 }
 
 /// Returns the cargo on PATH, or the one in rustup's usual folder.
@@ -95,7 +95,7 @@ fn cargo() -> Option<PathBuf> {
 }
 
 /// Returns the files of the commit: those of an interrupted build, or newly fetched ones.
-fn files(
+fn obtain_files(
     staging: &StagingFolder,
     origin: &RepositoryAddress,
     reference: &str,
@@ -137,7 +137,7 @@ impl BuildContext<'_> {
                 return Err(not_flock(address, &format!("it has no {file}")));
             }
         }
-        let said = self.run("cargo pkgid", &["pkgid", "--offline"], ASK_LIMIT);
+        let said = self.run("cargo pkgid", &["pkgid", "--offline"], QUERY_LIMIT);
         let said = said.map_err(|error| match error {
             InstallError::Step { tail, .. } => not_flock(address, &tail.join(" ")),
             error => error.into(),
@@ -156,7 +156,7 @@ impl BuildContext<'_> {
         (self.events)(InstallEvent::Phase(InstallPhase::Running("cargo fetch")));
         // It downloads from other servers, so most failures are not the fault of this commit.
         let fetched = self.run("cargo fetch", &["fetch", "--locked"], FETCH_LIMIT);
-        fetched.map_err(InstallError::of_nobody)?;
+        fetched.map_err(InstallError::not_commit_fault)?;
         (self.events)(InstallEvent::Phase(InstallPhase::Running("cargo build")));
         let target = self.target().display().to_string();
         // `--locked` refuses to change Cargo.lock, so the versions are those of the commit.
@@ -167,7 +167,7 @@ impl BuildContext<'_> {
 
     fn run(&self, title: &str, args: &[&str], limit: Duration) -> Result<Vec<String>, InstallError> {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let mut env = build_environment::of_cargo();
+        let mut env = build_environment::for_cargo();
         // flock's build script would ask git for the commit, and git may not be installed.
         env.push(("FLOCK_COMMIT".into(), short(self.commit).into()));
         let run = StepCommand {
@@ -200,9 +200,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_that_would_fill_the_disk_is_not_begun() {
-        check_room(ROOM).unwrap();
-        let error = check_room(ROOM - 1).unwrap_err().to_string();
+    fn a_build_without_disk_space_is_refused() {
+        check_disk_space(MIN_FREE_DISK).unwrap();
+        let error = check_disk_space(MIN_FREE_DISK - 1).unwrap_err().to_string();
         assert!(error.contains("needs 4.0 GB") && error.contains("3.9 GB are free"), "{error}");
     }
 }

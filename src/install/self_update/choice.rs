@@ -41,8 +41,8 @@ impl UpdateSource {
     ///
     /// # Errors
     ///
-    /// Returns [`OwnError::NoSource`] if none is known, [`OwnError::Unencrypted`] for an `http` or `git` address that
-    /// the user has not allowed, and an [`OwnError::Install`] if the address is not usable.
+    /// Returns [`SelfUpdateError::NoSource`] if none is known, [`SelfUpdateError::Unencrypted`] for an `http` or `git` address that
+    /// the user has not allowed, and an [`SelfUpdateError::Install`] if the address is not usable.
     pub fn choose(home: &Home, said: SourceArgs<'_>) -> Result<(Self, RepositoryAddress), SelfUpdateError> {
         Self::choose_from(Self::remembered(home).as_ref(), said, UPSTREAM)
     }
@@ -71,7 +71,7 @@ impl UpdateSource {
     /// Returns the source of the last update.
     #[must_use]
     pub fn remembered(home: &Home) -> Option<Self> {
-        serde_json::from_slice(&atomic::read(&home.program().join(SOURCE), 64 << 10).ok()??).ok()
+        serde_json::from_slice(&atomic::read(&home.program().join(SOURCE_FILE), 64 << 10).ok()??).ok()
     }
 
     /// Records the source for the next update.
@@ -80,7 +80,7 @@ impl UpdateSource {
     ///
     /// Returns an error if the record cannot be written.
     pub fn remember(&self, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program().join(SOURCE);
+        let path = home.program().join(SOURCE_FILE);
         let text =
             serde_json::to_vec_pretty(self).map_err(|error| io("describe", path.clone())(error.into()))?;
         Ok(atomic::write(&path, &text, 0o600)?)
@@ -160,7 +160,7 @@ pub fn moved(
         .flatten()
         .filter_map(ProgramRecord::as_installed)
         .collect();
-    Ok(tags::moved(&home.program_tags(), &source.from, &source.reference, tip, &known)?)
+    Ok(tags::moved(&home.program_tags_file(), &source.from, &source.reference, tip, &known)?)
 }
 
 /// Records the commit of a tag that is installed.
@@ -169,10 +169,10 @@ pub fn moved(
 ///
 /// Returns an error if the record cannot be read or written.
 pub fn note(home: &Home, source: &UpdateSource, tip: &ResolvedReference) -> Result<(), SelfUpdateError> {
-    Ok(tags::note(&home.program_tags(), &source.from, tip)?)
+    Ok(tags::note(&home.program_tags_file(), &source.from, tip)?)
 }
 
-const SOURCE: &str = "source.json";
+const SOURCE_FILE: &str = "source.json";
 
 #[cfg(test)]
 mod tests {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_word_wins_and_a_reference_belongs_to_its_repository() {
+    fn arguments_win_and_a_reference_belongs_to_its_repository() {
         let choose = |last: Option<&UpdateSource>, said: SourceArgs<'_>, upstream| {
             UpdateSource::choose_from(last, said, upstream).map(|(source, _)| (source.from, source.reference))
         };
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_encryption_is_taken_only_where_it_was_said() {
+    fn an_unencrypted_address_needs_permission() {
         for address in ["http://example.org/flock", "git://example.org/flock", "HTTP://example.org/flock"] {
             let refused = UpdateSource::choose_from(None, said(Some(address), None), None);
             assert!(refused.is_err(), "{address}");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn newness_is_the_commit() {
+    fn versions_are_compared_by_commit() {
         let current = ProgramRecord {
             version: "0.2.0 (aaaaaaaaaaaa)".into(),
             commit: Some("aaaaaaaaaaaa".into()),

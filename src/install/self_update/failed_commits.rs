@@ -10,7 +10,7 @@ use crate::install::versions::{self, Failed};
 /// Returns all failed commits with the reasons.
 #[must_use]
 pub fn all(home: &Home) -> BTreeMap<String, Failed> {
-    versions::failed_in(&record(home))
+    versions::failed_commits_in(&record_path(home))
 }
 
 /// Records a failed commit. Returns `true` if updates skip it from now on.
@@ -19,7 +19,7 @@ pub fn all(home: &Home) -> BTreeMap<String, Failed> {
 ///
 /// Returns an error if the record cannot be written.
 pub fn remember(home: &Home, commit: &str, failed: Failed) -> Result<bool, SelfUpdateError> {
-    Ok(versions::remember_in(&record(home), commit, failed)?)
+    Ok(versions::record_failure_in(&record_path(home), commit, failed)?)
 }
 
 /// Removes a commit from the record, because it works now.
@@ -28,9 +28,9 @@ pub fn remember(home: &Home, commit: &str, failed: Failed) -> Result<bool, SelfU
 ///
 /// Returns an error if the record cannot be written.
 pub fn forget(home: &Home, commit: &str) -> Result<(), SelfUpdateError> {
-    Ok(versions::forget_in(&record(home), commit)?)
+    Ok(versions::forget_failure_in(&record_path(home), commit)?)
 }
 
-fn record(home: &Home) -> PathBuf {
+fn record_path(home: &Home) -> PathBuf {
     home.program().join("failed.json")
 }

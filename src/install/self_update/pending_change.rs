@@ -47,7 +47,7 @@ impl PendingProgramChange {
     /// Returns the interrupted change, if there is one.
     #[must_use]
     pub fn interrupted(home: &Home) -> Option<Self> {
-        serde_json::from_slice(&atomic::read(&home.program_underway(), MOST).ok()??).ok()
+        serde_json::from_slice(&atomic::read(&home.program_change_file(), MAX_RECORD).ok()??).ok()
     }
 
     /// Returns how far the change got.
@@ -71,7 +71,7 @@ impl PendingProgramChange {
     ///
     /// Returns an error if the record cannot be written. Then nothing may be changed.
     pub fn note(&self, _: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program_underway();
+        let path = home.program_change_file();
         let text = serde_json::to_vec(self).map_err(|error| io("describe", path.clone())(error.into()))?;
         Ok(atomic::write(&path, &text, 0o600)?)
     }
@@ -82,7 +82,7 @@ impl PendingProgramChange {
     ///
     /// Returns an error if the record cannot be removed.
     pub fn end(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program_underway();
+        let path = home.program_change_file();
         match fs_err::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(io("remove", path)(error).into())
@@ -92,4 +92,4 @@ impl PendingProgramChange {
     }
 }
 
-const MOST: u64 = 64 << 10;
+const MAX_RECORD: u64 = 64 << 10;

@@ -19,7 +19,7 @@ const STORES: [(&str, &str); 2] = [("/nix/store", "the Nix store"), ("/gnu/store
 ///
 /// # Errors
 ///
-/// Returns [`OwnError::Replaced`] if the program was replaced since this process started, and an error if the named
+/// Returns [`SelfUpdateError::Replaced`] if the program was replaced since this process started, and an error if the named
 /// file does not exist.
 pub fn find(named: Option<&Path>) -> Result<PathBuf, SelfUpdateError> {
     if let Some(named) = named {
@@ -37,7 +37,7 @@ pub fn find(named: Option<&Path>) -> Result<PathBuf, SelfUpdateError> {
 ///
 /// # Errors
 ///
-/// Returns [`OwnError::NotFlock`] if the other program does not print flock's version, and an error if it cannot be
+/// Returns [`SelfUpdateError::NotFlock`] if the other program does not print flock's version, and an error if it cannot be
 /// run.
 pub fn version(path: &Path, own: &str) -> Result<String, SelfUpdateError> {
     if std::env::current_exe().is_ok_and(|exe| exe == path) {
@@ -57,7 +57,7 @@ pub fn version(path: &Path, own: &str) -> Result<String, SelfUpdateError> {
 ///
 /// # Errors
 ///
-/// Returns [`OwnError::Owned`] if a package manager owns it, and [`OwnError::Unwritable`] if this user may not write to
+/// Returns [`SelfUpdateError::Owned`] if a package manager owns it, and [`SelfUpdateError::Unwritable`] if this user may not write to
 /// its folder.
 pub fn check(path: &Path) -> Result<(), SelfUpdateError> {
     if let Some(owner) = owner(path) {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_a_store_is_refused_and_one_of_nobody_is_not() {
+    fn a_file_of_a_package_store_is_refused() {
         assert_eq!(owner(Path::new("/nix/store/x-flock/bin/flock")).as_deref(), Some("the Nix store"));
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("flock");

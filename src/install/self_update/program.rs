@@ -60,7 +60,7 @@ impl ProgramRecord {
     #[must_use]
     pub fn previous(home: &Home) -> Option<Self> {
         let folder = home.program();
-        let program = read(&folder.join(PREVIOUS))?;
+        let program = read(&folder.join(PREVIOUS_RECORD))?;
         (digest(&folder.join(PREVIOUS_FILE)).ok()? == program.sha256).then_some(program)
     }
 
@@ -92,12 +92,12 @@ impl ProgramRecord {
 /// Record of the program in use.
 pub(super) const CURRENT: &str = "current.json";
 /// Record of the previous program.
-pub(super) const PREVIOUS: &str = "previous.json";
+pub(super) const PREVIOUS_RECORD: &str = "previous.json";
 /// File of the previous program.
 pub(super) const PREVIOUS_FILE: &str = "flock-previous";
 
 pub(super) fn read(path: &Path) -> Option<ProgramRecord> {
-    serde_json::from_slice(&atomic::read(path, MOST).ok()??).ok()
+    serde_json::from_slice(&atomic::read(path, MAX_RECORD).ok()??).ok()
 }
 
 /// Returns the commit in a version text. A program that was changed before it was compiled has none.
@@ -124,7 +124,7 @@ pub fn digest(path: &Path) -> Result<String, InstallError> {
     }
 }
 
-const MOST: u64 = 64 << 10;
+const MAX_RECORD: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_for_the_file_that_it_was_written_of() {
+    fn a_record_applies_only_to_the_file_with_its_digest() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         std::fs::create_dir_all(home.program()).unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::pending_change::{ChangeDirection, PendingProgramChange};
-use super::program::{CURRENT, PREVIOUS, PREVIOUS_FILE, digest};
+use super::program::{CURRENT, PREVIOUS_FILE, PREVIOUS_RECORD, digest};
 use super::{ProgramRecord, SelfUpdateError, UpdateLock};
 use crate::home::{Home, regular};
 use crate::install::InstallError;
@@ -19,7 +19,7 @@ pub fn next(home: &Home) -> PathBuf {
 }
 
 /// Returns the path of the copy of the old program while a change is in progress.
-fn left(home: &Home) -> PathBuf {
+fn old_file(home: &Home) -> PathBuf {
     home.program().join("flock-left")
 }
 
@@ -45,7 +45,7 @@ pub fn previous_file(home: &Home) -> PathBuf {
 ///
 /// Returns an error if the file cannot be copied.
 pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateError> {
-    Ok(copy(path, &left(home), 0o755)?)
+    Ok(copy(path, &old_file(home), 0o755)?)
 }
 
 /// Copies the database before the new version migrates it. Nothing may write to it meanwhile.
@@ -54,7 +54,7 @@ pub fn keep(_: &UpdateLock, home: &Home, path: &Path) -> Result<(), SelfUpdateEr
 ///
 /// Returns an error if a file cannot be copied.
 pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
-    let folder = state_folder(home);
+    let folder = database_backup(home);
     drop(fs_err::remove_dir_all(&folder));
     fs_err::create_dir_all(&folder).map_err(io("make the folder", &folder))?;
     // The head of the audit chain must fit the database: with a newer head, rows would seem to be cut off.
@@ -71,8 +71,8 @@ pub fn keep_state(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
 /// # Errors
 ///
 /// Returns an error if a file cannot be copied or removed.
-pub fn put_back_state(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
-    let kept = state_folder(home).join("flock.db");
+pub fn restore_database(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateError> {
+    let kept = database_backup(home).join("flock.db");
     if !kept.exists() || !store::is_newer(home) {
         return Ok(false);
     }
@@ -95,7 +95,7 @@ pub fn put_back_state(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateErr
             _ => {}
         }
     }
-    let head = state_folder(home).join("audit.head");
+    let head = database_backup(home).join("audit.head");
     if head.exists() {
         copy(&head, &home.audit_head(), 0o600)?;
     }
@@ -103,7 +103,7 @@ pub fn put_back_state(_: &UpdateLock, home: &Home) -> Result<bool, SelfUpdateErr
     Ok(true)
 }
 
-fn state_folder(home: &Home) -> PathBuf {
+fn database_backup(home: &Home) -> PathBuf {
     home.program().join("state-before")
 }
 
@@ -114,7 +114,7 @@ fn state_folder(home: &Home) -> PathBuf {
 /// Returns an error if the file is not the one that was tried, or cannot be put in place. Then the old program is still
 /// in use.
 pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
-    Ok(place(&next(home), &change.path, &change.to)?)
+    Ok(replace_program(&next(home), &change.path, &change.to)?)
 }
 
 /// Undoes a [`swap()`].
@@ -123,7 +123,7 @@ pub fn swap(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Resul
 ///
 /// Returns an error if the old program cannot be put in place. Then the file is unchanged.
 pub fn swap_back(_: &UpdateLock, home: &Home, change: &PendingProgramChange) -> Result<(), SelfUpdateError> {
-    Ok(place(&left(home), &change.path, &change.from)?)
+    Ok(replace_program(&old_file(home), &change.path, &change.from)?)
 }
 
 /// Records that the change is complete. The old program becomes the previous one.
@@ -138,10 +138,10 @@ pub fn conclude(
 ) -> Result<(), SelfUpdateError> {
     let folder = home.program();
     // Not there after a restart: an interrupted call renamed it already.
-    if left(home).exists() {
-        fs_err::rename(left(home), previous_file(home)).map_err(io("keep", previous_file(home)))?;
+    if old_file(home).exists() {
+        fs_err::rename(old_file(home), previous_file(home)).map_err(io("keep", previous_file(home)))?;
     }
-    change.from.write(&folder.join(PREVIOUS))?;
+    change.from.write(&folder.join(PREVIOUS_RECORD))?;
     change.to.write(&folder.join(CURRENT))?;
     tidy(updater, home);
     Ok(())
@@ -149,20 +149,20 @@ pub fn conclude(
 
 /// Removes files that only a change in progress needs. The next change removes what cannot be removed now.
 pub fn tidy(_: &UpdateLock, home: &Home) {
-    for file in [next(home), left(home)] {
+    for file in [next(home), old_file(home)] {
         drop(fs_err::remove_file(file));
     }
-    drop(fs_err::remove_dir_all(state_folder(home)));
+    drop(fs_err::remove_dir_all(database_backup(home)));
 }
 
 /// Returns `true` if updates skip the old version after a change of this kind. After a rollback they do.
 #[must_use]
-pub fn passes_over(way: ChangeDirection) -> bool {
+pub fn skips_old_version(way: ChangeDirection) -> bool {
     way == ChangeDirection::Rollback
 }
 
 /// Copies a file beside the program and renames it over the program. Processes that run the old program keep it.
-fn place(from: &Path, to: &Path, expected: &ProgramRecord) -> Result<(), InstallError> {
+fn replace_program(from: &Path, to: &Path, expected: &ProgramRecord) -> Result<(), InstallError> {
     let wrong = |path: &Path, text: &str| io("use", path)(std::io::Error::other(text.to_owned()));
     // The file may have been changed since its trial.
     if digest(from)? != expected.sha256 {
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_replaced_by_the_one_that_was_tried_and_by_no_other() {
+    fn a_program_is_replaced_only_by_the_tested_file() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(dir.path().to_owned(), None);
         home.make_folders().unwrap();

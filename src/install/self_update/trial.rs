@@ -27,13 +27,13 @@ struct CheckOutput {
     schema: u32,
 }
 
-const LIMIT: Duration = Duration::from_secs(300);
+const COMMAND_LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs `--version`, which must print `name`, and then lets the program open a copy of the home.
 ///
 /// # Errors
 ///
-/// Returns [`OwnError::Untried`] if a command fails or its answer is wrong, and another error if the home cannot be
+/// Returns [`SelfUpdateError::Untried`] if a command fails or its answer is wrong, and another error if the home cannot be
 /// copied.
 pub fn run(
     _: &UpdateLock,
@@ -63,7 +63,7 @@ fn tried(
         log: home.log(LOG),
     };
     let ask = |title: &str, args: &[&str]| {
-        ran(home, file, title, args, folder, events).map_err(|error| match error {
+        run_command(home, file, title, args, folder, events).map_err(|error| match error {
             InstallError::Step { command, how, tail, .. } => {
                 // The last line of output usually names the cause.
                 let last = tail.iter().rev().find(|line| !line.trim().is_empty());
@@ -119,7 +119,7 @@ fn copy(home: &Home, folder: &Path) -> Result<(), SelfUpdateError> {
     Ok(())
 }
 
-fn ran(
+fn run_command(
     home: &Home,
     file: &Path,
     title: &str,
@@ -128,7 +128,7 @@ fn ran(
     events: &dyn Fn(InstallEvent<'_>),
 ) -> Result<Vec<String>, InstallError> {
     let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-    let mut env: Vec<(OsString, OsString)> = build_environment::of_cargo();
+    let mut env: Vec<(OsString, OsString)> = build_environment::for_cargo();
     env.push(("FLOCK_HOME".into(), folder.into()));
     let run = StepCommand {
         title,
@@ -136,7 +136,7 @@ fn ran(
         args: &args,
         folder: home.root(),
         env: &env,
-        limit: LIMIT,
+        limit: COMMAND_LIMIT,
         log: home.log(LOG),
     };
     step::run(&run, &mut build::log(home), events)

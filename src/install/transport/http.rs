@@ -56,7 +56,7 @@ impl Connection {
                 }
             }))
             .connect_timeout(Duration::from_secs(30))
-            .read_timeout(SILENCE)
+            .read_timeout(READ_TIMEOUT)
             .tcp_nodelay(true)
             .build()
             .map_err(io::Error::other)?;
@@ -122,15 +122,16 @@ impl Stream {
     fn send(&mut self) -> io::Result<Response> {
         let Connection { client, runtime } = &*self.connection;
         let request = match self.ask {
-            RequestKind::References => client.get(format!("{}{REFERENCES}", self.base)),
+            RequestKind::References => client.get(format!("{}{REFERENCES_PATH}", self.base)),
             RequestKind::Pack => client
-                .post(format!("{}/{SERVICE}", self.base))
-                .header(header::CONTENT_TYPE, format!("application/x-{SERVICE}-request"))
-                .header(header::ACCEPT, format!("application/x-{SERVICE}-result"))
+                .post(format!("{}/{GIT_SERVICE}", self.base))
+                .header(header::CONTENT_TYPE, format!("application/x-{GIT_SERVICE}-request"))
+                .header(header::ACCEPT, format!("application/x-{GIT_SERVICE}-result"))
                 .body(std::mem::take(&mut self.request)),
         };
         // Created inside the runtime, because its timers belong to the runtime.
-        let response = runtime.block_on(async { request.send().await }).map_err(|error| told(&error))?;
+        let response =
+            runtime.block_on(async { request.send().await }).map_err(|error| to_io_error(&error))?;
         let status = response.status();
         if !status.is_success() {
             let more = match status.as_u16() {
@@ -146,7 +147,7 @@ impl Stream {
             return Err(io::Error::other("what answers there is no git server"));
         }
         if self.ask == RequestKind::References
-            && let Some(base) = response.url().as_str().strip_suffix(REFERENCES)
+            && let Some(base) = response.url().as_str().strip_suffix(REFERENCES_PATH)
         {
             // The pack must be requested from the address that served the references.
             self.shared.lock().unwrap_or_else(PoisonError::into_inner).moved = Some(base.to_owned());
@@ -164,7 +165,7 @@ impl Read for Stream {
             // An empty chunk is not the end of the answer.
             let Some(response) = self.response.as_mut() else { return Ok(0) };
             let next = self.connection.runtime.block_on(async { response.chunk().await });
-            match next.map_err(|error| told(&error))? {
+            match next.map_err(|error| to_io_error(&error))? {
                 Some(piece) => self.piece = piece,
                 None => return Ok(0),
             }
@@ -191,12 +192,12 @@ fn is_this_machine(url: &reqwest::Url) -> bool {
 }
 
 /// Makes an error with all causes in one line, because libgit2 keeps only one line.
-fn told(error: &reqwest::Error) -> io::Error {
+fn to_io_error(error: &reqwest::Error) -> io::Error {
     io::Error::other(crate::error::chain(error))
 }
 
-const SERVICE: &str = "git-upload-pack";
-const REFERENCES: &str = "/info/refs?service=git-upload-pack";
+const GIT_SERVICE: &str = "git-upload-pack";
+const REFERENCES_PATH: &str = "/info/refs?service=git-upload-pack";
 
 /// Longest silence of a server. Counting the objects of a large repository takes it a while.
-const SILENCE: Duration = Duration::from_secs(120);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);

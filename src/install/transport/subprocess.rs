@@ -23,7 +23,7 @@ type Stream = Box<dyn SmartSubtransportStream>;
 
 impl SmartSubtransport for SshTransport {
     fn action(&self, url: &str, action: Service) -> Result<Stream, git2::Error> {
-        only_reading(action)?;
+        check_read_only(action)?;
         let address =
             Address::parse(url).ok_or_else(|| git2::Error::from_str("the address is not usable"))?;
         let mut command = Command::new("ssh");
@@ -33,7 +33,7 @@ impl SmartSubtransport for SshTransport {
             command.args(["-p", &port.to_string()]);
         }
         // `--` stops a host name from being read as an option.
-        command.arg("--").arg(address.host).arg(format!("git-upload-pack {}", quoted(&address.path)));
+        command.arg("--").arg(address.host).arg(format!("git-upload-pack {}", shell_quote(&address.path)));
         start(&mut command, &self.running, "ssh")
     }
 
@@ -45,10 +45,10 @@ impl SmartSubtransport for SshTransport {
 
 impl SmartSubtransport for LocalTransport {
     fn action(&self, url: &str, action: Service) -> Result<Stream, git2::Error> {
-        only_reading(action)?;
-        let path = decoded(url.strip_prefix("file://").unwrap_or(url));
+        check_read_only(action)?;
+        let path = percent_decode(url.strip_prefix("file://").unwrap_or(url));
         let mut command = Command::new("git");
-        command.args(["upload-pack", "--strict", "--"]).arg(repository(&path));
+        command.args(["upload-pack", "--strict", "--"]).arg(git_folder(&path));
         start(&mut command, &self.running, "git")
     }
 
@@ -59,13 +59,13 @@ impl SmartSubtransport for LocalTransport {
 }
 
 /// Returns the repository folder itself, which a checkout has in `.git`. `--strict` accepts nothing else.
-fn repository(path: &str) -> std::path::PathBuf {
+fn git_folder(path: &str) -> std::path::PathBuf {
     let path = std::path::Path::new(path);
     let inner = path.join(".git");
     if inner.exists() { inner } else { path.to_owned() }
 }
 
-fn only_reading(action: Service) -> Result<(), git2::Error> {
+fn check_read_only(action: Service) -> Result<(), git2::Error> {
     match action {
         Service::UploadPackLs | Service::UploadPack => Ok(()),
         Service::ReceivePackLs | Service::ReceivePack => Err(git2::Error::from_str("flock never pushes")),
@@ -93,7 +93,7 @@ fn start(command: &mut Command, running: &RunningChild, name: &str) -> Result<St
         let mut errors = errors;
         let mut piece = [0; 1024];
         while let Ok(count @ 1..) = errors.read(&mut piece) {
-            if text.len() < MOST_WORDS {
+            if text.len() < MAX_STDERR {
                 text.extend_from_slice(&piece[..count]);
                 *heard.lock().unwrap_or_else(PoisonError::into_inner) =
                     String::from_utf8_lossy(&text).into_owned();
@@ -173,7 +173,7 @@ impl Address {
                 Some((host, port)) if !port.contains(']') => (host, Some(port.parse().ok()?)),
                 _ => (authority, None),
             };
-            (host.replace(['[', ']'], ""), port, decoded(&path))
+            (host.replace(['[', ']'], ""), port, percent_decode(&path))
         } else {
             let (host, path) = url.split_once(':')?;
             (host.to_owned(), None, path.to_owned())
@@ -183,12 +183,12 @@ impl Address {
 }
 
 /// Quotes a path as one word for the shell on the server.
-fn quoted(path: &str) -> String {
+fn shell_quote(path: &str) -> String {
     format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 /// Decodes `%XX` to the byte it stands for.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -205,7 +205,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-const MOST_WORDS: usize = 16 << 10;
+const MAX_STDERR: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_one_word_of_a_shell() {
-        assert_eq!(quoted("/a'; rm -rf ~; '"), r"'/a'\''; rm -rf ~; '\'''");
-        assert_eq!(decoded("/50%25 %zz"), "/50% %zz");
+    fn a_path_is_quoted_for_the_shell() {
+        assert_eq!(shell_quote("/a'; rm -rf ~; '"), r"'/a'\''; rm -rf ~; '\'''");
+        assert_eq!(percent_decode("/50%25 %zz"), "/50% %zz");
     }
 }

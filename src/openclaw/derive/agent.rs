@@ -35,7 +35,7 @@ pub(super) fn entry(
     let listed = document["agents"]["list"].as_array().into_iter().flatten();
     let listing = listed.into_iter().find(|entry| entry["id"] == id).unwrap_or(&Value::Null);
     let mut own = passthrough::of_agent(listing, &at, dropped);
-    let mut own_tools = passthrough::of_tools(&listing["tools"], &format!("{at}.tools"), dropped);
+    let mut own_tools = passthrough::tools_settings(&listing["tools"], &format!("{at}.tools"), dropped);
 
     let first = super::agents(config).find(|agent| agent.role == Role::Orchestrator);
     let first = first.or_else(|| super::agents(config).next());
@@ -140,19 +140,19 @@ fn sandbox(
     if let Some(user) = facts.users.get(&agent.id) {
         docker["user"] = format!("{}:{}", user.uid, user.gid).into();
     }
-    Ok(whole_sandbox(&docker))
+    Ok(wrap_sandbox(&docker))
 }
 
 /// Builds the sandbox settings for an agent id that only OpenClaw knows. Such a sandbox sees no folder of the host
 /// except its own, and has low limits.
-pub(super) fn sandbox_of_unknown(home: &Home, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
+pub(super) fn default_sandbox(home: &Home, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
     let binds: Vec<String> = store(home, dialect, facts).into_iter().collect();
     let limits = (256 << 20, 64 << 20, 500);
     let env = json!({"PATH": STANDARD_PATH});
-    whole_sandbox(&docker(home, facts, &facts.image, &binds, limits, &env))
+    wrap_sandbox(&docker(home, facts, &facts.image, &binds, limits, &env))
 }
 
-fn whole_sandbox(docker: &Value) -> Value {
+fn wrap_sandbox(docker: &Value) -> Value {
     json!({"mode": "all", "backend": "docker", "scope": "agent", "workspaceAccess": "rw", "docker": docker})
 }
 

@@ -1,6 +1,6 @@
 //! Derives OpenClaw's configuration from the home's own, for the schema of the installed version.
 //!
-//! The derived document is an allow-list: it holds flock's own settings, and those settings of the user that `adopt`
+//! The derived document is an allow-list: it holds flock's own settings, and those settings of the user that `passthrough`
 //! names and the version knows. Sandboxes are held to the same rules as flock's own. The document holds no secret:
 //! OpenClaw replaces `${NAME}` from its environment.
 
@@ -108,8 +108,8 @@ pub fn derive(
         return Err(OpenClawError::Refused(refusals));
     }
 
-    let mut whole = fixed(home, config, dialect, facts);
-    // flock's settings first, then the user's: `adopt` passes only settings that may override them.
+    let mut whole = fixed_settings(home, config, dialect, facts);
+    // flock's settings first, then the user's: `passthrough` passes only settings that may override them.
     merge(&mut whole, taken);
     if dialect.entries {
         whole["agents"]["entries"] = Value::Object(entries);
@@ -136,7 +136,7 @@ pub fn derive(
 }
 
 /// Returns the settings that do not depend on the user, written for the schemas of all versions.
-fn fixed(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
+fn fixed_settings(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &MachineFacts) -> Value {
     let first = agents(config)
         .find(|agent| agent.role == Role::Orchestrator)
         .or_else(|| agents(config).next())
@@ -159,7 +159,7 @@ fn fixed(home: &Home, config: &Config, dialect: &ConfigSchema, facts: &MachineFa
                 // Nothing runs unless there is something to do.
                 "heartbeat": {"every": "0m"},
                 // Some versions make an agent of any id they are asked for: it has this.
-                "sandbox": agent::sandbox_of_unknown(home, dialect, facts),
+                "sandbox": agent::default_sandbox(home, dialect, facts),
             },
         },
         "tools": {
@@ -236,14 +236,14 @@ fn merge(under: &mut Value, over: Value) {
 /// environment.
 fn escape(value: &mut Value) {
     match value {
-        Value::String(text) if text.contains("${") => *text = escaped(text),
+        Value::String(text) if text.contains("${") => *text = escape_text(text),
         Value::Array(items) => items.iter_mut().for_each(escape),
         Value::Object(object) => object.values_mut().for_each(escape),
         _ => {}
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_text(text: &str) -> String {
     let is_reference = |rest: &str| {
         let name = rest.split_once('}').map_or("", |(name, _)| name);
         let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

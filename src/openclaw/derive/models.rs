@@ -64,7 +64,7 @@ pub(super) fn providers(
         // flock sets these keys itself below, so they are not reported as dropped.
         let read = ["baseUrl", "apiKey", "api", "models"];
         let mut whole = passthrough::pick(written, &passthrough::PROVIDER, &read, &at, dropped);
-        references(&mut whole, &at, dropped);
+        drop_env_headers(&mut whole, &at, dropped);
         whole["baseUrl"] = provider.base_url.into();
         whole["api"] = provider.api.into();
         if provider.is_aws {
@@ -169,7 +169,7 @@ fn dollars(cost: ModelCost) -> Value {
 }
 
 /// Removes headers that refer to an environment variable, because OpenClaw's process does not have that variable.
-fn references(provider: &mut Value, at: &str, dropped: &mut Vec<String>) {
+fn drop_env_headers(provider: &mut Value, at: &str, dropped: &mut Vec<String>) {
     let Some(headers) = provider.get_mut("headers").and_then(Value::as_object_mut) else { return };
     headers.retain(|name, value| {
         // Other values than texts can't be headers.

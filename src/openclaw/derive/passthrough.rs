@@ -63,7 +63,7 @@ const READ_AGENT: [&str; 6] = ["id", "model", "workspace", "tools", "sandbox", "
 const READ_GATEWAY: [&str; 6] = ["port", "mode", "bind", "auth", "http", "tailscale"];
 const READ_TOOLS: [&str; 6] = ["allow", "alsoAllow", "deny", "profile", "sandbox", "exec"];
 /// Keys that programs write for themselves. They are ignored without a report.
-const NOTES: [&str; 3] = ["$schema", "meta", "wizard"];
+const IGNORED_KEYS: [&str; 3] = ["$schema", "meta", "wizard"];
 
 /// Collects the user's settings that would open what has to stay closed.
 pub(super) fn check(document: &Value, refusals: &mut Vec<SettingRefusal>) {
@@ -110,7 +110,7 @@ pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>
         pick(&document["agents"]["defaults"], &DEFAULTS, &READ_DEFAULTS, "agents.defaults", dropped);
     agents_part.insert("defaults".to_owned(), defaults);
     whole.insert("agents".to_owned(), Value::Object(agents_part));
-    whole.insert("tools".to_owned(), of_tools(&document["tools"], "tools", dropped));
+    whole.insert("tools".to_owned(), tools_settings(&document["tools"], "tools", dropped));
     whole.insert("logging".to_owned(), pick(&document["logging"], &LOGGING, &[], "logging", dropped));
     whole.insert("session".to_owned(), pick(&document["session"], &["reset"], &[], "session", dropped));
     // These calls take nothing: they only report the keys that are dropped.
@@ -120,7 +120,7 @@ pub(super) fn taken(document: &Value, config: &Config, dropped: &mut Vec<String>
     pick(&document["plugins"], &[], &["entries", "enabled"], "plugins", dropped);
     pick(&document["plugins"]["entries"], &[], &["flock"], "plugins.entries", dropped);
     pick(&document["models"], &[], &["providers", "mode"], "models", dropped);
-    pick(document, &[], &[&READ_ROOT[..], &NOTES].concat(), "", dropped);
+    pick(document, &[], &[&READ_ROOT[..], &IGNORED_KEYS].concat(), "", dropped);
     // An agent that is only in OpenClaw's list is unknown to flock and gets no entry.
     for entry in document["agents"]["list"].as_array().into_iter().flatten() {
         let id = entry["id"].as_str().unwrap_or_default();
@@ -137,7 +137,7 @@ pub(super) fn of_agent(listing: &Value, at: &str, dropped: &mut Vec<String>) -> 
 }
 
 /// Returns the settings of `tools`, global or of one agent, that are passed on.
-pub(super) fn of_tools(tools: &Value, at: &str, dropped: &mut Vec<String>) -> Value {
+pub(super) fn tools_settings(tools: &Value, at: &str, dropped: &mut Vec<String>) -> Value {
     // `allow` and `deny` are read by flock's policy, which then sets OpenClaw's lists.
     let mut found = pick(tools, &TOOLS, &READ_TOOLS, at, dropped);
     let exec = pick(&tools["exec"], &EXEC, &["host"], &format!("{at}.exec"), dropped);

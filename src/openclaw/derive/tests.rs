@@ -52,15 +52,15 @@ fn listing<'d>(document: &'d mut Value, id: &str) -> &'d mut Value {
     list.iter_mut().find(|entry| entry["id"] == id).unwrap()
 }
 
-fn own(document: &mut Value) -> &mut Value {
+fn flock_settings(document: &mut Value) -> &mut Value {
     &mut document["plugins"]["entries"]["flock"]["config"]
 }
 
-fn made(document: &Value, version: &str) -> Result<DerivedConfig, Vec<SettingRefusal>> {
-    made_with(document, version, &facts())
+fn derive_for(document: &Value, version: &str) -> Result<DerivedConfig, Vec<SettingRefusal>> {
+    derive_with(document, version, &facts())
 }
 
-fn made_with(
+fn derive_with(
     document: &Value,
     version: &str,
     facts: &MachineFacts,
@@ -73,13 +73,13 @@ fn made_with(
 }
 
 fn ok(document: &Value, version: &str) -> DerivedConfig {
-    made(document, version).unwrap()
+    derive_for(document, version).unwrap()
 }
 
 /// Returns the single refusal, which must be the same for both versions.
-fn refused(document: &Value) -> SettingRefusal {
-    let refusals = made(document, NEW).unwrap_err();
-    assert_eq!(made(document, OLD).unwrap_err(), refusals);
+fn single_refusal(document: &Value) -> SettingRefusal {
+    let refusals = derive_for(document, NEW).unwrap_err();
+    assert_eq!(derive_for(document, OLD).unwrap_err(), refusals);
     assert_eq!(refusals.len(), 1, "{refusals:?}");
     assert!(refusals[0].mend.starts_with("flock "), "{refusals:?}");
     // The command must be safe to type into any shell, and some shells treat brackets as a pattern.
@@ -101,12 +101,12 @@ fn text(derived: &DerivedConfig) -> String {
 }
 
 #[test]
-fn the_oldest_known_version_is_given_this() {
+fn the_oldest_known_version_gets_the_expected_document() {
     insta::assert_snapshot!(text(&ok(&document(), OLD)));
 }
 
 #[test]
-fn the_newest_known_version_is_given_this() {
+fn the_newest_known_version_gets_the_expected_document() {
     insta::assert_snapshot!(text(&ok(&document(), NEW)));
 }
 
@@ -139,7 +139,7 @@ fn no_version_asks_for_models_or_prices_by_itself() {
 }
 
 #[test]
-fn only_agents_that_it_runs_are_told_of_and_no_secret_is() {
+fn only_openclaw_agents_are_included_and_no_secret() {
     let mut document = document();
     document["models"]["providers"]["anthropic"]["apiKey"] = "sk-planted".into();
     for version in [OLD, NEW] {
@@ -184,13 +184,13 @@ fn what_a_sandbox_may_not_have_is_refused_by_flocks_own_rules() {
     ] {
         let mut one = document();
         listing(&mut one, "coder")["sandbox"]["docker"][key] = value.clone();
-        let refusal = refused(&one);
+        let refusal = single_refusal(&one);
         assert_eq!(refusal.at, "agents.list[coder].sandbox", "{key} {value}");
         assert!(refusal.why.starts_with("may not have "), "{refusal}");
         // A global setting is refused like that of one agent.
         let mut all = document();
         all["agents"]["defaults"]["sandbox"]["docker"][key] = value;
-        assert_eq!(made(&all, NEW).unwrap_err().len(), 3, "{key}");
+        assert_eq!(derive_for(&all, NEW).unwrap_err().len(), 3, "{key}");
     }
 }
 
@@ -208,29 +208,29 @@ fn what_opens_its_gateway_or_runs_commands_elsewhere_is_refused() {
             parent[name] = value;
             parent
         };
-        let refusal = refused(&document);
+        let refusal = single_refusal(&document);
         assert!(refusal.at.starts_with(&at[1..].replace('/', ".")), "{refusal}");
     }
     let mut document = document();
     listing(&mut document, "coder")["tools"]["exec"] = json!({"host": "gateway"});
-    assert_eq!(refused(&document).at, "agents.list[coder].tools.exec.host");
+    assert_eq!(single_refusal(&document).at, "agents.list[coder].tools.exec.host");
 }
 
 #[test]
-fn a_port_of_its_own_a_model_and_no_network_are_needed() {
+fn an_own_port_a_model_and_no_network_are_required() {
     let facts = MachineFacts { port: 4000, ..facts() };
-    assert_eq!(made_with(&document(), NEW, &facts).unwrap_err()[0].at, "gateway.port");
+    assert_eq!(derive_with(&document(), NEW, &facts).unwrap_err()[0].at, "gateway.port");
 
     let mut without = document();
     without["agents"]["defaults"].as_object_mut().unwrap().shift_remove("model");
-    let refusals = made(&without, NEW).unwrap_err();
+    let refusals = derive_for(&without, NEW).unwrap_err();
     assert_eq!(refusals.len(), 3);
     assert_eq!(refusals[0].at, "agents.list[boss].model");
 
     let mut outside = document();
-    let agents = own(&mut outside)["gatewayAgents"].as_array_mut().unwrap();
+    let agents = flock_settings(&mut outside)["gatewayAgents"].as_array_mut().unwrap();
     agents.iter_mut().find(|entry| entry["id"] == "coder").unwrap()["network"] = "proxy".into();
-    assert!(refused(&outside).why.contains("network"));
+    assert!(single_refusal(&outside).why.contains("network"));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_workspace_that_is_not_an_agents_own_is_refused() {
         let mut document = document();
         listing(&mut document, "coder")["workspace"] = workspace.into();
         if parse::config(&document, &home()).is_ok() {
-            assert!(refused(&document).why.contains("workspace"), "{workspace}");
+            assert!(single_refusal(&document).why.contains("workspace"), "{workspace}");
         }
     }
 }
@@ -258,13 +258,13 @@ fn models_that_openclaw_cannot_ask_are_refused() {
         ("lab/x", json!({"api": "openai-completions"})),
         ("lab/x", json!({"api": "google-gemini-cli", "baseUrl": "http://127.0.0.1:1"})),
     ] {
-        let refusal = refused(&with(model, provider));
+        let refusal = single_refusal(&with(model, provider));
         assert_eq!(refusal.at, "agents.list[coder].model");
         assert!(refusal.why.contains(model), "{refusal}");
     }
     // This wire format exists only in later versions.
     let codex = with("lab/x", json!({"api": "openai-codex-responses", "baseUrl": "http://127.0.0.1:1"}));
-    assert_eq!(made(&codex, OLD).unwrap_err().len(), 1);
+    assert_eq!(derive_for(&codex, OLD).unwrap_err().len(), 1);
     for (version, api) in [("2026.2.26", "openai-codex-responses"), (NEW, "openai-chatgpt-responses")] {
         assert_eq!(ok(&codex, version).document["models"]["providers"]["lab"]["api"], api);
     }
@@ -410,16 +410,16 @@ fn tools_are_those_that_flocks_policy_gives() {
     assert!(derived.dropped.iter().any(|place| place.contains("web_fetch")));
 
     let mut readonly = document();
-    let agents = own(&mut readonly)["gatewayAgents"].as_array_mut().unwrap();
+    let agents = flock_settings(&mut readonly)["gatewayAgents"].as_array_mut().unwrap();
     agents.iter_mut().find(|entry| entry["id"] == "coder").unwrap()["autonomy"] = "readonly".into();
     let list = allowed(&readonly, "coder");
     assert!(has(&list, "read") && !has(&list, "exec") && !has(&list, "process") && !has(&list, "write"));
 
     let mut limited = document();
-    own(&mut limited)["policy"] = json!({"allowedCommands": ["git"]});
+    flock_settings(&mut limited)["policy"] = json!({"allowedCommands": ["git"]});
     let list = allowed(&limited, "coder");
     assert!(has(&list, "write") && !has(&list, "exec") && !has(&list, "process"));
-    own(&mut limited)["policy"] = json!({"forbiddenPaths": ["secrets"]});
+    flock_settings(&mut limited)["policy"] = json!({"forbiddenPaths": ["secrets"]});
     assert!(!has(&allowed(&limited, "coder"), "read"));
 }
 
@@ -437,7 +437,7 @@ fn the_sysadmin_has_a_sandbox_unless_the_owner_says_otherwise() {
         let allowed = admin["tools"]["sandbox"]["tools"]["allow"].as_array().unwrap();
         assert!(allowed.contains(&json!("process")), "a sandbox has room for jobs");
     }
-    own(&mut document)["openclaw"] = json!({"unsandboxedSysadmin": true});
+    flock_settings(&mut document)["openclaw"] = json!({"unsandboxedSysadmin": true});
     for version in [OLD, NEW] {
         let derived = ok(&document, version);
         let admin = agent(&derived, "admin");
@@ -464,15 +464,15 @@ fn approved_folders_are_mounted_and_others_refuse_the_whole() {
         MachineFacts { mounts: BTreeMap::from([("coder".parse().unwrap(), mounts)]), ..facts() }
     };
     for version in [OLD, NEW] {
-        let derived = made_with(&document(), version, &with(data.clone())).unwrap();
+        let derived = derive_with(&document(), version, &with(data.clone())).unwrap();
         let binds = agent(&derived, "coder")["sandbox"]["docker"]["binds"].as_array().unwrap().clone();
         assert!(binds.contains(&json!(format!("{}:/mnt/data:ro", data.display()))), "{binds:?}");
         assert_eq!(agent(&derived, "boss")["sandbox"]["docker"]["binds"].as_array().unwrap().len(), 1);
-        assert!(made_with(&document(), version, &with("/etc".into())).is_err());
+        assert!(derive_with(&document(), version, &with("/etc".into())).is_err());
     }
     let colon = root.join("a:b");
     std::fs::create_dir(&colon).unwrap();
-    assert!(made_with(&document(), NEW, &with(colon)).unwrap_err()[0].why.contains("colon"));
+    assert!(derive_with(&document(), NEW, &with(colon)).unwrap_err()[0].why.contains("colon"));
 }
 
 #[test]
@@ -503,11 +503,11 @@ fn limits_are_those_of_flocks_own_sandboxes() {
 #[test]
 fn ids_that_openclaw_could_not_tell_apart_never_get_there() {
     let mut twice = document();
-    let agents = own(&mut twice)["gatewayAgents"].as_array_mut().unwrap();
+    let agents = flock_settings(&mut twice)["gatewayAgents"].as_array_mut().unwrap();
     agents.push(json!({"id": "coder", "runtime": "openclaw"}));
     assert!(parse::config(&twice, &home()).unwrap_err().message.contains("twice"));
     let mut upper = document();
-    let agents = own(&mut upper)["gatewayAgents"].as_array_mut().unwrap();
+    let agents = flock_settings(&mut upper)["gatewayAgents"].as_array_mut().unwrap();
     agents.push(json!({"id": "Coder", "runtime": "openclaw"}));
     assert!(parse::config(&upper, &home()).is_err());
     // The same entries do no harm in the list that only OpenClaw reads.

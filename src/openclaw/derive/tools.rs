@@ -11,7 +11,7 @@ pub(super) const HOST: [&str; 8] =
     ["gateway", "cron", "nodes", "browser", "canvas", "message", "web_search", "web_fetch"];
 
 /// OpenClaw's built-in tools for which flock's policy has a rule.
-const BUILT_IN: [&str; 12] = [
+const BUILT_IN_TOOLS: [&str; 12] = [
     "exec",
     "process",
     "read",
@@ -41,12 +41,12 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     // OpenClaw can't enforce limits on a tool's arguments. A tool with such limits is denied entirely.
     let own = "plugins.entries.flock.config.policy";
     let limited = |tool: &str| policy::is_limited(agent, tool);
-    if BUILT_IN.iter().any(|tool| limited(tool) && may(tool)) {
+    if BUILT_IN_TOOLS.iter().any(|tool| limited(tool) && may(tool)) {
         dropped.push(format!("{own} (tools that it limits are not given to {} at all)", agent.id));
     }
     let mut allow = Vec::new();
     let mut deny = Vec::new();
-    for tool in BUILT_IN {
+    for tool in BUILT_IN_TOOLS {
         let list = if may(tool) && !limited(tool) { &mut allow } else { &mut deny };
         list.push(tool.to_owned());
     }
@@ -62,7 +62,8 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     }
     for pattern in &agent.allow {
         // The other names were handled above: built-in tools by the policy, flock's own by the plugin.
-        let named = is_name(pattern) && !BUILT_IN.contains(&pattern.as_str()) && !is_flocks(pattern);
+        let named =
+            is_name(pattern) && !BUILT_IN_TOOLS.contains(&pattern.as_str()) && !is_flock_tool(pattern);
         if named && HOST.contains(&pattern.as_str()) {
             dropped.push(format!("tools.sandbox.tools.allow: {pattern} (it works outside of the sandbox)"));
         } else if named && may(pattern) && !allow.contains(pattern) {
@@ -98,6 +99,6 @@ fn is_name(pattern: &str) -> bool {
     !pattern.contains('*') && !pattern.starts_with("group:")
 }
 
-fn is_flocks(tool: &str) -> bool {
+fn is_flock_tool(tool: &str) -> bool {
     tool == "read_skill" || policy::is_flocks_own(tool)
 }

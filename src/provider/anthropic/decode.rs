@@ -112,7 +112,7 @@ impl<'a> MessagesDecoder<'a> {
                 if let Some(input) =
                     content.input.filter(|input| input.as_object().is_some_and(|o| !o.is_empty()))
                 {
-                    self.answer.whole_arguments(call, input)?;
+                    self.answer.set_arguments(call, input)?;
                 }
             }
             // Blocks of tools that the provider runs itself do not concern flock.

@@ -142,16 +142,16 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
     }
     let mut messages = turns(&request.messages);
     if thinking::is_minimax(&request.model) {
-        keep_results_alone(&mut messages);
+        split_tool_results(&mut messages);
     }
-    mark_last(&mut messages);
+    mark_cache_end(&mut messages);
     let told = thinking::of(&request.model, request.effort, request.max_tokens);
     // The API refuses a thinking budget if the current chain of tool calls began without thinking. That is the case if
     // another model began it.
     let told =
-        told.filter(|(kind, _)| !matches!(kind, Thinking::Enabled { .. }) || began_thinking(&messages));
+        told.filter(|(kind, _)| !matches!(kind, Thinking::Enabled { .. }) || starts_with_thinking(&messages));
     let effort = told.and_then(|(_, effort)| effort);
-    let format = form(request);
+    let format = output_format(request);
     let has_output = effort.is_some() || format.is_some();
     let body = Body {
         model: &request.model,
@@ -167,14 +167,14 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
 }
 
 /// Returns the required form of the answer, for models from version 4.5 on, if the schema fits the enforceable subset.
-fn form(request: &Request) -> Option<Format> {
+fn output_format(request: &Request) -> Option<Format> {
     let Some(AnswerFormat::JsonSchema { schema, .. }) = &request.format else { return None };
     let schema = thinking::takes_form(&request.model).then(|| strict_schema::close(schema))??;
     Some(Format::JsonSchema { schema })
 }
 
 /// Marks the last message for the cache: the next request of this turn continues after it.
-fn mark_last(messages: &mut [Turn<'_>]) {
+fn mark_cache_end(messages: &mut [Turn<'_>]) {
     let last = messages.last_mut().filter(|turn| turn.role == "user");
     if let Some(part) = last.and_then(|turn| turn.content.last_mut()) {
         part.cache_control = Some(CacheControl::Ephemeral);
@@ -182,7 +182,7 @@ fn mark_last(messages: &mut [Turn<'_>]) {
 }
 
 /// Returns `true` if the current chain of tool calls began with thinking, or if there is no such chain.
-fn began_thinking(messages: &[Turn<'_>]) -> bool {
+fn starts_with_thinking(messages: &[Turn<'_>]) -> bool {
     let is_chain = |turn: &&Turn<'_>| {
         turn.role == "assistant"
             || matches!(turn.content.first(), Some(Part { kind: WireBlock::ToolResult { .. }, .. }))
@@ -220,7 +220,7 @@ fn turns(messages: &[Arc<Message>]) -> Vec<Turn<'_>> {
 
 /// Moves the content that follows tool results into a turn of its own, because MiniMax refuses both in one turn ("tool
 /// call result does not follow tool call (2013)", anomalyco/opencode#32609).
-fn keep_results_alone(turns: &mut Vec<Turn<'_>>) {
+fn split_tool_results(turns: &mut Vec<Turn<'_>>) {
     let is_result = |part: &Part<'_>| matches!(part.kind, WireBlock::ToolResult { .. });
     let mut at = 0;
     while let Some(turn) = turns.get_mut(at) {
@@ -254,7 +254,7 @@ fn part<'a>(role: &str, block: &'a Block) -> Option<WireBlock<'a>> {
         Block::Thinking { .. } => None,
         Block::ToolCall { id, name, arguments, .. } if role == "assistant" => Some(WireBlock::ToolUse {
             id: call::wire_id(id, IdStyle::Plain),
-            name: call::tool_name(name),
+            name: call::wire_name(name),
             input: call::input(arguments),
         }),
         Block::ToolCall { .. } => None,

@@ -50,9 +50,9 @@ impl Provider for Anthropic {
             let body = self.body(request)?;
             let mut decoder = decode::MessagesDecoder::new(sink, self.http.limits().answer);
             // Per request, because it depends on the tools and the effort.
-            if thinking::interleaves(request) {
+            if thinking::uses_interleaved_thinking(request) {
                 let mut endpoint = self.endpoint.clone();
-                endpoint.header("anthropic-beta", thinking::INTERLEAVED);
+                endpoint.header("anthropic-beta", thinking::INTERLEAVED_BETA);
                 stream::run(&endpoint, &self.http, body, &mut decoder).await?;
             } else {
                 stream::run(&self.endpoint, &self.http, body, &mut decoder).await?;

@@ -21,7 +21,7 @@ pub(in crate::provider) enum Thinking {
 }
 
 /// The smallest budget that the API accepts.
-const LEAST: u32 = 1_024;
+const MIN_BUDGET_TOKENS: u32 = 1_024;
 
 /// Returns the thinking setting, and the effort as a word for models that use it.
 pub(in crate::provider) fn of(
@@ -31,7 +31,7 @@ pub(in crate::provider) fn of(
 ) -> Option<(Thinking, Option<&'static str>)> {
     let effort = effort?;
     if is_minimax(model) {
-        return minimax(model, effort).map(|thinking| (thinking, None));
+        return minimax_config(model, effort).map(|thinking| (thinking, None));
     }
     if effort == Effort::Off {
         // Without a setting none of these models reasons at length. The newest ones refuse a setting that forbids it.
@@ -49,7 +49,7 @@ pub(in crate::provider) fn of(
             };
             // The budget is part of the answer's tokens. At least half of them is left for the text.
             let budget_tokens = wanted.min(max_tokens / 2);
-            (budget_tokens >= LEAST).then_some((Thinking::Enabled { budget_tokens }, None))
+            (budget_tokens >= MIN_BUDGET_TOKENS).then_some((Thinking::Enabled { budget_tokens }, None))
         }
         _ => None,
     }
@@ -64,20 +64,20 @@ pub(in crate::provider) fn is_minimax(model: &str) -> bool {
 ///
 /// M3 reasons or does not, and knows no budget (`invalid thinking.type: "enabled"`, CherryHQ/cherry-studio #16431). M2
 /// models always reason.
-fn minimax(model: &str, effort: Effort) -> Option<Thinking> {
+fn minimax_config(model: &str, effort: Effort) -> Option<Thinking> {
     let third = model.to_ascii_lowercase().contains("minimax-m3");
     third.then_some(if effort == Effort::Off { Thinking::Disabled } else { Thinking::Adaptive })
 }
 
 /// The beta header value with which Claude 4 reasons between its tool calls, and not only before the first one.
 /// Adaptive models do so by themselves.
-pub(in crate::provider) const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
+pub(in crate::provider) const INTERLEAVED_BETA: &str = "interleaved-thinking-2025-05-14";
 
-/// Returns `true` if [`INTERLEAVED`] is requested.
+/// Returns `true` if [`INTERLEAVED_BETA`] is requested.
 ///
 /// Anthropic's own API accepts it for any model. Other platforms refuse it for all models but these (the guide to
 /// extended thinking, "Interleaved thinking").
-pub(in crate::provider) fn interleaves(request: &Request) -> bool {
+pub(in crate::provider) fn uses_interleaved_thinking(request: &Request) -> bool {
     let budget = of(&request.model, request.effort, request.max_tokens);
     let known = ["opus", "sonnet"].iter().any(|line| request.model.contains(line));
     let fourth = matches!(version(&request.model), Some((4, _)));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_ones_adapt_and_older_ones_have_a_budget() {
+    fn newer_models_think_adaptively_and_older_ones_get_a_budget() {
         let of = |model, max| of(model, Some(Effort::High), max);
         assert_eq!(of("claude-opus-4-7", 100), Some((Thinking::Adaptive, Some("high"))));
         assert_eq!(of("claude-opus-4-5", 64_000), Some((Thinking::Enabled { budget_tokens: 16_384 }, None)));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_is_told_from_a_key() {
+    fn a_key_pair_is_distinguished_from_an_api_key() {
         let read = |text: &str| Credentials::read(&ApiKey::new(text).unwrap());
         let Credentials::Pair(pair) = read("AKID:se/cr+et:to/ken==") else { panic!() };
         assert_eq!((pair.id(), pair.secret(), pair.token()), ("AKID", "se/cr+et", Some("to/ken==")));

@@ -110,7 +110,7 @@ impl<'a> ConverseDecoder<'a> {
     pub(super) fn frame(&mut self, frame: Frame<'_>) -> Result<Progress, EventError> {
         let progress = match frame.kind {
             "event" => self.event(frame.name, frame.payload),
-            "exception" => Err(exception(frame.name, frame.payload)),
+            "exception" => Err(parse_exception(frame.name, frame.payload)),
             "error" => Err(failure(status(frame.name), frame.message, frame.name)),
             _ => Ok(Progress::Running),
         };
@@ -231,7 +231,7 @@ fn status(name: &str) -> u16 {
     }
 }
 
-fn exception(name: &str, payload: &[u8]) -> EventError {
+fn parse_exception(name: &str, payload: &[u8]) -> EventError {
     let said = serde_json::from_slice::<serde_json::Value>(payload).ok();
     let message = said.and_then(|said| message_of(&said)).unwrap_or_default();
     failure(status(name), &message, name)

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::anthropic::thinking::{self, INTERLEAVED, Thinking};
+use super::super::anthropic::thinking::{self, INTERLEAVED_BETA, Thinking};
 use super::super::{Effort, Request};
 
 /// The additional fields of a request. The maker of the model determines which ones it knows.
@@ -38,7 +38,7 @@ pub(super) enum ReasoningConfig {
 
 impl AdditionalFields {
     /// Returns `true` if the model accepts no token limit together with these fields.
-    pub(super) fn is_unlimited(&self) -> bool {
+    pub(super) fn excludes_token_limit(&self) -> bool {
         matches!(
             self,
             Self::Nova { reasoning_config: ReasoningConfig::Enabled { max_reasoning_effort: "high" } }
@@ -57,7 +57,7 @@ pub(super) fn of(request: &Request, began_thinking: impl FnOnce() -> bool) -> Op
             AdditionalFields::Claude {
                 thinking,
                 output_config: word.map(|effort| OutputConfig { effort }),
-                anthropic_beta: thinking::interleaves(request).then_some([INTERLEAVED]),
+                anthropic_beta: thinking::uses_interleaved_thinking(request).then_some([INTERLEAVED_BETA]),
             }
         });
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn each_maker_is_told_in_its_own_words() {
+    fn each_model_maker_gets_its_own_reasoning_fields() {
         assert_eq!(
             told("global.anthropic.claude-opus-4-6-v1", Effort::Medium, true, false),
             json!({"thinking": {"type": "adaptive"}, "output_config": {"effort": "medium"}})
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_to_models_that_cannot_be_told() {
+    fn models_without_effort_settings_get_no_fields() {
         for model in
             ["amazon.nova-pro-v1:0", "meta.llama3-3-70b-instruct-v1:0", "anthropic.claude-3-5-haiku-v1:0"]
         {

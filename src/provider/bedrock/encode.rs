@@ -23,7 +23,7 @@ const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
 /// The text before an answer that opens the conversation, because a conversation must begin with the user. Hygiene
 /// ensures that; this protects requests that are made without it.
-const GOES_ON: &str = "[the conversation goes on]";
+const CONVERSATION_CONTINUES: &str = "[the conversation goes on]";
 /// The content of a tool result without any output. Converse refuses an empty one.
 const NO_OUTPUT: &str = "(no output)";
 
@@ -48,10 +48,10 @@ pub(super) fn request(request: &Request) -> serde_json::Result<Vec<u8>> {
             last.content.push(Part::CachePoint(CachePoint::Default));
         }
     }
-    let told = effort::of(request, || began_thinking(&messages));
+    let told = effort::of(request, || starts_with_thinking(&messages));
     // Nova refuses a token limit together with its highest effort.
     let max_tokens =
-        (!told.as_ref().is_some_and(AdditionalFields::is_unlimited)).then_some(request.max_tokens);
+        (!told.as_ref().is_some_and(AdditionalFields::excludes_token_limit)).then_some(request.max_tokens);
     let inference_config = Inference { max_tokens };
     let body = Body {
         inference_config,
@@ -73,7 +73,7 @@ fn form(request: &Request, family: Family) -> Option<OutputConfig<'_>> {
 }
 
 /// Returns `true` if the current chain of tool calls began with thinking, or if there is no such chain.
-fn began_thinking(turns: &[Turn<'_>]) -> bool {
+fn starts_with_thinking(turns: &[Turn<'_>]) -> bool {
     let is_chain = |turn: &&Turn<'_>| {
         turn.role == ASSISTANT || matches!(turn.content.first(), Some(Part::ToolResult { .. }))
     };
@@ -94,7 +94,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
         .collect();
     if tools.is_empty() {
         // The API refuses a conversation with tool calls if the request has no tools, so the called ones are declared.
-        tools = called(messages)
+        tools = called_tools(messages)
             .into_iter()
             .map(|name| Tool::ToolSpec {
                 name: Cow::Owned(name),
@@ -107,7 +107,7 @@ fn tools<'a>(request: &'a Request, messages: &[Turn<'a>]) -> Option<ToolConfig<'
 }
 
 /// Returns the names of the tools that the conversation has calls of, sorted.
-fn called(messages: &[Turn<'_>]) -> BTreeSet<String> {
+fn called_tools(messages: &[Turn<'_>]) -> BTreeSet<String> {
     let parts = messages.iter().flat_map(|turn| &turn.content);
     let names = parts.filter_map(|part| match part {
         Part::ToolUse { name, .. } => Some(name.clone().into_owned()),
@@ -122,9 +122,9 @@ fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
     for message in messages {
         let role = if message.role == Role::Assistant { ASSISTANT } else { USER };
         let parts: Vec<Part<'_>> = if role == ASSISTANT {
-            message.content.iter().filter_map(|block| said(block, family)).collect()
+            message.content.iter().filter_map(|block| assistant_part(block, family)).collect()
         } else {
-            message.content.iter().flat_map(|block| heard(block, family)).collect()
+            message.content.iter().flat_map(|block| user_parts(block, family)).collect()
         };
         match turns.last_mut() {
             // The API refuses a turn without content.
@@ -139,18 +139,19 @@ fn turns(messages: &[Arc<Message>], family: Family) -> Vec<Turn<'_>> {
         turn.content.sort_by_key(|part| !matches!(part, Part::ToolResult { .. }));
     }
     if turns.first().is_some_and(|turn| turn.role == ASSISTANT) {
-        turns.insert(0, Turn { role: USER, content: vec![Part::Text(Cow::Borrowed(GOES_ON))] });
+        turns
+            .insert(0, Turn { role: USER, content: vec![Part::Text(Cow::Borrowed(CONVERSATION_CONTINUES))] });
     }
     turns
 }
 
 /// Returns a block of the model in the wire format, or `None` if it cannot be sent.
-fn said(block: &Block, family: Family) -> Option<Part<'_>> {
+fn assistant_part(block: &Block, family: Family) -> Option<Part<'_>> {
     match block {
         Block::Text { text: words, .. } => text(words),
         Block::ToolCall { id, name, arguments, .. } => Some(Part::ToolUse {
             tool_use_id: call::wire_id(id, IdStyle::Plain),
-            name: call::tool_name(name),
+            name: call::wire_name(name),
             input: call::input(arguments),
         }),
         // Thinking without a signature comes from another provider and would be refused. So would thinking without
@@ -170,14 +171,14 @@ fn said(block: &Block, family: Family) -> Option<Part<'_>> {
 
 /// Returns a block of the user, or a tool result, in the wire format. If a model's results cannot contain pictures, the
 /// pictures follow the result.
-fn heard(block: &Block, family: Family) -> Vec<Part<'_>> {
+fn user_parts(block: &Block, family: Family) -> Vec<Part<'_>> {
     match block {
         Block::Text { text: words, .. } => text(words).into_iter().collect(),
-        Block::Image { media_type, data } => vec![image(media_type, data)],
+        Block::Image { media_type, data } => vec![image_part(media_type, data)],
         Block::ToolResult { call_id, content, is_error, .. } => {
             let shown = content.iter().filter_map(|block| match block {
                 Block::Text { text: words, .. } => text(words),
-                Block::Image { media_type, data } => Some(image(media_type, data)),
+                Block::Image { media_type, data } => Some(image_part(media_type, data)),
                 _ => None,
             });
             let (mut inside, after): (Vec<_>, Vec<_>) =
@@ -204,7 +205,7 @@ fn text(text: &str) -> Option<Part<'_>> {
     (!is_blank(text)).then_some(Part::Text(Cow::Borrowed(text)))
 }
 
-fn image<'a>(media_type: &str, data: &'a str) -> Part<'a> {
+fn image_part<'a>(media_type: &str, data: &'a str) -> Part<'a> {
     let format = match media_type {
         "image/png" => "png",
         "image/jpeg" => "jpeg",

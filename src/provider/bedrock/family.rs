@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_go_by_the_models_id() {
+    fn the_features_follow_from_the_model_id() {
         let all = Family { rich_results: true, caches: true, thinks: true, takes_form: true };
         for model in [
             "anthropic.claude-sonnet-4-5-20250929-v1:0",

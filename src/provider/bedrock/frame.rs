@@ -4,11 +4,11 @@
 //! The input is hostile. Lengths are checked before anything is buffered, and a wrong checksum ends the stream.
 
 /// Bytes of the prelude: two lengths and their checksum.
-const PRELUDE: usize = 12;
+const PRELUDE_BYTES: usize = 12;
 /// Bytes of the checksum at the end.
-const TAIL: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 /// The format's limit for the headers of one frame, in bytes.
-const LONGEST_HEADERS: usize = 128 * 1024;
+const MAX_HEADER_BYTES: usize = 128 * 1024;
 
 /// The reason why the bytes are no stream of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +84,17 @@ impl FrameParser {
 
 /// Returns the length of the next frame, or `None` before its prelude has arrived.
 fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, FrameError> {
-    let Some(prelude) = bytes.get(..PRELUDE) else { return Ok(None) };
+    let Some(prelude) = bytes.get(..PRELUDE_BYTES) else { return Ok(None) };
     // The checksum comes first: only lengths that it confirms are looked at.
     if word(prelude, 8) != crc32(&prelude[..8]) {
         return Err(FrameError::Prelude);
     }
     let total = usize::try_from(word(prelude, 0)).map_err(|_| FrameError::TooLong)?;
     let headers = usize::try_from(word(prelude, 4)).map_err(|_| FrameError::TooLong)?;
-    if total > longest || headers > LONGEST_HEADERS {
+    if total > longest || headers > MAX_HEADER_BYTES {
         return Err(FrameError::TooLong);
     }
-    if total < PRELUDE + headers + TAIL {
+    if total < PRELUDE_BYTES + headers + CHECKSUM_BYTES {
         return Err(FrameError::Prelude);
     }
     Ok(Some(total))
@@ -102,16 +102,17 @@ fn total(bytes: &[u8], longest: usize) -> Result<Option<usize>, FrameError> {
 
 /// Parses a complete frame whose lengths have been checked.
 fn read(whole: &[u8]) -> Result<Frame<'_>, FrameError> {
-    let (body, tail) = whole.split_at_checked(whole.len().saturating_sub(TAIL)).ok_or(FrameError::Prelude)?;
+    let (body, tail) =
+        whole.split_at_checked(whole.len().saturating_sub(CHECKSUM_BYTES)).ok_or(FrameError::Prelude)?;
     if word(tail, 0) != crc32(body) {
         return Err(FrameError::Checksum);
     }
     let length = usize::try_from(word(body, 4)).map_err(|_| FrameError::Prelude)?;
-    let (headers, payload) = body[PRELUDE..].split_at_checked(length).ok_or(FrameError::Prelude)?;
+    let (headers, payload) = body[PRELUDE_BYTES..].split_at_checked(length).ok_or(FrameError::Prelude)?;
     let mut frame = Frame { payload, ..Frame::default() };
     let mut rest = headers;
     while !rest.is_empty() {
-        let (name, value) = header(&mut rest).ok_or(FrameError::Headers)?;
+        let (name, value) = take_header(&mut rest).ok_or(FrameError::Headers)?;
         // Only text headers are needed, but the length of the others has to be known to skip them.
         let Some(value) = value else { continue };
         match name {
@@ -125,7 +126,7 @@ fn read(whole: &[u8]) -> Result<Frame<'_>, FrameError> {
 }
 
 /// Removes the first header and returns its name, and its value if that is a text.
-fn header<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a str>)> {
+fn take_header<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a str>)> {
     let length = take(rest, 1)?[0];
     let name = take(rest, usize::from(length))?;
     let kind = take(rest, 1)?[0];
@@ -160,7 +161,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Lookup table of CRC-32, computed at compile time.
-const TABLE: [u32; 256] = table();
+const CRC_TABLE: [u32; 256] = table();
 
 const fn table() -> [u32; 256] {
     let mut table = [0; 256];
@@ -186,7 +187,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
         let [low, ..] = crc.to_le_bytes();
-        crc = TABLE[usize::from(low ^ byte)] ^ (crc >> 8);
+        crc = CRC_TABLE[usize::from(low ^ byte)] ^ (crc >> 8);
     }
     !crc
 }

@@ -16,7 +16,7 @@ fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
 }
 
 fn raw(headers: &[u8], payload: &[u8]) -> Vec<u8> {
-    let total = u32::try_from(PRELUDE + headers.len() + payload.len() + TAIL).unwrap();
+    let total = u32::try_from(PRELUDE_BYTES + headers.len() + payload.len() + CHECKSUM_BYTES).unwrap();
     let mut bytes = total.to_be_bytes().to_vec();
     bytes.extend_from_slice(&u32::try_from(headers.len()).unwrap().to_be_bytes());
     bytes.extend_from_slice(&crc32(&bytes).to_be_bytes());
@@ -43,7 +43,7 @@ fn feed(pieces: &[&[u8]]) -> Result<Vec<(String, Vec<u8>)>, FrameError> {
 }
 
 #[test]
-fn the_checksum_is_the_known_one() {
+fn crc32_matches_the_published_check_value() {
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     assert_eq!(crc32(b""), 0);
 }
@@ -64,7 +64,7 @@ fn a_frame_has_its_kind_its_name_and_its_payload() {
 }
 
 #[test]
-fn what_is_damaged_ends_the_stream() {
+fn a_damaged_frame_ends_the_stream() {
     let good = event("a", b"payload");
     for at in 0..good.len() {
         let mut bad = good.clone();

@@ -73,7 +73,7 @@ impl Bedrock {
     fn signed(&self, url: &Url, body: &[u8], now: i64) -> Endpoint {
         let mut endpoint = self.endpoint.at(url.clone());
         let Some(Credentials::Pair(pair)) = &self.credentials else { return endpoint };
-        let at = stamp(now);
+        let at = format_timestamp(now);
         endpoint.header("x-amz-date", &at);
         if let Some(token) = pair.token() {
             endpoint.header("x-amz-security-token", token);
@@ -158,7 +158,7 @@ impl Provider for Bedrock {
 }
 
 /// Formats a time as signatures require it, such as `20150830T123600Z`.
-fn stamp(now: i64) -> String {
+fn format_timestamp(now: i64) -> String {
     let time = jiff::Timestamp::from_millisecond(now).unwrap_or_default();
     time.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_signatures_have_them() {
-        assert_eq!(stamp(1_440_938_160_000), "20150830T123600Z");
+    fn timestamps_have_the_format_of_signatures() {
+        assert_eq!(format_timestamp(1_440_938_160_000), "20150830T123600Z");
     }
 }

@@ -5,27 +5,27 @@ use reqwest::Url;
 use crate::env;
 
 /// The default region.
-const USUAL: &str = "us-east-1";
+const DEFAULT_REGION: &str = "us-east-1";
 
 /// Returns the region to sign for.
 pub(super) fn of(base: &Url, configured: Option<&str>) -> String {
-    base.host_str().and_then(in_host).map_or_else(|| set_or_usual(configured), str::to_owned)
+    base.host_str().and_then(in_host).map_or_else(|| configured_or_default(configured), str::to_owned)
 }
 
 /// Returns Bedrock's public address in the configured region, else in the environment's, else in the default one.
 #[must_use]
 pub fn public_address(configured: Option<&str>) -> String {
-    let region = set_or_usual(configured);
+    let region = configured_or_default(configured);
     // China's regions are a separate partition with their own domain.
     let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
     format!("https://bedrock-runtime.{region}.{domain}")
 }
 
-fn set_or_usual(configured: Option<&str>) -> String {
+fn configured_or_default(configured: Option<&str>) -> String {
     let of_environment = || env::AWS_REGION.get().or_else(|| env::AWS_DEFAULT_REGION.get());
     let set = configured.map(str::to_owned).or_else(of_environment);
     // The name becomes part of a host name, so anything that is no region is ignored.
-    set.filter(|name| is_region(name)).unwrap_or_else(|| USUAL.to_owned())
+    set.filter(|name| is_region(name)).unwrap_or_else(|| DEFAULT_REGION.to_owned())
 }
 
 /// Returns the region in `bedrock-runtime.REGION.amazonaws.com`. The host may have the prefix of a private link, or be
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_configured_goes_before_the_environment_and_after_the_host() {
+    fn the_host_takes_precedence_over_the_configured_region() {
         assert_eq!(
             public_address(Some("eu-central-1")),
             "https://bedrock-runtime.eu-central-1.amazonaws.com"
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_says_its_region() {
+    fn the_region_is_read_from_the_host() {
         for (host, expected) in [
             ("bedrock-runtime.eu-central-1.amazonaws.com", Some("eu-central-1")),
             ("bedrock-runtime-fips.us-gov-west-1.amazonaws.com", Some("us-gov-west-1")),

@@ -39,7 +39,7 @@ pub(super) fn authorization(
 ) -> String {
     let day = at.get(..8).unwrap_or(at);
     let place = format!("{day}/{}/{}/aws4_request", scope.region, scope.service);
-    let digest = hex(&Sha256::digest(canonical(request)));
+    let digest = hex(&Sha256::digest(canonical_request(request)));
     let to_sign = format!("{ALGORITHM}\n{at}\n{place}\n{digest}");
     let signature = hex(&mac(&signing_key(pair.secret(), day, scope), to_sign.as_bytes()));
     let id = pair.id();
@@ -49,7 +49,7 @@ pub(super) fn authorization(
 
 /// Returns the canonical form of the request, which both sides compute. This client never sends a query, so that line
 /// is empty.
-fn canonical(request: &UnsignedRequest<'_>) -> String {
+fn canonical_request(request: &UnsignedRequest<'_>) -> String {
     let mut text = format!("{}\n{}\n\n", request.method, encoded_path(request.path));
     for (name, value) in request.headers {
         // Writing to a String does not fail.
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_signing_key_comes_out() {
+    fn the_derived_signing_key_matches_the_published_one() {
         let scope = SigningScope { region: "us-east-1", service: "iam" };
         let key = signing_key("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "20150830", scope);
         assert_eq!(hex(&key), "c4afb1cc5771d871763a393e44b703571b55cc28424d1a5e86da6ed3c154a4b9");

@@ -26,7 +26,11 @@ pub struct BuiltinProvider {
     pub images: bool,
 }
 
-const fn openai_like(id: &'static str, base_url: &'static str, keys: &'static [Var]) -> BuiltinProvider {
+const fn openai_compatible(
+    id: &'static str,
+    base_url: &'static str,
+    keys: &'static [Var],
+) -> BuiltinProvider {
     BuiltinProvider {
         id,
         api: Api::OpenAiCompletions,
@@ -52,39 +56,39 @@ pub const KNOWN: &[BuiltinProvider] = &[
     BuiltinProvider {
         max_tokens: 16_384,
         images: true,
-        ..openai_like("openai", "https://api.openai.com/v1", &[env::OPENAI_API_KEY])
+        ..openai_compatible("openai", "https://api.openai.com/v1", &[env::OPENAI_API_KEY])
     },
-    openai_like("openrouter", "https://openrouter.ai/api/v1", &[env::OPENROUTER_API_KEY]),
-    openai_like("mistral", "https://api.mistral.ai/v1", &[env::MISTRAL_API_KEY]),
+    openai_compatible("openrouter", "https://openrouter.ai/api/v1", &[env::OPENROUTER_API_KEY]),
+    openai_compatible("mistral", "https://api.mistral.ai/v1", &[env::MISTRAL_API_KEY]),
     BuiltinProvider {
         api: Api::AnthropicMessages,
         context_window: 204_800,
         // Asked in Anthropic's format, with some rules of its own (see `anthropic::thinking`).
-        ..openai_like("minimax", "https://api.minimax.io/anthropic", &[env::MINIMAX_API_KEY])
+        ..openai_compatible("minimax", "https://api.minimax.io/anthropic", &[env::MINIMAX_API_KEY])
     },
     BuiltinProvider {
         api: Api::BedrockConverseStream,
         context_window: 200_000,
         images: true,
-        ..openai_like(
+        ..openai_compatible(
             "amazon-bedrock",
             // `public_address` replaces the region.
             "https://bedrock-runtime.us-east-1.amazonaws.com",
             &[env::AWS_BEARER_TOKEN_BEDROCK],
         )
     },
-    openai_like("groq", "https://api.groq.com/openai/v1", &[env::GROQ_API_KEY]),
+    openai_compatible("groq", "https://api.groq.com/openai/v1", &[env::GROQ_API_KEY]),
     BuiltinProvider {
         context_window: 64_000,
-        ..openai_like("deepseek", "https://api.deepseek.com/v1", &[env::DEEPSEEK_API_KEY])
+        ..openai_compatible("deepseek", "https://api.deepseek.com/v1", &[env::DEEPSEEK_API_KEY])
     },
-    openai_like("xai", "https://api.x.ai/v1", &[env::XAI_API_KEY]),
+    openai_compatible("xai", "https://api.x.ai/v1", &[env::XAI_API_KEY]),
     BuiltinProvider {
         api: Api::GoogleGenerativeAi,
         context_window: 1_048_576,
         max_tokens: 32_768,
         images: true,
-        ..openai_like(
+        ..openai_compatible(
             "google",
             "https://generativelanguage.googleapis.com",
             &[env::GEMINI_API_KEY, env::GOOGLE_API_KEY],
@@ -94,7 +98,7 @@ pub const KNOWN: &[BuiltinProvider] = &[
         context_window: 32_768,
         max_tokens: 4_096,
         // Runs on this machine and needs no key.
-        ..openai_like("ollama", "http://127.0.0.1:11434/v1", &[])
+        ..openai_compatible("ollama", "http://127.0.0.1:11434/v1", &[])
     },
 ];
 
@@ -120,7 +124,7 @@ impl BuiltinProvider {
     /// OpenAI's reasoning models use the Responses API at OpenAI's own address. With the Completions API they lose
     /// their reasoning between calls, the newer ones refuse tools, and some models are missing.
     #[must_use]
-    pub fn api_of(&self, model: &str, base_url: &reqwest::Url) -> Api {
+    pub fn api_for(&self, model: &str, base_url: &reqwest::Url) -> Api {
         // A server at another address need not have the Responses API.
         let own = self.id == "openai" && base_url.host_str() == Some("api.openai.com");
         if own && effort::reasons(model) { Api::OpenAiResponses } else { self.api }
@@ -132,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_endpoint_can_be_asked() {
+    fn builtin_providers_have_valid_and_unique_endpoints() {
         for endpoint in KNOWN {
             let url: reqwest::Url = endpoint.base_url.parse().unwrap();
             assert_eq!(url.scheme() == "https", !endpoint.keys.is_empty(), "{}", endpoint.id);
@@ -142,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn openais_own_models_that_reason_are_asked_with_responses() {
+    fn openai_reasoning_models_use_responses_at_the_official_address() {
         let openai = known("openai").unwrap();
         let own: reqwest::Url = openai.base_url.parse().unwrap();
         let other: reqwest::Url = "http://127.0.0.1:8000/v1".parse().unwrap();
-        assert_eq!(openai.api_of("gpt-5.2", &own), Api::OpenAiResponses);
-        assert_eq!(openai.api_of("gpt-4o", &own), Api::OpenAiCompletions);
-        assert_eq!(openai.api_of("gpt-5.2", &other), Api::OpenAiCompletions);
+        assert_eq!(openai.api_for("gpt-5.2", &own), Api::OpenAiResponses);
+        assert_eq!(openai.api_for("gpt-4o", &own), Api::OpenAiCompletions);
+        assert_eq!(openai.api_for("gpt-5.2", &other), Api::OpenAiCompletions);
         let google = known("google").unwrap();
-        assert_eq!(google.api_of("gemini-3-pro", &other), Api::GoogleGenerativeAi);
+        assert_eq!(google.api_for("gemini-3-pro", &other), Api::GoogleGenerativeAi);
     }
 }

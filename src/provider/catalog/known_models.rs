@@ -65,20 +65,20 @@ struct Table {
     models: BTreeMap<String, BTreeMap<String, ModelFacts>>,
 }
 
-const TEXT: &str = include_str!("models.json");
+const TABLE_JSON: &str = include_str!("models.json");
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     // A test ensures that the table can be parsed.
-    serde_json::from_str(TEXT).unwrap_or_default()
+    serde_json::from_str(TABLE_JSON).unwrap_or_default()
 });
 
 /// Returns the known facts about a model. All are unknown for a model that is not in the table.
 #[must_use]
 pub fn of(model: &ModelRef) -> ModelFacts {
     let Some(models) = TABLE.models.get(model.provider()) else { return ModelFacts::default() };
-    let name = plain(model);
+    let name = table_name(model);
     // An exact name goes before a name without its date, and both go before a prefix.
-    let own = models.get(name).or_else(|| models.get(undated(name))).copied().unwrap_or_default();
+    let own = models.get(name).or_else(|| models.get(without_date(name))).copied().unwrap_or_default();
     let mut beginnings: Vec<(&str, ModelFacts)> = models
         .iter()
         .filter_map(|(pattern, listed)| Some((pattern.strip_suffix('*')?, *listed)))
@@ -91,7 +91,7 @@ pub fn of(model: &ModelRef) -> ModelFacts {
 
 /// Returns `true` if a model supports tool calls in its API. Other models get instructions to write calls as text.
 #[must_use]
-pub fn calls_tools(config: &Config, model: &ModelRef) -> bool {
+pub fn supports_tools(config: &Config, model: &ModelRef) -> bool {
     config.model(model).and_then(|own| own.tools).or_else(|| of(model).tools).unwrap_or(true)
 }
 
@@ -105,16 +105,16 @@ pub fn reasons(config: &Config, model: &ModelRef) -> Option<bool> {
 #[must_use]
 pub fn is_strange(model: &ModelRef) -> bool {
     let Some(models) = TABLE.models.get(model.provider()) else { return false };
-    let name = plain(model);
+    let name = table_name(model);
     let fits = |pattern: &String| match pattern.strip_suffix('*') {
         Some(beginning) => name.starts_with(beginning),
-        None => pattern == name || pattern == undated(name),
+        None => pattern == name || pattern == without_date(name),
     };
     !models.keys().any(fits)
 }
 
 /// Returns the name that the table uses. Bedrock's ids have a region before it and a version after it.
-fn plain(model: &ModelRef) -> &str {
+fn table_name(model: &ModelRef) -> &str {
     let name = model.model();
     if model.provider() != "amazon-bedrock" {
         return name;
@@ -134,7 +134,7 @@ fn plain(model: &ModelRef) -> &str {
 }
 
 /// Returns a model's name without its release date, because providers offer a model under both names.
-fn undated(name: &str) -> &str {
+fn without_date(name: &str) -> &str {
     let is_day = |text: &str| {
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
         digits == 8 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
@@ -162,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn the_table_can_be_read_and_says_nothing_absurd() {
-        let whole: serde_json::Value = serde_json::from_str(TEXT).unwrap();
+    fn the_table_parses_and_its_values_are_plausible() {
+        let whole: serde_json::Value = serde_json::from_str(TABLE_JSON).unwrap();
         assert!(whole["costsAsOf"].is_string());
         assert!(TABLE.models.len() > 8);
         for (provider, models) in &TABLE.models {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_comes_from_the_name_that_fits_best_and_says_it() {
+    fn each_field_comes_from_the_most_specific_entry_that_has_it() {
         let haiku = listed("anthropic/claude-3-5-haiku-20241022");
         assert_eq!((haiku.context, haiku.answer, haiku.images), (Some(200_000), Some(8_192), Some(true)));
         assert_eq!((haiku.reasoning, haiku.cost.unwrap().output), (Some(false), 4.0));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_not_listed_where_others_are_is_strange() {
+    fn an_unlisted_model_of_a_listed_provider_is_unknown() {
         let strange = |model: &str| is_strange(&model.parse().unwrap());
         for model in ["anthropic/claud-opus", "openai/davinci", "mistral/mixed", "minimax/abab"] {
             assert!(strange(model), "{model}");

@@ -92,10 +92,10 @@ pub fn wire(model: &ModelRef, config: &Config) -> Result<ModelConnection, Provid
         api,
         // A parsed URL ends with a slash if it has no path. Programs that append a path would double it.
         base_url: base_url.as_str().trim_end_matches('/').to_owned(),
-        needs_key: wants_key(model, config, known),
+        needs_key: requires_key(model, config, known),
         context_window: window(model, config),
-        max_tokens: longest(model, config),
-        images: sees(model, config),
+        max_tokens: max_answer_tokens(model, config),
+        images: accepts_images(model, config),
         reasoning: known_models::reasons(config, model).unwrap_or(false),
     })
 }
@@ -150,7 +150,11 @@ impl Catalog {
     /// # Errors
     ///
     /// Returns [`ProviderError::NotConfigured`] for the same reasons as [`Catalog::resolve`], except for the key.
-    pub fn resolve_keyless(&self, model: &ModelRef, config: &Config) -> Result<ResolvedModel, ProviderError> {
+    pub fn resolve_without_key(
+        &self,
+        model: &ModelRef,
+        config: &Config,
+    ) -> Result<ResolvedModel, ProviderError> {
         self.resolve_with(model, config, KeyLookup::LeftAlone)
     }
 
@@ -181,8 +185,8 @@ impl Catalog {
             route: Route { model: model.clone(), api: target.api },
             provider: self.provider(model, target),
             context_window: window(model, config),
-            max_tokens: longest(model, config),
-            images: sees(model, config),
+            max_tokens: max_answer_tokens(model, config),
+            images: accepts_images(model, config),
             reasoning: own.and_then(|own| own.reasoning),
             reasons: known_models::reasons(config, model),
             label: label(model),
@@ -249,14 +253,19 @@ impl Catalog {
         }
         // For Bedrock, the AWS keys of the environment are the last source.
         let key = key::find(&self.home, provider, settings, known)
-            .map_err(|reason| missing(model, reason, "apiKey", "-"))?
+            .map_err(|reason| not_configured(model, reason, "apiKey", "-"))?
             .or_else(|| matches!(speaks, WireFormat::Converse).then(bedrock::from_environment).flatten());
-        if key.is_none() && wants_key(model, config, known) {
-            return Err(missing(model, "it has no key".to_owned(), "apiKey", "-"));
+        if key.is_none() && requires_key(model, config, known) {
+            return Err(not_configured(model, "it has no key".to_owned(), "apiKey", "-"));
         }
         // The key becomes a header value, where other characters would be refused or split it.
         if key.as_ref().is_some_and(|key| !key.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
-            return Err(missing(model, "its key holds characters that no key has".to_owned(), "apiKey", "-"));
+            return Err(not_configured(
+                model,
+                "its key holds characters that no key has".to_owned(),
+                "apiKey",
+                "-",
+            ));
         }
         Ok(RequestTarget { api, speaks, base_url, key, region })
     }
@@ -276,7 +285,7 @@ impl Catalog {
 }
 
 /// Returns `true` if the provider requires a key. It does at its public address; another address may not.
-fn wants_key(model: &ModelRef, config: &Config, known: Option<&BuiltinProvider>) -> bool {
+fn requires_key(model: &ModelRef, config: &Config, known: Option<&BuiltinProvider>) -> bool {
     config.providers.get(model.provider()).and_then(|settings| settings.base_url.as_ref()).is_none()
         && known.is_some_and(|known| !known.keys.is_empty())
 }
@@ -292,20 +301,20 @@ fn address(
     let region = config.bedrock_region.as_deref();
     let public = || known.map(|known| known.public_address(region));
     let Some(base_url) = own_url.map(Cow::Borrowed).or_else(public) else {
-        return Err(missing(model, "it has no base URL".to_owned(), "baseUrl", "URL"));
+        return Err(not_configured(model, "it has no base URL".to_owned(), "baseUrl", "URL"));
     };
     let base_url = base_url.parse::<reqwest::Url>().ok().filter(is_http).ok_or_else(|| {
-        missing(model, "its base URL is not an http or https address".to_owned(), "baseUrl", "URL")
+        not_configured(model, "its base URL is not an http or https address".to_owned(), "baseUrl", "URL")
     })?;
     let api = settings
         .and_then(|settings| settings.api)
-        .or(known.map(|known| known.api_of(model.model(), &base_url)))
+        .or(known.map(|known| known.api_for(model.model(), &base_url)))
         // Most servers that flock does not know speak chat completions.
         .unwrap_or(Api::OpenAiCompletions);
     Ok((base_url, api))
 }
 
-fn missing(model: &ModelRef, reason: String, key: &str, value: &str) -> ProviderError {
+fn not_configured(model: &ModelRef, reason: String, key: &str, value: &str) -> ProviderError {
     let provider = model.provider();
     ProviderError::NotConfigured {
         provider: provider.to_owned(),
@@ -316,7 +325,7 @@ fn missing(model: &ModelRef, reason: String, key: &str, value: &str) -> Provider
 }
 
 /// Returns the maximum number of tokens of a model's answer.
-fn longest(model: &ModelRef, config: &Config) -> u32 {
+fn max_answer_tokens(model: &ModelRef, config: &Config) -> u32 {
     config
         .model(model)
         .and_then(answer_of)
@@ -326,7 +335,7 @@ fn longest(model: &ModelRef, config: &Config) -> u32 {
 
 /// Returns `true` if a model accepts pictures. A configured model without any information is assumed to accept them:
 /// its provider refuses them if not.
-fn sees(model: &ModelRef, config: &Config) -> bool {
+fn accepts_images(model: &ModelRef, config: &Config) -> bool {
     let own = config.model(model);
     let known = known(model.provider());
     own.and_then(|own| own.images)

@@ -100,7 +100,7 @@ impl<'a> GoogleDecoder<'a> {
 
     fn chunk(&mut self, chunk: Chunk) -> Result<(), EventError> {
         if let Some(error) = &chunk.error {
-            return Err(failure(error));
+            return Err(parse_failure(error));
         }
         if let Some(tokens) = &chunk.usage_metadata {
             self.count(tokens);
@@ -126,7 +126,7 @@ impl<'a> GoogleDecoder<'a> {
             let at = self.answer.open_call(&id, &call.name.unwrap_or_default())?;
             match call.args {
                 Value::Null => {}
-                args => self.answer.whole_arguments(at, args)?,
+                args => self.answer.set_arguments(at, args)?,
             }
             // Gemini signs the calls themselves, so the signature stays with the call.
             return self.sign(Some(at), signature);
@@ -230,7 +230,7 @@ impl Decoder for GoogleDecoder<'_> {
     }
 }
 
-fn failure(error: &Value) -> EventError {
+fn parse_failure(error: &Value) -> EventError {
     let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).filter(|code| *code >= 400);
     let status = code.unwrap_or(match error["status"].as_str() {
         // Without a code the status name decides.

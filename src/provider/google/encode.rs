@@ -155,7 +155,7 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
     let form = request.format.as_ref().filter(|_| family.takes_form(has_tools));
     let body = Body {
         system_instruction: (!is_blank(&request.system))
-            .then(|| Instruction { parts: [said(&request.system)] }),
+            .then(|| Instruction { parts: [text_part(&request.system)] }),
         tools: has_tools.then(|| {
             let declare = |tool| declaration(tool, family);
             [Tools { function_declarations: request.tools.iter().map(declare).collect() }]
@@ -179,7 +179,7 @@ pub(super) fn request(request: &Request, family: Family) -> serde_json::Result<V
 /// Declares a tool, with its whole JSON schema if the model accepts one, else with a reduced schema.
 fn declaration(tool: &ToolSpec, family: Family) -> FunctionDeclaration<'_> {
     // Other models know only a part of the schema's keywords.
-    let whole = family.takes_json_schema();
+    let whole = family.supports_json_schema();
     FunctionDeclaration {
         name: &tool.name,
         description: &tool.description,
@@ -201,9 +201,9 @@ fn contents(messages: &[Arc<Message>], family: Family) -> Vec<Content<'_>> {
                 calls.clear();
             }
             calls.extend(message.tool_calls());
-            ("model", answer(message, family))
+            ("model", model_parts(message, family))
         } else {
-            ("user", message.content.iter().flat_map(|block| asked(block, &calls, family)).collect())
+            ("user", message.content.iter().flat_map(|block| user_parts(block, &calls, family)).collect())
         };
         match contents.last_mut() {
             Some(last) if last.role == role => last.parts.extend(parts),
@@ -218,11 +218,11 @@ fn contents(messages: &[Arc<Message>], family: Family) -> Vec<Content<'_>> {
     contents
 }
 
-fn answer(message: &Message, family: Family) -> Vec<Part<'_>> {
-    message.content.iter().filter_map(|block| answer_part(block, family)).collect()
+fn model_parts(message: &Message, family: Family) -> Vec<Part<'_>> {
+    message.content.iter().filter_map(|block| model_part(block, family)).collect()
 }
 
-fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
+fn model_part(block: &Block, family: Family) -> Option<Part<'_>> {
     Some(match block {
         Block::Text { text, signature } => {
             let thought_signature = usable(signature.as_deref());
@@ -230,7 +230,7 @@ fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
             if is_blank(text) && thought_signature.is_none() {
                 return None;
             }
-            Part { thought_signature, ..said(text) }
+            Part { thought_signature, ..text_part(text) }
         }
         // Thoughts without a signature are for people to read and are not sent back.
         Block::Thinking { thinking, signature, .. } => Part {
@@ -241,7 +241,7 @@ fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
             kind: PartKind::Call {
                 function_call: Call {
                     id: wire_id(id, family),
-                    name: call::tool_name(name),
+                    name: call::wire_name(name),
                     args: call::input(arguments),
                 },
             },
@@ -251,21 +251,21 @@ fn answer_part(block: &Block, family: Family) -> Option<Part<'_>> {
     })
 }
 
-fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Part<'a>> {
+fn user_parts<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Part<'a>> {
     match block {
-        Block::Text { text, .. } if !is_blank(text) => vec![said(text)],
-        Block::Image { media_type, data } => vec![picture(media_type, data)],
+        Block::Text { text, .. } if !is_blank(text) => vec![text_part(text)],
+        Block::Image { media_type, data } => vec![image_part(media_type, data)],
         Block::ToolResult { call_id, name, content, is_error } => {
             let text = text_format::joined(content);
             let text = if is_blank(&text) { Cow::Borrowed("(no output)") } else { text };
-            let mut parts: Vec<Part<'_>> = pictures(content).collect();
+            let mut parts: Vec<Part<'_>> = image_parts(content).collect();
             // Only Gemini 3 accepts pictures in a result. For other models they follow the result.
-            let within = if family.is_third() { std::mem::take(&mut parts) } else { Vec::new() };
+            let within = if family.is_gemini_3() { std::mem::take(&mut parts) } else { Vec::new() };
             // The result must carry the same name as its call, so the call's name goes before the stored one.
             let called = calls.iter().find(|call| call.id == call_id).map_or(name.as_str(), |call| call.name);
             let output = Output {
                 id: wire_id(call_id, family),
-                name: call::tool_name(called),
+                name: call::wire_name(called),
                 response: if *is_error { FunctionResult::Error(text) } else { FunctionResult::Output(text) },
                 parts: within,
             };
@@ -276,23 +276,23 @@ fn asked<'a>(block: &'a Block, calls: &[ToolCall<'a>], family: Family) -> Vec<Pa
     }
 }
 
-fn pictures(content: &[Block]) -> impl Iterator<Item = Part<'_>> {
+fn image_parts(content: &[Block]) -> impl Iterator<Item = Part<'_>> {
     content.iter().filter_map(|block| match block {
-        Block::Image { media_type, data } => Some(picture(media_type, data)),
+        Block::Image { media_type, data } => Some(image_part(media_type, data)),
         _ => None,
     })
 }
 
 /// Returns the id of a call for Gemini 3. Older models match results by name and order and know no ids.
 fn wire_id(id: &str, family: Family) -> Option<Cow<'_, str>> {
-    family.is_third().then(|| call::wire_id(id, IdStyle::Plain))
+    family.is_gemini_3().then(|| call::wire_id(id, IdStyle::Plain))
 }
 
-fn said(text: &str) -> Part<'_> {
+fn text_part(text: &str) -> Part<'_> {
     PartKind::Text { text: Cow::Borrowed(text), thought: false }.into()
 }
 
-fn picture<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
+fn image_part<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
     if media_type.starts_with("image/") && !data.is_empty() {
         PartKind::Picture { inline_data: Picture { mime_type: media_type, data } }.into()
     } else {

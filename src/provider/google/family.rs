@@ -51,7 +51,7 @@ impl Family {
     }
 
     /// Returns `true` for Gemini 3 and later, which require a signature on the first call of each step.
-    pub(super) const fn is_third(self) -> bool {
+    pub(super) const fn is_gemini_3(self) -> bool {
         matches!(self, Self::Third { .. })
     }
 
@@ -66,7 +66,7 @@ impl Family {
     }
 
     /// Returns `true` if tools may be declared with JSON schemas.
-    pub(super) const fn takes_json_schema(self) -> bool {
+    pub(super) const fn supports_json_schema(self) -> bool {
         !matches!(self, Self::Plain)
     }
 
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_go_by_the_name() {
+    fn the_family_follows_from_the_model_name() {
         for (model, expected) in [
             ("gemini-3-pro-preview", Family::Third { large: true }),
             ("gemini-3.1-flash", Family::Third { large: false }),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_or_a_budget_but_never_both() {
+    fn a_request_has_a_thinking_level_or_a_budget_but_never_both() {
         for model in ["gemini-3-pro", "gemini-3-flash", "gemini-2.5-pro", "gemini-2.5-flash"] {
             for effort in [Effort::Off, Effort::Low, Effort::Medium, Effort::High] {
                 let told = Family::of(model).thinking(effort).unwrap();

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_is_a_part_of_the_address_and_the_key_is_not() {
+    fn the_url_contains_the_model_and_never_the_key() {
         let host = "https://generativelanguage.googleapis.com";
         for (base, model, expected) in [
             ("", "gemini-3-pro", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"),

@@ -6,29 +6,29 @@
 use serde_json::{Map, Value, json};
 
 /// Maximum nesting depth. Deeper and recursive schemas are cut there.
-const DEEPEST: usize = 24;
+const MAX_DEPTH: usize = 24;
 
 /// Returns the reduced schema of a tool's arguments, or `None` for a tool without arguments, which has no schema here.
 pub(super) fn reduce(schema: &Value) -> Option<Value> {
-    let reduced = object(schema, schema, 0)?;
+    let reduced = reduce_object(schema, schema, 0)?;
     let has_any = reduced.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
     has_any.then_some(Value::Object(reduced))
 }
 
-fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Value>> {
-    if depth > DEEPEST {
+fn reduce_object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Value>> {
+    if depth > MAX_DEPTH {
         return None;
     }
     let schema = schema.as_object()?;
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
-        return object(root.pointer(target.strip_prefix('#')?)?, root, depth + 1);
+        return reduce_object(root.pointer(target.strip_prefix('#')?)?, root, depth + 1);
     }
     // The API has no `allOf`, so its parts are merged into one schema.
     if let Some(Value::Array(all)) = schema.get("allOf") {
         let mut sum = schema.clone();
         sum.remove("allOf");
         all.iter().for_each(|part| add(&mut sum, part));
-        return object(&Value::Object(sum), root, depth + 1);
+        return reduce_object(&Value::Object(sum), root, depth + 1);
     }
     let mut reduced = Map::new();
     for key in [
@@ -48,10 +48,10 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
     }
     let kind = kind(schema, &mut reduced);
     match kind.as_deref() {
-        Some("object") => properties(schema, root, depth, &mut reduced),
+        Some("object") => reduce_properties(schema, root, depth, &mut reduced),
         Some("array") => {
             // An array has to describe its items. Items without a usable schema are declared as texts.
-            let items = schema.get("items").and_then(|items| object(items, root, depth + 1));
+            let items = schema.get("items").and_then(|items| reduce_object(items, root, depth + 1));
             reduced
                 .insert("items".to_owned(), items.map_or_else(|| json!({"type": "string"}), Value::Object));
         }
@@ -72,7 +72,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Option<Map<String, Valu
     if let Some(kind) = kind {
         reduced.insert("type".to_owned(), Value::String(kind));
     }
-    any_of(schema, root, depth, &mut reduced);
+    reduce_any_of(schema, root, depth, &mut reduced);
     Some(reduced)
 }
 
@@ -94,10 +94,15 @@ fn kind(schema: &Map<String, Value>, reduced: &mut Map<String, Value>) -> Option
     }
 }
 
-fn properties(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: &mut Map<String, Value>) {
+fn reduce_properties(
+    schema: &Map<String, Value>,
+    root: &Value,
+    depth: usize,
+    reduced: &mut Map<String, Value>,
+) {
     let known = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let known =
-        known.filter_map(|(name, one)| Some((name.clone(), Value::Object(object(one, root, depth + 1)?))));
+    let known = known
+        .filter_map(|(name, one)| Some((name.clone(), Value::Object(reduce_object(one, root, depth + 1)?))));
     let known: Map<String, Value> = known.collect();
     // A required name must be among the properties that are left.
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
@@ -111,7 +116,7 @@ fn properties(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: 
     }
 }
 
-fn any_of(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: &mut Map<String, Value>) {
+fn reduce_any_of(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("anyOf").or_else(|| schema.get("oneOf")) else { return };
     let is_null = |choice: &&Value| choice["type"] == "null";
     if choices.iter().any(|choice| is_null(&choice)) {
@@ -119,7 +124,7 @@ fn any_of(schema: &Map<String, Value>, root: &Value, depth: usize, reduced: &mut
     }
     let rest = choices.iter().filter(|choice| !is_null(choice));
     let mut rest: Vec<Map<String, Value>> =
-        rest.filter_map(|choice| object(choice, root, depth + 1)).collect();
+        rest.filter_map(|choice| reduce_object(choice, root, depth + 1)).collect();
     // A choice between one schema and null is that schema, nullable.
     if rest.len() == 1 {
         for (key, value) in rest.remove(0) {
@@ -151,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_words_stay_and_others_go() {
+    fn supported_keywords_are_kept_and_others_dropped() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -183,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_holds_itself_ends() {
+    fn a_recursive_schema_is_cut() {
         let schema =
             json!({"type": "object", "properties": {"child": {"$ref": "#"}, "a": {"type": "string"}}});
         assert!(reduce(&schema).unwrap().to_string().len() < 4_000);

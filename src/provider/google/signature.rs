@@ -1,7 +1,7 @@
 //! Thought signatures. The API reads them as bytes, and refuses the whole request if one is not Base64.
 
 /// The stand-in signature for a call that another model made. Hygiene inserts it, and it passes here like any other.
-pub const STAND_IN: &str = "skip_thought_signature_validator";
+pub const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Returns the signature if this API can read it.
 pub(super) fn usable(signature: Option<&str>) -> Option<&str> {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base64_is_known_by_its_form() {
+    fn base64_is_recognised() {
         for good in ["AA==", "AA", "QUJD", "YWJj ZGVm\n", "_-_-", "+/+/", "msg_abc1"] {
             assert!(is_base64(good), "{good}");
         }
@@ -57,9 +57,9 @@ mod tests {
     }
 
     #[test]
-    fn only_base64_goes_back() {
+    fn only_base64_signatures_are_sent_back() {
         assert_eq!(usable(Some("c2lnbmVk")), Some("c2lnbmVk"));
-        assert_eq!(usable(Some(STAND_IN)), Some(STAND_IN));
+        assert_eq!(usable(Some(PLACEHOLDER_SIGNATURE)), Some(PLACEHOLDER_SIGNATURE));
         for bad in ["{\"v\":1}", "msg_1="] {
             assert_eq!(usable(Some(bad)), None, "{bad}");
         }

@@ -12,9 +12,9 @@ use super::{Endpoint, HttpLimits};
 /// Allowed bytes on the wire for each byte of an answer. A token of four characters comes in an event of 250 bytes.
 const WIRE_OVERHEAD: usize = 64;
 /// Bytes that are read after the end of an answer, so that its connection can be reused.
-const LONGEST_TAIL: usize = 16 * 1024;
+const MAX_TAIL_BYTES: usize = 16 * 1024;
 /// Time limit for reading those bytes.
-const TAIL_TIME: Duration = Duration::from_secs(2);
+const TAIL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The body of an answer that is being received. Dropping it cancels the request.
 pub struct Body<'a> {
@@ -90,11 +90,11 @@ impl<'a> Body<'a> {
             let mut received = 0;
             while let Ok(Some(chunk)) = response.chunk().await {
                 received += chunk.len();
-                if received > LONGEST_TAIL {
+                if received > MAX_TAIL_BYTES {
                     return;
                 }
             }
         };
-        tokio::spawn(tokio::time::timeout(TAIL_TIME, tail));
+        tokio::spawn(tokio::time::timeout(TAIL_TIMEOUT, tail));
     }
 }

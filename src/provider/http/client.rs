@@ -35,7 +35,7 @@ impl HttpClients {
     pub(super) async fn client(&self, url: &Url) -> Result<&Client, String> {
         // An https address needs the root certificates even on this machine.
         if url.scheme() == "http" && is_loopback(url) {
-            return ready(&self.loopback, || loopback(self.limits.connect));
+            return get_or_build(&self.loopback, || loopback(self.limits.connect));
         }
         if self.general.get().is_none() {
             // Loading the root certificates blocks, so it must not run on an async worker.
@@ -49,7 +49,10 @@ impl HttpClients {
     }
 }
 
-fn ready(cell: &OnceLock<Client>, build: impl Fn() -> reqwest::Result<Client>) -> Result<&Client, String> {
+fn get_or_build(
+    cell: &OnceLock<Client>,
+    build: impl Fn() -> reqwest::Result<Client>,
+) -> Result<&Client, String> {
     if let Some(client) = cell.get() {
         return Ok(client);
     }
@@ -59,11 +62,11 @@ fn ready(cell: &OnceLock<Client>, build: impl Fn() -> reqwest::Result<Client>) -
 
 /// Builds a client without root certificates and without a proxy, because its requests never leave the machine.
 fn loopback(connect: Duration) -> reqwest::Result<Client> {
-    common(connect).no_proxy().tls_certs_only([]).http1_only().build()
+    base_builder(connect).no_proxy().tls_certs_only([]).http1_only().build()
 }
 
 fn general(connect: Duration) -> reqwest::Result<Client> {
-    let client = common(connect)
+    let client = base_builder(connect)
         .tcp_keepalive(Duration::from_secs(30))
         // Without these pings, a connection that died while the machine slept would be waited for until the timeout.
         .http2_keep_alive_interval(Duration::from_secs(20))
@@ -72,7 +75,7 @@ fn general(connect: Duration) -> reqwest::Result<Client> {
     client.build()
 }
 
-fn common(connect: Duration) -> ClientBuilder {
+fn base_builder(connect: Duration) -> ClientBuilder {
     // An error only means that a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
@@ -97,7 +100,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// Returns `true` if a server is on this machine or in a local network.
-pub(super) fn is_near(url: &Url) -> bool {
+pub(super) fn is_local_network(url: &Url) -> bool {
     if is_loopback(url) {
         return true;
     }
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_ones_own_are_near() {
+    fn private_and_loopback_addresses_are_local() {
         for (url, expected) in [
             ("http://127.0.0.1:1/v1", true),
             ("http://192.168.1.7:11434/v1", true),
@@ -140,7 +143,7 @@ mod tests {
             ("https://api.openai.com/v1", false),
             ("https://8.8.8.8/v1", false),
         ] {
-            assert_eq!(is_near(&url.parse().unwrap()), expected, "{url}");
+            assert_eq!(is_local_network(&url.parse().unwrap()), expected, "{url}");
         }
     }
 }

@@ -9,9 +9,9 @@ use super::super::key::ApiKey;
 use super::{Endpoint, retry_after};
 
 /// Maximum bytes of an error body that are read.
-const LONGEST: usize = 64 * 1024;
+const MAX_BODY_BYTES: usize = 64 * 1024;
 /// Time limit for reading an error body.
-const READ_TIME: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The refusal of a request.
 #[derive(Debug)]
@@ -44,20 +44,20 @@ pub(super) async fn read(endpoint: &Endpoint, mut response: reqwest::Response) -
     let receive = async {
         while let Ok(Some(chunk)) = response.chunk().await {
             // An error page may be of any size. Only its beginning is kept.
-            let room = LONGEST - body.len();
+            let room = MAX_BODY_BYTES - body.len();
             body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if body.len() == LONGEST {
+            if body.len() == MAX_BODY_BYTES {
                 return;
             }
         }
     };
     // After the timeout, the part that has arrived is still worth reporting.
-    let _ = tokio::time::timeout(READ_TIME, receive).await;
+    let _ = tokio::time::timeout(READ_TIMEOUT, receive).await;
     let document = serde_json::from_slice(&body).ok().map(|mut document| {
         endpoint.key().into_iter().for_each(|key| scrub(key, &mut document));
         document
     });
-    RequestError { error: explain(endpoint, status, wait, parse(&body)), status, said: document }
+    RequestError { error: to_provider_error(endpoint, status, wait, parse(&body)), status, said: document }
 }
 
 /// Removes the key from all texts of a document.
@@ -77,7 +77,12 @@ fn scrub(key: &ApiKey, document: &mut Value) {
     }
 }
 
-fn explain(endpoint: &Endpoint, status: u16, wait: Option<Duration>, said: ParsedError) -> ProviderError {
+fn to_provider_error(
+    endpoint: &Endpoint,
+    status: u16,
+    wait: Option<Duration>,
+    said: ParsedError,
+) -> ProviderError {
     let wait = wait.or(said.wait);
     // Google reports a wrong key with status 400.
     let status = if said.bad_key { 401 } else { status };
@@ -118,7 +123,7 @@ fn parse(body: &[u8]) -> ParsedError {
         let out_of_money = [&error["code"], &error["type"]]
             .iter()
             .any(|code| matches!(code.as_str(), Some("insufficient_quota" | "billing_hard_limit_reached")))
-            || lacks_money(&message);
+            || says_no_credit(&message);
         let (bad_key, wait) = details(&error["details"]);
         return ParsedError { message, out_of_money, is_page: false, bad_key, wait };
     }
@@ -139,7 +144,7 @@ fn parse(body: &[u8]) -> ParsedError {
 ///
 /// Anthropic reports it with 400 and `invalid_request_error` (anthropics/anthropic-sdk-typescript#618), MiniMax with
 /// 500 and `api_error` (MiniMax-AI/MiniMax-M2#62).
-fn lacks_money(message: &str) -> bool {
+fn says_no_credit(message: &str) -> bool {
     let message = message.to_lowercase();
     ["credit balance is too low", "insufficient balance"].iter().any(|words| message.contains(words))
 }
@@ -191,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_found_in_every_shape() {
+    fn the_error_text_is_found_in_every_known_form() {
         for (body, expected) in [
             (r#"{"error":{"message":"a","type":"t"}}"#, "a"),
             (r#"{"type":"error","error":{"type":"x","message":"b"}}"#, "b"),
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_google_adds_is_read() {
+    fn googles_error_details_are_read() {
         let said = parse(
             br#"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT",
             "details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}"#,
@@ -235,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn no_money_left_is_told_from_too_many_requests() {
+    fn missing_credit_is_distinguished_from_rate_limiting() {
         let said = parse(br#"{"error":{"message":"m","code":"insufficient_quota"}}"#);
         assert!(said.out_of_money);
         assert!(!parse(br#"{"error":{"message":"m","code":"rate_limit_exceeded"}}"#).out_of_money);

@@ -117,7 +117,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Returns [`Refused`] for the same reasons as [`Endpoint::post`].
+    /// Returns [`RequestError`] for the same reasons as [`Endpoint::post`].
     pub async fn pass(
         self,
         http: &HttpClients,
@@ -141,10 +141,11 @@ impl Endpoint {
         request: impl Into<reqwest::Body>,
     ) -> Result<reqwest::Response, ProviderError> {
         let limits = http.limits();
-        let client = http.client(&self.url).await.map_err(|reason| self.unreached(reason))?;
+        let client = http.client(&self.url).await.map_err(|reason| self.connect_failure(reason))?;
         // The whole request has no time limit, because an answer may stream for long. Only silence is limited.
         let sent = client.post(self.url.clone()).headers(headers).body(request).send();
-        let after = if client::is_near(&self.url) { limits.near_first_byte } else { limits.first_byte };
+        let after =
+            if client::is_local_network(&self.url) { limits.near_first_byte } else { limits.first_byte };
         tokio::time::timeout(after, sent)
             .await
             .map_err(|_| ProviderError::TimedOut { provider: self.provider.clone(), after })?
@@ -169,7 +170,7 @@ impl Endpoint {
     }
 
     /// Returns the error for a request that was not sent, because no connection could be made for this reason.
-    fn unreached(&self, message: impl AsRef<str>) -> ProviderError {
+    fn connect_failure(&self, message: impl AsRef<str>) -> ProviderError {
         let (provider, message) = (self.provider.clone(), self.clean(message.as_ref()));
         ProviderError::Failed { provider, message, retry_after: None, unsent: true }
     }
@@ -188,10 +189,10 @@ impl Endpoint {
     fn broken(&self, error: &reqwest::Error) -> ProviderError {
         let host = self.url.host_str().unwrap_or_default();
         let at = self.url.port_or_known_default().map_or(host.to_owned(), |port| format!("{host}:{port}"));
-        let cause = innermost(error);
+        let cause = root_cause(error);
         // Only a failed connect proves that nothing of the request was sent.
         if error.is_connect() {
-            self.unreached(format!("can't connect to {at}: {cause}"))
+            self.connect_failure(format!("can't connect to {at}: {cause}"))
         } else {
             self.failed(format!("the connection to {at} broke: {cause}"))
         }
@@ -237,7 +238,7 @@ impl Endpoint {
 }
 
 /// Returns the innermost cause of an error. The outer ones only repeat that a request failed, with its address.
-fn innermost(error: &reqwest::Error) -> String {
+fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_says_is_cleaned() {
+    fn a_providers_error_text_is_sanitized() {
         let endpoint = endpoint("sk-planted-and-long");
         assert_eq!(endpoint.clean("bad key\x1b[31m\n\n sk-planted-and-long "), "bad key [31m [key]");
         assert_eq!(endpoint.clean("deni\u{202e}ed\u{200b}"), "deni ed");
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_out_before_anything_is_cut() {
+    fn a_key_is_removed_before_a_text_is_cut() {
         let endpoint = endpoint("sk-planted-and-long");
         let sent = format!("{}sk-planted-and-long", "x".repeat(190));
         let quoted = endpoint.quoted(sent.as_bytes(), 200);

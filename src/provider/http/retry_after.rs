@@ -9,19 +9,19 @@ use reqwest::header::HeaderMap;
 pub(super) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     // The header in milliseconds is more exact, so it comes first.
-    if let Some(wait) = text("retry-after-ms").and_then(|text| span(text, 1_000.0)) {
+    if let Some(wait) = text("retry-after-ms").and_then(|text| parse_duration(text, 1_000.0)) {
         return Some(wait);
     }
     let text = text("retry-after")?;
-    span(text, 1.0).or_else(|| until(text, now))
+    parse_duration(text, 1.0).or_else(|| parse_date(text, now))
 }
 
-fn span(text: &str, per_second: f64) -> Option<Duration> {
+fn parse_duration(text: &str, per_second: f64) -> Option<Duration> {
     let number = text.parse::<f64>().ok().filter(|number| *number >= 0.0)?;
     Duration::try_from_secs_f64(number / per_second).ok()
 }
 
-fn until(text: &str, now: SystemTime) -> Option<Duration> {
+fn parse_date(text: &str, now: SystemTime) -> Option<Duration> {
     let date = jiff::fmt::rfc2822::parse(text).ok()?;
     let date = SystemTime::from(date.timestamp());
     // A date in the past means that the provider accepts requests now.

@@ -113,14 +113,14 @@ impl Tokens {
         reason = "the range is checked before"
     )]
     pub(super) fn charged(&self) -> Option<u64> {
-        const MOST: f64 = 1e9;
+        const MAX_DOLLARS: f64 = 1e9;
         let upstream = self.cost_details.and_then(|details| details.upstream_inference_cost);
         // With the user's own key the provider charges separately, so both parts are added.
         let upstream = upstream.filter(|_| self.is_byok == Some(true)).unwrap_or(0.0);
         let dollars = self.cost? + upstream;
         // Without this, rounding errors of the floating-point sum would round it up by one.
         let micros = (dollars * 1e6 - 1e-6).ceil().max(0.0);
-        (0.0..=MOST).contains(&dollars).then_some(micros as u64)
+        (0.0..=MAX_DOLLARS).contains(&dollars).then_some(micros as u64)
     }
 }
 

@@ -54,7 +54,7 @@ impl<'a> CompletionDecoder<'a> {
 
     fn chunk(&mut self, chunk: Chunk) -> Result<(), EventError> {
         if let Some(error) = &chunk.error {
-            return Err(failure(error));
+            return Err(parse_failure(error));
         }
         if let Some(tokens) = chunk.usage.or(chunk.x_groq.and_then(|groq| groq.usage)) {
             self.count(tokens);
@@ -68,7 +68,7 @@ impl<'a> CompletionDecoder<'a> {
 
     fn choice(&mut self, choice: Choice) -> Result<(), EventError> {
         if let Some(error) = &choice.error {
-            return Err(failure(error));
+            return Err(parse_failure(error));
         }
         if let Some(piece) = choice.delta.or(choice.message) {
             self.piece(piece)?;
@@ -128,7 +128,7 @@ impl<'a> CompletionDecoder<'a> {
         match function.arguments {
             Value::String(text) => self.answer.arguments(call, &name, &text)?,
             Value::Null => self.answer.arguments(call, &name, "")?,
-            whole => self.answer.whole_arguments(call, whole)?,
+            whole => self.answer.set_arguments(call, whole)?,
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ impl Decoder for CompletionDecoder<'_> {
     }
 }
 
-fn failure(error: &Value) -> EventError {
+fn parse_failure(error: &Value) -> EventError {
     // Servers send the status as a number or a text, in `code` or in `status`.
     let number = |value: &Value| match value {
         Value::Number(number) => number.as_u64().and_then(|code| u16::try_from(code).ok()),
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_that_only_name_a_call_cost_nothing_however_much_it_has() {
+    fn repeated_call_names_are_cheap_for_long_arguments() {
         let mut sink = |_: Delta| {};
         let mut completion = CompletionDecoder::new(&mut sink, 8 << 20);
         let piece = |function: Value| {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_none_do_not_cost_the_answer() {
+    fn invalid_token_counts_do_not_lose_the_answer() {
         for (usage, input) in [
             (json!({"prompt_tokens": 12.0, "completion_tokens": "3"}), 12),
             (json!({"prompt_tokens": -1}), 0),

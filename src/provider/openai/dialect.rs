@@ -92,7 +92,7 @@ impl Dialect {
     /// Returns the word for this effort, or `None` if the field is left out.
     pub(super) fn word(self, model: &str, effort: Option<Effort>, tools: bool) -> Option<&'static str> {
         // These models refuse tools while they reason, so reasoning is turned off for a request with tools.
-        if self.effort == EffortWords::OpenAi && tools && effort::reasons_or_takes_tools(model) {
+        if self.effort == EffortWords::OpenAi && tools && effort::reasoning_excludes_tools(model) {
             return Some("none");
         }
         match (self.effort, effort?) {
@@ -105,7 +105,7 @@ impl Dialect {
     }
 
     /// Returns `true` if a model that expects its reasoning back can get it from this server. A router passes it on.
-    pub(super) fn takes_reasoning_content(self) -> bool {
+    pub(super) fn accepts_reasoning(self) -> bool {
         self.reasoning != ReasoningField::None || self.routes
     }
 
@@ -115,7 +115,7 @@ impl Dialect {
     }
 
     /// Returns the form of call ids for this model. Mistral's models require theirs behind a router too.
-    pub(super) fn ids_for(self, model: &str) -> IdStyle {
+    pub(super) fn id_style_for(self, model: &str) -> IdStyle {
         let model = model.to_ascii_lowercase();
         let family = ["mistral", "mixtral", "codestral", "pixtral", "devstral", "ministral"];
         if family.iter().any(|name| model.contains(name)) { IdStyle::Nine } else { self.ids }
@@ -141,18 +141,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dialects_go_by_host() {
+    fn the_dialect_follows_from_provider_and_host() {
         assert!(Dialect::of("openai", "api.openai.com").max_completion_tokens);
         assert!(Dialect::of("mine", "x.openai.azure.com").max_completion_tokens);
         assert!(!Dialect::of("openai", "127.0.0.1").max_completion_tokens);
         assert!(!Dialect::of("mine", "notapi.openai.com.example.org").max_completion_tokens);
         assert_eq!(Dialect::of("mine", "api.mistral.ai").ids, IdStyle::Nine);
-        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("mistralai/Devstral-2"), IdStyle::Nine);
-        assert_eq!(Dialect::of("x", "openrouter.ai").ids_for("qwen3"), IdStyle::Short);
+        assert_eq!(Dialect::of("x", "openrouter.ai").id_style_for("mistralai/Devstral-2"), IdStyle::Nine);
+        assert_eq!(Dialect::of("x", "openrouter.ai").id_style_for("qwen3"), IdStyle::Short);
     }
 
     #[test]
-    fn an_effort_is_told_where_it_is_understood() {
+    fn the_effort_is_sent_only_where_the_server_accepts_it() {
         let word =
             |provider, host, model, effort| Dialect::of(provider, host).word(model, Some(effort), false);
         assert_eq!(word("openai", "api.openai.com", "gpt-5", Effort::Off), Some("minimal"));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_goes_back_in_a_field_that_is_known() {
+    fn reasoning_is_sent_back_in_the_field_that_the_server_reads() {
         for (provider, host, expected) in [
             ("openai", "127.0.0.1", ReasoningField::None),
             ("mine", "x.openai.azure.com", ReasoningField::None),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn thinking_goes_back_where_it_is_wanted() {
+    fn models_that_require_their_prior_reasoning_are_recognised() {
         for model in [
             "kimi-k2.5",
             "moonshotai/kimi-k2-thinking:free",

@@ -140,7 +140,7 @@ fn as_json_text<S: Serializer>(arguments: &Value, serializer: S) -> Result<S::Ok
 }
 
 /// The text of an assistant message that has to be inserted between tool results and a user message.
-const READ: &str = "[the results were read]";
+const RESULTS_READ: &str = "[the results were read]";
 
 /// Returns the request body as bytes.
 pub(super) fn request(request: &Request, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
@@ -192,7 +192,7 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<WireMessage<'_>> {
         };
         wire.push(WireMessage::System { content });
     }
-    let style = dialect.ids_for(&request.model);
+    let style = dialect.id_style_for(&request.model);
     let wants = wants_thinking_back(&request.model);
     // Content of the user's next message. A tool result holds text only, so its pictures follow in a user message after
     // all results. Everything is collected because some servers refuse two user messages in a row.
@@ -201,7 +201,7 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<WireMessage<'_>> {
         match message.role {
             Role::Assistant => {
                 // An answer without content is skipped, and the user's messages around it become one.
-                if let Some(answer) = assistant(message, style, wants, dialect) {
+                if let Some(answer) = assistant_message(message, style, wants, dialect) {
                     flush(&mut wire, &mut pending, style, marks);
                     wire.push(answer);
                 }
@@ -216,19 +216,19 @@ fn messages(request: &Request, dialect: Dialect) -> Vec<WireMessage<'_>> {
                         collect_pictures(name, content, &mut pending);
                     }
                 }
-                user(message, &mut pending);
+                collect_user_parts(message, &mut pending);
             }
         }
     }
     flush(&mut wire, &mut pending, style, marks);
     if marks {
-        mark_last(&mut wire);
+        mark_cache_end(&mut wire);
     }
     wire
 }
 
 /// Marks the last message for the cache: the next request of this turn continues after it.
-fn mark_last(wire: &mut [WireMessage<'_>]) {
+fn mark_cache_end(wire: &mut [WireMessage<'_>]) {
     if let Some(WireMessage::User { content: Content::Parts(parts) }) = wire.last_mut()
         && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
     {
@@ -248,7 +248,7 @@ fn flush<'a>(
     // Mistral's models refuse a user message directly after a tool result.
     if style == call::IdStyle::Nine && matches!(wire.last(), Some(WireMessage::Tool { .. })) {
         wire.push(WireMessage::Assistant {
-            content: Some(Cow::Borrowed(READ)),
+            content: Some(Cow::Borrowed(RESULTS_READ)),
             reasoning_content: None,
             reasoning: None,
             reasoning_details: Vec::new(),
@@ -261,10 +261,10 @@ fn flush<'a>(
     wire.push(WireMessage::User { content: if marks { Content::Parts(parts) } else { content(parts) } });
 }
 
-fn user<'a>(message: &'a Message, pending: &mut Vec<Part<'a>>) {
+fn collect_user_parts<'a>(message: &'a Message, pending: &mut Vec<Part<'a>>) {
     pending.extend(message.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } if !is_blank(text) => Some(Part::text(text.as_str())),
-        Block::Image { media_type, data } => Some(image(media_type, data)),
+        Block::Image { media_type, data } => Some(image_part(media_type, data)),
         _ => None,
     }));
 }
@@ -285,7 +285,7 @@ fn content(mut parts: Vec<Part<'_>>) -> Content<'_> {
 
 /// Returns the model's message, or `None` if nothing of it can be sent. `wants` is `true` if the model refuses calls
 /// without reasoning, even if it is empty.
-fn assistant(
+fn assistant_message(
     message: &Message,
     style: call::IdStyle,
     wants: bool,
@@ -297,7 +297,7 @@ fn assistant(
             id: call::wire_id(call.id, style),
             kind: "function",
             function: CalledFunction {
-                name: call::tool_name(call.name),
+                name: call::wire_name(call.name),
                 arguments: call::input(call.arguments),
             },
         })
@@ -307,7 +307,7 @@ fn assistant(
     if content.is_none() && tool_calls.is_empty() {
         return None;
     }
-    let wants = wants && dialect.takes_reasoning_content();
+    let wants = wants && dialect.accepts_reasoning();
     let thought = thinking(&message.content);
     // A model that requires the field gets it empty if the call came without reasoning.
     let thought = (!is_blank(&thought) || (wants && !tool_calls.is_empty())).then_some(thought);
@@ -346,12 +346,12 @@ fn collect_pictures<'a>(tool: &str, content: &'a [Block], pictures: &mut Vec<Par
             if std::mem::take(&mut first) {
                 pictures.push(Part::text(format!("[from the result of {tool}]")));
             }
-            pictures.push(image(media_type, data));
+            pictures.push(image_part(media_type, data));
         }
     }
 }
 
-fn image<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
+fn image_part<'a>(media_type: &'a str, data: &'a str) -> Part<'a> {
     if media_type.starts_with("image/") && !data.is_empty() {
         Part::ImageUrl { image_url: Image { url: DataUrl { media_type, data } } }
     } else {

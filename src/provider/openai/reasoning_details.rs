@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::super::response_builder::TooLong;
 
 /// Maximum number of entries in one answer. More are no plausible reasoning.
-const MOST: usize = 256;
+const MAX_ENTRIES: usize = 256;
 
 /// The details that have arrived.
 #[derive(Debug, Default)]
@@ -32,8 +32,8 @@ impl ReasoningDetails {
     pub(super) fn add(&mut self, piece: Value, limit: usize) -> Result<(), TooLong> {
         let Value::Object(piece) = piece else { return Ok(()) };
         // Every piece counts, including one that only replaces a field of an entry.
-        self.bytes = self.bytes.saturating_add(length(&piece)?);
-        if self.bytes > limit || self.entries.len() >= MOST {
+        self.bytes = self.bytes.saturating_add(json_len(&piece)?);
+        if self.bytes > limit || self.entries.len() >= MAX_ENTRIES {
             return Err(TooLong);
         }
         let same = |entry: &&mut Map<String, Value>| {
@@ -42,7 +42,7 @@ impl ReasoningDetails {
                 && entry.get("type") == piece.get("type")
         };
         match self.entries.iter_mut().find(same) {
-            Some(entry) => piece.into_iter().for_each(|(name, value)| go_on(entry, name, value)),
+            Some(entry) => piece.into_iter().for_each(|(name, value)| merge_field(entry, name, value)),
             None => self.entries.push(piece),
         }
         Ok(())
@@ -55,7 +55,7 @@ impl ReasoningDetails {
 }
 
 /// Returns the length of the piece as JSON, without writing it.
-fn length(piece: &Map<String, Value>) -> Result<usize, TooLong> {
+fn json_len(piece: &Map<String, Value>) -> Result<usize, TooLong> {
     let mut counter = Counter(0);
     serde_json::to_writer(&mut counter, piece).map_err(|_| TooLong)?;
     Ok(counter.0)
@@ -74,7 +74,7 @@ impl io::Write for Counter {
     }
 }
 
-fn go_on(entry: &mut Map<String, Value>, name: String, value: Value) {
+fn merge_field(entry: &mut Map<String, Value>, name: String, value: Value) {
     match (entry.get_mut(&name), value) {
         (_, Value::Null) => {}
         // Streamed texts are appended. Other fields, such as a signature, are sent whole and replace the old value.
@@ -87,7 +87,7 @@ fn go_on(entry: &mut Map<String, Value>, name: String, value: Value) {
     }
 }
 
-/// Decodes a text of [`Details::seal`]; `None` for any other signature.
+/// Decodes a text of [`ReasoningDetails::seal`]; `None` for any other signature.
 pub(super) fn open(signature: &str) -> Option<Vec<Value>> {
     let json = STANDARD.decode(signature).ok()?;
     let entries: Vec<Value> = serde_json::from_slice(&json).ok()?;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_become_whole_and_come_back_as_they_were() {
+    fn streamed_details_are_joined_and_survive_a_round_trip() {
         let mut details = ReasoningDetails::default();
         for piece in [
             json!({"type": "reasoning.text", "text": "h", "index": 0, "format": "anthropic-claude-v1"}),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn other_signatures_are_no_details() {
+    fn foreign_signatures_are_not_decoded_as_details() {
         for signature in ["", "c2ln", "é", &STANDARD.encode("[1]"), &STANDARD.encode(r#"[{"type":"x"}]"#)] {
             assert_eq!(open(signature), None, "{signature}");
         }

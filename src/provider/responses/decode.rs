@@ -170,7 +170,7 @@ impl<'a> ResponsesDecoder<'a> {
         match kind {
             OutputItemKind::Call => self.answer.arguments(part, "", piece)?,
             OutputItemKind::Message | OutputItemKind::Reasoning => {
-                self.answer.more(part, piece.to_owned())?
+                self.answer.more(part, piece.to_owned())?;
             }
         }
         Ok(())
@@ -215,7 +215,7 @@ impl<'a> ResponsesDecoder<'a> {
             }
             OutputItemKind::Call => {
                 if let Some(all) = item["arguments"].as_str().filter(|all| !all.is_empty()) {
-                    self.answer.all_arguments(part, all)?;
+                    self.answer.replace_arguments(part, all)?;
                 }
             }
         }
@@ -225,7 +225,7 @@ impl<'a> ResponsesDecoder<'a> {
     /// Finishes the answer. The last event contains the whole answer again.
     fn end(&mut self, whole: WholeResponse) -> Result<(), EventError> {
         if whole.status.as_deref() == Some("failed") {
-            return Err(failure(&whole.error));
+            return Err(parse_failure(&whole.error));
         }
         if let Some(tokens) = whole.usage {
             let cached = tokens.input_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0);
@@ -277,12 +277,12 @@ impl Decoder for ResponsesDecoder<'_> {
                 self.more(index, OutputItemKind::Reasoning, &event.delta)?;
             }
             "response.function_call_arguments.delta" => {
-                self.more(index, OutputItemKind::Call, &event.delta)?
+                self.more(index, OutputItemKind::Call, &event.delta)?;
             }
             "response.function_call_arguments.done" => {
                 let part = self.known(index, OutputItemKind::Call).map(|item| item.part);
                 if let (Some(part), Some(all)) = (part, event.arguments.as_str()) {
-                    self.answer.all_arguments(part, all)?;
+                    self.answer.replace_arguments(part, all)?;
                 }
             }
             "response.output_item.done" => self.close(index, event.item)?,
@@ -293,15 +293,17 @@ impl Decoder for ResponsesDecoder<'_> {
                 return Ok(Progress::Done);
             }
             "response.failed" => {
-                return Err(failure(&event.response.map(|whole| whole.error).unwrap_or_default()));
+                return Err(parse_failure(&event.response.map(|whole| whole.error).unwrap_or_default()));
             }
-            "error" if event.error.is_object() => return Err(failure(&event.error)),
+            "error" if event.error.is_object() => return Err(parse_failure(&event.error)),
             // OpenAI sends this event without an error object: its fields are at the top level.
             "error" => {
-                return Err(failure(&serde_json::json!({"code": event.code, "message": event.message})));
+                return Err(parse_failure(
+                    &serde_json::json!({"code": event.code, "message": event.message}),
+                ));
             }
             // Some servers send an error without an event type.
-            "" if event.error.is_object() => return Err(failure(&event.error)),
+            "" if event.error.is_object() => return Err(parse_failure(&event.error)),
             _ => {}
         }
         Ok(Progress::Running)
@@ -310,7 +312,7 @@ impl Decoder for ResponsesDecoder<'_> {
     fn whole(&mut self, document: &[u8]) -> Result<(), EventError> {
         let whole: WholeResponse = decode(document)?;
         if whole.error.is_object() {
-            return Err(failure(&whole.error));
+            return Err(parse_failure(&whole.error));
         }
         if whole.output.is_none() {
             return Err(EventError::Unreadable("there is no output in it".to_owned()));
@@ -339,7 +341,7 @@ fn has_refusal(parts: &Value) -> bool {
     parts.as_array().is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"))
 }
 
-fn failure(error: &Value) -> EventError {
+fn parse_failure(error: &Value) -> EventError {
     let code = error["code"].as_str().or(error["type"].as_str()).unwrap_or_default();
     let status = match code {
         "rate_limit_exceeded" | "rate_limit_error" => 429,

@@ -161,7 +161,7 @@ pub(super) fn request(request: &Request, form: Variant) -> serde_json::Result<Ve
         // The reasoning is returned encrypted only on request. Without it, later requests could not contain it.
         include: if reasons { vec!["reasoning.encrypted_content"] } else { Vec::new() },
         prompt_cache_key: request.cache_key.as_deref(),
-        max_output_tokens: form.limit.then_some(request.max_tokens.max(LEAST)),
+        max_output_tokens: form.limit.then_some(request.max_tokens.max(MIN_OUTPUT_TOKENS)),
         reasoning: told.map(|(effort, word)| ReasoningOptions {
             effort: word,
             // The reasoning itself is encrypted. Only its summary can be shown.
@@ -174,7 +174,7 @@ pub(super) fn request(request: &Request, form: Variant) -> serde_json::Result<Ve
 }
 
 /// The smallest limit that the API accepts.
-const LEAST: u32 = 16;
+const MIN_OUTPUT_TOKENS: u32 = 16;
 
 fn items(request: &Request, form: Variant) -> Vec<Item<'_>> {
     let mut items = Vec::with_capacity(request.messages.len());
@@ -184,21 +184,21 @@ fn items(request: &Request, form: Variant) -> Vec<Item<'_>> {
             // reasoning.
             let mut ids = false;
             for block in &message.content {
-                let item = answer(block, form, ids);
+                let item = assistant_item(block, form, ids);
                 ids |= form.ids && matches!(item, Some(Item::Reasoning(_)));
                 items.extend(item);
             }
         } else {
             // The results come before the user's own content of the same message.
             items.extend(message.content.iter().filter_map(output).map(Item::Own));
-            items.extend(user(message).map(Item::Own));
+            items.extend(user_item(message).map(Item::Own));
         }
     }
     items
 }
 
 /// Returns a block of the model as an item, or `None` if it cannot be sent.
-fn answer(block: &Block, form: Variant, ids: bool) -> Option<Item<'_>> {
+fn assistant_item(block: &Block, form: Variant, ids: bool) -> Option<Item<'_>> {
     Some(match block {
         Block::Thinking { signature, .. } => {
             Item::Reasoning(ReasoningItem::read(signature.as_deref()?, form.ids)?)
@@ -217,7 +217,7 @@ fn answer(block: &Block, form: Variant, ids: bool) -> Option<Item<'_>> {
             Item::Own(TypedItem::FunctionCall {
                 id: id.filter(|_| ids),
                 call_id,
-                name: call::tool_name(name),
+                name: call::wire_name(name),
                 arguments: call::input(arguments),
             })
         }
@@ -237,7 +237,7 @@ fn output(block: &Block) -> Option<TypedItem<'_>> {
     Some(TypedItem::FunctionCallOutput { call_id: split_id(call_id).0, output })
 }
 
-fn user(message: &Message) -> Option<TypedItem<'_>> {
+fn user_item(message: &Message) -> Option<TypedItem<'_>> {
     let parts = message.content.iter().filter_map(|block| match block {
         Block::Text { text, .. } if !is_blank(text) => Some(Part::InputText { text: Cow::Borrowed(text) }),
         other => picture(other),

@@ -31,7 +31,7 @@ pub(super) fn split_id(id: &str) -> (Cow<'_, str>, Option<&str>) {
         Cow::Owned(_) => call::wire_id(id, IdStyle::Plain),
     };
     // An id of another form comes from another provider and is not sent as an item's id.
-    (own, item.filter(|item| is_id(item, "fc_")))
+    (own, item.filter(|item| has_id_form(item, "fc_")))
 }
 
 /// The content of a text's signature: the message that the text came from.
@@ -65,7 +65,7 @@ impl<'a> MessageSignature<'a> {
             Self { id: Some(Cow::Borrowed(signature)), ..none }
         };
         Self {
-            id: said.id.filter(|id| is_id(id, "msg_")),
+            id: said.id.filter(|id| has_id_form(id, "msg_")),
             phase: said.phase.filter(|phase| matches!(&**phase, "commentary" | "final_answer")),
             ..said
         }
@@ -75,11 +75,11 @@ impl<'a> MessageSignature<'a> {
 /// Returns the signature of a text without the id, for use if the item that it names no longer exists. Only the phase
 /// remains: commentary or final answer.
 #[must_use]
-pub fn phase_alone(signature: &str) -> Option<String> {
+pub fn strip_item_id(signature: &str) -> Option<String> {
     MessageSignature::write("", MessageSignature::read(Some(signature)).phase.as_deref())
 }
 
-fn is_id(id: &str, prefix: &str) -> bool {
+fn has_id_form(id: &str, prefix: &str) -> bool {
     id.starts_with(prefix) && matches!(call::wire_id(id, IdStyle::Plain), Cow::Borrowed(_))
 }
 
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_ids_are_kept_as_one() {
+    fn two_ids_are_joined_and_split_again() {
         let id = joined_id("call_1", "fc_1");
         assert_eq!(id, "call_1|fc_1");
         assert_eq!(split_id(&id), (Cow::Borrowed("call_1"), Some("fc_1")));
@@ -156,19 +156,19 @@ mod tests {
             assert_eq!(MessageSignature::read(Some(foreign)).id, None, "{foreign}");
         }
         assert_eq!(MessageSignature::write("", None), None);
-        let alone = phase_alone(&signature).unwrap();
+        let alone = strip_item_id(&signature).unwrap();
         assert_eq!(
             MessageSignature::read(Some(&alone)),
             MessageSignature { id: None, ..MessageSignature::read(Some(&signature)) }
         );
-        assert_eq!(phase_alone(&alone), Some(alone.clone()));
+        assert_eq!(strip_item_id(&alone), Some(alone.clone()));
         for without in ["msg_1", "c2lnbmVk", "{\"v\":1,\"phase\":\"other\"}"] {
-            assert_eq!(phase_alone(without), None, "{without}");
+            assert_eq!(strip_item_id(without), None, "{without}");
         }
     }
 
     #[test]
-    fn reasoning_comes_back_as_it_was() {
+    fn a_reasoning_item_survives_a_round_trip() {
         let item = json!({"id": "rs_1", "type": "reasoning", "summary": [], "content": null,
             "encrypted_content": "gAAA"});
         let kept = keep(item).unwrap();

@@ -9,7 +9,7 @@ mod item;
 use std::sync::Arc;
 
 use encode::Variant;
-pub use item::phase_alone;
+pub use item::strip_item_id;
 use reqwest::Url;
 
 use super::http::{Endpoint, HttpClients};

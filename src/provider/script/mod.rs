@@ -23,9 +23,9 @@ pub const LABEL: &str = "scripted, not a model";
 
 const DEMO: &str = include_str!("demo.json");
 /// Maximum size of a script file in bytes.
-const LARGEST_FILE: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Longest pause of a script. It must not hold a turn longer than a silent provider could.
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 /// A provider that plays a written conversation.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ fn read(home: &Home, name: &str) -> Result<Vec<u8>, String> {
         return Err(format!("{name:?} is not the name of a script: use letters, digits, '-', '_' and '.'"));
     }
     let folder = Root::open(&home.scripts()).map_err(|error| chain(&error))?;
-    folder.read(Path::new(name), LARGEST_FILE).map_err(|error| chain(&error))
+    folder.read(Path::new(name), MAX_FILE_BYTES).map_err(|error| chain(&error))
 }
 
 impl Provider for Script {
@@ -83,7 +83,7 @@ impl Provider for Script {
             if !answer.think.is_empty() {
                 sink(Delta::Thinking(answer.think.clone()));
             }
-            for piece in pieces(&answer.say) {
+            for piece in split_pieces(&answer.say) {
                 pause(answer.pace).await;
                 sink(Delta::Text(piece.to_owned()));
             }
@@ -97,13 +97,13 @@ impl Provider for Script {
 
 async fn pause(time: Duration) {
     if !time.is_zero() {
-        tokio::time::sleep(time.min(LONGEST_PAUSE)).await;
+        tokio::time::sleep(time.min(MAX_PAUSE)).await;
     }
 }
 
 /// Splits a text into pieces of a few words, as a model would stream it.
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    const SHORTEST: usize = 12;
+fn split_pieces(text: &str) -> impl Iterator<Item = &str> {
+    const MIN_PIECE_BYTES: usize = 12;
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -111,7 +111,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
         }
         let end = rest
             .char_indices()
-            .find(|(at, c)| *at >= SHORTEST && c.is_whitespace())
+            .find(|(at, c)| *at >= MIN_PIECE_BYTES && c.is_whitespace())
             .map_or(rest.len(), |(at, c)| at + c.len_utf8());
         let (piece, left) = rest.split_at(end);
         rest = left;

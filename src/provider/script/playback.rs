@@ -11,7 +11,7 @@ use super::document::{Document, Failure, Step};
 
 const CALL_ID: &str = "call_script_";
 /// Maximum bytes of a tool's result that a script quotes.
-const LONGEST_QUOTE: usize = 8 * 1024;
+const MAX_QUOTE_BYTES: usize = 8 * 1024;
 
 /// A step with its templates filled in.
 pub(super) struct RenderedStep {
@@ -44,7 +44,7 @@ impl RenderedStep {
 pub(super) fn answer(document: &Document, request: &Request) -> RenderedStep {
     let start = request.messages.iter().rposition(|message| message.role == Role::User);
     let (asked, since) = match start {
-        Some(at) => (request.messages[at].said_text(), &request.messages[at + 1..]),
+        Some(at) => (request.messages[at].text_without_context(), &request.messages[at + 1..]),
         None => (String::new(), request.messages.as_slice()),
     };
     // The answers since the person's message tell how many steps were played, so no state is kept between requests.
@@ -58,7 +58,7 @@ pub(super) fn answer(document: &Document, request: &Request) -> RenderedStep {
         Some(reply) => reply.steps.get(done).cloned().unwrap_or_else(|| end_of_script("its last step")),
         None => end_of_script("no reply for this message"),
     };
-    fill_in(step, &asked, since, &request.messages)
+    render(step, &asked, since, &request.messages)
 }
 
 /// Returns the step for a script that has no more to say. The turn must end all the same.
@@ -66,7 +66,7 @@ fn end_of_script(why: &str) -> Step {
     Step { say: format!("(The script ends here: {why}.)"), ..Step::default() }
 }
 
-fn fill_in(step: Step, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>]) -> RenderedStep {
+fn render(step: Step, asked: &str, since: &[Arc<Message>], all: &[Arc<Message>]) -> RenderedStep {
     let template = Template { asked, result: last_result(since) };
     let first = next_call(all);
     let calls = step.calls.into_iter().zip(first..).map(|(call, number)| {
@@ -143,10 +143,10 @@ fn last_result(since: &[Arc<Message>]) -> Option<String> {
             },
         )?;
     let text = message::joined_text(content);
-    Some(cut(&text, LONGEST_QUOTE).into_owned())
+    Some(shorten(&text, MAX_QUOTE_BYTES).into_owned())
 }
 
-fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+fn shorten(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }

@@ -27,7 +27,7 @@ pub fn begun(order: &RuntimeRequest, agent: &Agent, relayed: bool) -> Conversati
 }
 
 /// Returns `true` if a turn that would begin a conversation like `begun` can continue the one that was begun like
-/// `known`. `renews_prompt` is that of [`super::program::Habits`].
+/// `known`. `renews_prompt` is that of [`super::program::ProgramCapabilities`].
 pub fn goes_on(known: &ConversationOrigin, begun: &ConversationOrigin, renews_prompt: bool) -> bool {
     known.conversation == begun.conversation
         && known.place == begun.place
@@ -63,7 +63,7 @@ impl ConversationRecorder {
             ConversationEvent::Begun if self.has_turn => return,
             ConversationEvent::Begun => {
                 self.has_turn = true;
-                self.replaced.take().into_iter().for_each(StateBackup::let_go);
+                self.replaced.take().into_iter().for_each(StateBackup::discard);
             }
         }
         // Both are needed: the name, and the proof that the program has the turn.
@@ -77,7 +77,7 @@ impl ConversationRecorder {
             if let Some(before) = before {
                 drop(before.await);
             }
-            store.keep_program_conversation(session, program, kept, clock::unix_ms()).await
+            store.set_program_conversation(session, program, kept, clock::unix_ms()).await
         }));
     }
 

@@ -18,7 +18,7 @@ pub const SERVER: &str = "flock";
 pub const CALL: Duration = Duration::from_secs(140);
 
 /// Time for which a program that passes such a call to flock waits for the answer.
-pub const CARRY: Duration = Duration::from_secs(150);
+pub const FORWARD_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Time for which the agent program is told to wait.
 pub const PATIENCE: Duration = Duration::from_secs(160);
@@ -45,9 +45,10 @@ pub fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// Returns [`PATIENCE`] in milliseconds.
-pub const fn patience_ms() -> u64 {
+pub const fn program_timeout_ms() -> u64 {
     PATIENCE.as_secs() * 1_000
 }
 
 // Each one waits longer than the one inside it.
-const _: () = assert!(CALL.as_secs() < CARRY.as_secs() && CARRY.as_secs() < PATIENCE.as_secs());
+const _: () =
+    assert!(CALL.as_secs() < FORWARD_TIMEOUT.as_secs() && FORWARD_TIMEOUT.as_secs() < PATIENCE.as_secs());

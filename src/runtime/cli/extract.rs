@@ -6,7 +6,7 @@ use super::interface::{Exit, RunOutcome};
 use crate::clean;
 
 /// Most characters of a program's message about a failure.
-const MESSAGE: usize = 500;
+const MAX_MESSAGE: usize = 500;
 
 /// Returns the text at a JSON pointer.
 pub fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
@@ -47,7 +47,7 @@ pub fn content(value: &Value) -> String {
 
 /// Returns a message on one line.
 pub fn one_line(text: &str) -> String {
-    clean::summary(text, MESSAGE)
+    clean::summary(text, MAX_MESSAGE)
 }
 
 /// Returns the result of a program that ended without a report.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_found_in_what_is_printed() {
+    fn a_version_is_found_in_output() {
         for (printed, expected) in [
             ("2.1.330 (Claude Code)\n", Some("2.1.330")),
             ("codex-cli 0.169.0\n", Some("0.169.0")),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_program_ended_is_said() {
+    fn the_exit_is_described() {
         let said = |code, stderr: &str| match broken("Codex", &Exit { code, stderr }) {
             RunOutcome::Broken { message } => message,
             other => panic!("{other:?}"),

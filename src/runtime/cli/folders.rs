@@ -35,7 +35,7 @@ pub fn turns(home: &Home, agent: &AgentId) -> PathBuf {
     home.agent(agent).join("turns")
 }
 
-fn empty(home: &Home, agent: &AgentId, covered: &HiddenEntry) -> PathBuf {
+fn cover_source(home: &Home, agent: &AgentId, covered: &HiddenEntry) -> PathBuf {
     home.agent(agent).join("empty").join(if covered.is_folder { "folder" } else { "file" })
 }
 
@@ -53,7 +53,7 @@ pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<ProgramMount>> {
     found.push(ProgramMount::State(state(home, &agent.id, program)));
     found.push(ProgramMount::Turn(turns(home, &agent.id)));
     found.extend(program.covered().iter().map(|covered| ProgramMount::Cover {
-        source: empty(home, &agent.id, covered),
+        source: cover_source(home, &agent.id, covered),
         name: covered.name.to_owned(),
         is_folder: covered.is_folder,
     }));
@@ -63,12 +63,14 @@ pub fn fittings(home: &Home, agent: &Agent) -> Option<Vec<ProgramMount>> {
 /// Returns a function that gives the mounts of every agent of a home. A program that is incomplete, for example during
 /// an update, keeps its last known mounts. Removing them would mean a new sandbox, which would end the jobs in it.
 #[must_use]
-pub fn fittings_of(home: &Home) -> ProgramMounts {
+pub fn mount_resolver(home: &Home) -> ProgramMounts {
     let home = home.clone();
-    last_seen(move |agent| fittings(&home, agent))
+    remember_mounts(move |agent| fittings(&home, agent))
 }
 
-fn last_seen(look: impl Fn(&Agent) -> Option<Vec<ProgramMount>> + Send + Sync + 'static) -> ProgramMounts {
+fn remember_mounts(
+    look: impl Fn(&Agent) -> Option<Vec<ProgramMount>> + Send + Sync + 'static,
+) -> ProgramMounts {
     let seen: Mutex<HashMap<AgentId, (String, Vec<ProgramMount>)>> = Mutex::default();
     Arc::new(move |agent| {
         let found = look(agent);
@@ -113,7 +115,7 @@ impl TurnFolder {
         drop(fs_err::remove_dir_all(&folder));
         let made = fs_err::create_dir_all(&turns)
             .and_then(|()| fs_err::create_dir(&folder))
-            .and_then(|()| readable(&folder, 0o755));
+            .and_then(|()| make_readable(&folder, 0o755));
         made.map(|()| Self(folder)).map_err(|error| error.to_string())
     }
 
@@ -131,7 +133,7 @@ impl TurnFolder {
     pub fn write(&self, files: &[TurnFile]) -> Result<(), String> {
         for file in files {
             let path = self.0.join(&file.name);
-            let written = fs_err::write(&path, &file.content).and_then(|()| readable(&path, 0o644));
+            let written = fs_err::write(&path, &file.content).and_then(|()| make_readable(&path, 0o644));
             written.map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -146,7 +148,7 @@ impl Drop for TurnFolder {
 
 /// Makes a path readable for a sandbox's user, whatever the umask of this process. The home itself keeps other users
 /// out.
-fn readable(path: &Path, mode: u32) -> std::io::Result<()> {
+fn make_readable(path: &Path, mode: u32) -> std::io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_a_turn_are_where_those_of_its_sessions_last_one_were_and_go_with_it() {
+    fn turn_folders_are_stable_for_a_session_and_removed_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         let session = |key: &str| -> SessionKey { key.parse().unwrap() };
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_for_a_moment_is_what_it_was() {
+    fn a_missing_program_keeps_its_last_mounts() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         let own = serde_json::json!({"gatewayAgents": [{"id": "coder", "role": "worker", "runtime": "claude"}],
@@ -200,7 +202,7 @@ mod tests {
         let mut agent = crate::config::parse::config(&document, &home).unwrap().agents[0].clone();
         let program = folder.path().join("program");
         let place = program.clone();
-        let look = last_seen(move |agent| match agent.runtime.as_str() {
+        let look = remember_mounts(move |agent| match agent.runtime.as_str() {
             "native" => Some(Vec::new()),
             _ => Some(vec![ProgramMount::part(&place, "/opt/flock/x".to_owned())?]),
         });

@@ -58,7 +58,7 @@ pub struct RelayAccess {
 #[derive(Debug, Default)]
 pub struct CallCounter(Mutex<Count>);
 
-/// The counts in [`Calls`].
+/// The counts in [`CallCounter`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
     /// Number of calls that were answered well.
@@ -95,7 +95,7 @@ impl CallRefusal {
     /// Returns `true` if an allowed call of this size shows that the refusal no longer applies. A smaller call, for
     /// example for a title, shows nothing about a budget.
     #[must_use]
-    pub const fn is_undone_by(&self, (input, output): (u64, u64)) -> bool {
+    pub const fn is_lifted_by(&self, (input, output): (u64, u64)) -> bool {
         match self {
             Self::Paused { call, .. } => input.saturating_add(output) >= call.0.saturating_add(call.1),
             Self::Settings(_) => true,
@@ -124,8 +124,8 @@ mod tests {
     fn a_call_as_large_shows_that_the_budget_has_room_again() {
         let paused = CallRefusal::Paused { why: "no room".to_owned(), call: (100, 50) };
         for (call, undone) in [((100, 50), true), ((0, 150), true), ((100, 49), false), ((1, 1), false)] {
-            assert_eq!(paused.is_undone_by(call), undone, "{call:?}");
+            assert_eq!(paused.is_lifted_by(call), undone, "{call:?}");
         }
-        assert!(CallRefusal::Settings("no such model".to_owned()).is_undone_by((1, 1)));
+        assert!(CallRefusal::Settings("no such model".to_owned()).is_lifted_by((1, 1)));
     }
 }

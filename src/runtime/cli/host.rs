@@ -21,7 +21,7 @@ use crate::sandbox::{OutputChunk, ProgramCommand};
 /// Variables of flock's own environment that a program gets besides its own variables: the user, language and time, and
 /// access to the network. API keys of providers are left out, because the program asks its models through flock or with
 /// its own login.
-const PASSED: [&str; 14] = [
+const PASSED_VARIABLES: [&str; 14] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -59,20 +59,20 @@ pub fn environment() -> Vec<(OsString, OsString)> {
     for name in ["NO_PROXY", "no_proxy"] {
         let known = passed.iter_mut().find(|(known, _)| known == name);
         match known {
-            Some((_, hosts)) if hosts.is_empty() => hosts.push(LOOPBACK),
+            Some((_, hosts)) if hosts.is_empty() => hosts.push(NO_PROXY_HOSTS),
             Some((_, hosts)) => {
                 hosts.push(",");
-                hosts.push(LOOPBACK);
+                hosts.push(NO_PROXY_HOSTS);
             }
-            None => passed.push((name.into(), LOOPBACK.into())),
+            None => passed.push((name.into(), NO_PROXY_HOSTS.into())),
         }
     }
     passed
 }
 
 fn is_passed(name: &str) -> bool {
-    PASSED.contains(&name)
-        || env::NETWORK.contains(&name)
+    PASSED_VARIABLES.contains(&name)
+        || env::NETWORK_VARS.contains(&name)
         || name.starts_with("LC_")
         || PROGRAMS.iter().any(|program| program.variables().contains(&name))
 }
@@ -89,7 +89,7 @@ pub struct RunExit {
 /// Returns the path of flock's own program, for [`attend`]. It leads to the file from which this process was started,
 /// even if an update has replaced that file since.
 #[must_use]
-pub fn own_file() -> PathBuf {
+pub fn own_executable() -> PathBuf {
     "/proc/self/exe".into()
 }
 
@@ -128,7 +128,7 @@ pub async fn attend(
     let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    widen(&out);
+    enlarge_pipe(&out);
     let feed = async {
         // If the keeper has ended, its report says why.
         let _ = hand.write_all(&subreaper::handed(&run.input)).await;
@@ -136,7 +136,7 @@ pub async fn attend(
         std::future::pending::<()>().await;
     };
     let read = async {
-        let (mut out_bytes, mut err_bytes) = (vec![0; PIECE], vec![0; PIECE]);
+        let (mut out_bytes, mut err_bytes) = (vec![0; READ_BUFFER], vec![0; READ_BUFFER]);
         let (mut out_open, mut err_open) = (true, true);
         while out_open || err_open {
             tokio::select! {
@@ -155,7 +155,7 @@ pub async fn attend(
     let ended = async {
         let status = child.wait().await;
         // A process that the keeper could not end may hold the streams open.
-        tokio::time::sleep(LAST_WORDS).await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
         status
     };
     let status = tokio::select! {
@@ -165,7 +165,7 @@ pub async fn attend(
     };
     tree.keeper = None;
     let mut report = String::new();
-    (&mut told).take(REPORT).read_to_string(&mut report).await?;
+    (&mut told).take(MAX_REPORT).read_to_string(&mut report).await?;
     let left = match SubreaperReport::read(&report) {
         Some(SubreaperReport::Unstarted(number)) => return Err(io::Error::from_raw_os_error(number)),
         Some(SubreaperReport::Left(left)) => {
@@ -181,7 +181,7 @@ pub async fn attend(
 /// Ends the processes that programs of this home left on the host after both flock and the keeper were killed.
 pub fn sweep(home: &str) {
     let mark = format!("{}={home}.", TURN.name);
-    table::end(|| table::bearing(|variable| variable.starts_with(mark.as_bytes())));
+    table::end(|| table::find_by_env(|variable| variable.starts_with(mark.as_bytes())));
 }
 
 /// All processes that a program has started. Dropping this kills them. The keeper then ends by itself.
@@ -197,7 +197,7 @@ impl Drop for ProcessTree {
             // Both searches are needed: by descent while the keeper lives, and by the mark in the environment.
             let held = self.keeper.map(|keeper| table::below(keeper, subreaper::is_supervisor));
             let mut found = held.unwrap_or_default();
-            found.extend(table::bearing(|variable| variable == mark.as_bytes()));
+            found.extend(table::find_by_env(|variable| variable == mark.as_bytes()));
             found
         });
     }
@@ -205,19 +205,19 @@ impl Drop for ProcessTree {
 
 /// Enlarges the pipe of the program's output to the largest size that every user may choose. Gemini CLI exits without a
 /// message while its pipe still holds output. If the size cannot be changed, the pipe stays as it is.
-fn widen(pipe: &impl std::os::fd::AsFd) {
+fn enlarge_pipe(pipe: &impl std::os::fd::AsFd) {
     const LARGEST: i32 = 1 << 20;
     let _ = nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETPIPE_SZ(LARGEST));
 }
 
 /// Hosts that are never asked through a proxy.
-const LOOPBACK: &str = "127.0.0.1,localhost";
+const NO_PROXY_HOSTS: &str = "127.0.0.1,localhost";
 /// Bytes that are read at once.
-const PIECE: usize = 16 * 1024;
+const READ_BUFFER: usize = 16 * 1024;
 /// Time for which the streams of an ended process are still read.
-const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(300);
+const DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(300);
 /// Most bytes of a keeper's report.
-const REPORT: u64 = 256;
+const MAX_REPORT: u64 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -232,18 +232,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_can_say_much_before_anybody_listens() {
+    async fn the_output_pipe_is_enlarged() {
         let mut command = Command::new("head");
         command.args(["-c", "900000", "/dev/zero"]).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
-        widen(child.stdout.as_ref().unwrap());
+        enlarge_pipe(child.stdout.as_ref().unwrap());
         // `wait` closes only the input.
         let status = tokio::time::timeout(Duration::from_secs(20), child.wait()).await.unwrap().unwrap();
         assert!(status.success(), "{status}");
     }
 
     #[tokio::test]
-    async fn what_a_killed_gateway_left_is_ended_and_that_of_other_homes_stays() {
+    async fn only_orphans_of_this_home_are_killed() {
         let (own, other) =
             (format!("{:016x}", rand::random::<u64>()), format!("{:016x}", rand::random::<u64>()));
         let (mut left, mut stays) = (sleeper(&own), sleeper(&other));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_and_nothing_that_leads_a_program_elsewhere_is_passed_on() {
+    fn keys_and_redirecting_variables_are_not_passed_on() {
         for name in [
             "ANTHROPIC_API_KEY",
             "OPENAI_API_KEY",

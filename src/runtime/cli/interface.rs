@@ -60,7 +60,7 @@ pub trait Program: Send + Sync {
     /// Returns how it handles its conversations.
     fn habits(&self) -> ProgramCapabilities;
 
-    /// Returns `true` if its tools can be restricted as in [`Turn::withheld`]. A program that returns `false` runs no
+    /// Returns `true` if its tools can be restricted as in [`TurnSpec::withheld`]. A program that returns `false` runs no
     /// turn of an agent that may not use all tools.
     fn withholds(&self) -> bool {
         false
@@ -292,22 +292,22 @@ pub const fn relay_path(api: Api) -> &'static str {
 /// One run of a program, ready to be started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invocation {
-    /// Its arguments, after the words of [`Parts`]. They contain no secret.
+    /// Its arguments, after the words of [`ProgramFiles`]. They contain no secret.
     pub arguments: Vec<String>,
     /// Its environment, in addition to that of the place.
     pub environment: Vec<(String, String)>,
     /// Its standard input.
     pub input: String,
-    /// Files of this turn alone, in [`Turn::files`].
+    /// Files of this turn alone, in [`TurnSpec::files`].
     pub files: Vec<TurnFile>,
-    /// Files in [`Turn::state`] that steer the program. The agent may have changed them, so they are written or removed
+    /// Files in [`TurnSpec::state`] that steer the program. The agent may have changed them, so they are written or removed
     /// before each turn.
     pub state: Vec<StateFile>,
-    /// The files and folders in [`Turn::state`] that the program needs to continue. Everything else there is removed.
+    /// The files and folders in [`TurnSpec::state`] that the program needs to continue. Everything else there is removed.
     /// `None` if they are not known. Other turns of the agent may use the same folder, so the list includes what they
     /// need.
     pub kept: Option<&'static [&'static str]>,
-    /// Files of the user's folder that appear in [`Turn::state`] under the same names, as links. The login is never
+    /// Files of the user's folder that appear in [`TurnSpec::state`] under the same names, as links. The login is never
     /// copied, and a token that the program renews is renewed for its user too.
     pub links: &'static [&'static str],
 }
@@ -333,7 +333,7 @@ pub struct StateFile {
 #[derive(Clone, Debug)]
 pub struct ProgramProbe {
     pub invocation: Invocation,
-    /// The file in [`Turn::state`] with the answer. `None` takes the standard output. The exit code is ignored.
+    /// The file in [`TurnSpec::state`] with the answer. `None` takes the standard output. The exit code is ignored.
     pub file: Option<String>,
     /// Converts the answer to the stored form. `None` if the answer is not usable.
     pub take: fn(&str) -> Option<String>,

@@ -133,7 +133,7 @@ fn told(name: &str, learned: Option<&str>) -> String {
 }
 
 #[test]
-fn claude_code_is_started_so() {
+fn claude_code_invocations_match_the_snapshot() {
     insta::assert_snapshot!(told("claude", None));
     let program = named("claude").unwrap();
     let environment = |turn: TurnSpec<'_>| program.invocation(&turn).unwrap().environment;
@@ -187,7 +187,7 @@ pub(super) fn models() -> String {
 }
 
 #[test]
-fn codex_is_started_so() {
+fn codex_invocations_match_the_snapshot() {
     let program = named("codex").unwrap();
     let learned = program.learned(&turn(program)).unwrap();
     assert_eq!(learned.invocation.arguments, ["debug", "models", "--bundled"]);
@@ -240,7 +240,7 @@ fn settings_of_codex_are_toml() {
 }
 
 #[test]
-fn gemini_cli_is_started_so() {
+fn gemini_cli_invocations_match_the_snapshot() {
     let program = named("gemini").unwrap();
     let learned = program.learned(&turn(program)).unwrap();
     assert_eq!(learned.file.as_deref(), Some("own-system.md"));
@@ -313,7 +313,7 @@ fn gemini_cli_is_started_so() {
 }
 
 #[test]
-fn opencode_is_started_so() {
+fn opencode_invocations_match_the_snapshot() {
     insta::assert_snapshot!(told("opencode", None));
     let program = named("opencode").unwrap();
     for (api, sdk, base) in [
@@ -357,7 +357,7 @@ fn runs(program: &dyn Program) -> Vec<(TurnSpec<'static>, Invocation)> {
 }
 
 #[test]
-fn a_program_is_asked_for_just_the_options_that_its_turns_are_started_with() {
+fn required_options_are_those_that_turns_use() {
     let long = |program: &dyn Program, word: &str| match word {
         "-c" => "--config".to_owned(),
         "-m" => "--model".to_owned(),
@@ -388,7 +388,7 @@ fn a_program_is_asked_for_just_the_options_that_its_turns_are_started_with() {
 }
 
 #[test]
-fn nothing_secret_and_nothing_long_is_on_a_command_line_or_in_a_file() {
+fn command_lines_and_files_hold_no_secrets() {
     for program in PROGRAMS {
         for (turn, run) in runs(program) {
             let words = run.arguments.join("\n");
@@ -416,7 +416,7 @@ fn nothing_secret_and_nothing_long_is_on_a_command_line_or_in_a_file() {
 }
 
 #[test]
-fn the_system_prompt_goes_one_way_and_the_prompt_another() {
+fn the_system_prompt_and_the_prompt_are_passed_separately() {
     for program in PROGRAMS {
         for (_, run) in runs(program) {
             let places = run
@@ -437,7 +437,7 @@ fn the_system_prompt_goes_one_way_and_the_prompt_another() {
 }
 
 #[test]
-fn without_the_relay_nothing_of_the_users_is_touched() {
+fn without_the_relay_user_files_are_not_touched() {
     for program in PROGRAMS {
         for (turn, run) in runs(program) {
             let all = shown(&Ok(run.clone()));

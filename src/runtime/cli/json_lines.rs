@@ -5,13 +5,13 @@ use serde_json::Value;
 
 /// Longest line in bytes. Longer lines are skipped. A program may print its prompt, or the whole output of a command,
 /// in one line.
-const LINE: usize = 16 << 20;
+const MAX_LINE: usize = 16 << 20;
 
 /// Most bytes that are read of one run. Later output is skipped.
-const WHOLE: usize = 512 << 20;
+const MAX_TOTAL: usize = 512 << 20;
 
 /// Characters that are shown of a line that is not an event.
-const SHOWN: usize = 500;
+const MAX_SHOWN: usize = 500;
 
 /// A line of output.
 #[derive(Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct LineSplitter {
 impl LineSplitter {
     /// Takes more bytes, and reports each line that is complete with them.
     pub fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(OutputLine<'_>)) {
-        self.take_within(bytes, LINE, WHOLE, tell);
+        self.push_within(bytes, MAX_LINE, MAX_TOTAL, tell);
     }
 
     /// Reports the last line if it had no line end.
@@ -42,13 +42,13 @@ impl LineSplitter {
         if self.skips {
             tell(OutputLine::Noise("(a line that was too long was passed over)"));
         } else {
-            told(&self.rest, tell);
+            report_line(&self.rest, tell);
         }
         self.rest = Vec::new();
         self.skips = false;
     }
 
-    fn take_within(&mut self, bytes: &[u8], line: usize, whole: usize, tell: &mut dyn FnMut(OutputLine<'_>)) {
+    fn push_within(&mut self, bytes: &[u8], line: usize, whole: usize, tell: &mut dyn FnMut(OutputLine<'_>)) {
         let before = self.taken;
         self.taken = self.taken.saturating_add(bytes.len());
         // The note below was given once, when the limit was passed.
@@ -81,7 +81,7 @@ impl LineSplitter {
     }
 }
 
-fn told(line: &[u8], tell: &mut dyn FnMut(OutputLine<'_>)) {
+fn report_line(line: &[u8], tell: &mut dyn FnMut(OutputLine<'_>)) {
     let line = line.trim_ascii();
     if line.is_empty() {
         return;
@@ -92,7 +92,7 @@ fn told(line: &[u8], tell: &mut dyn FnMut(OutputLine<'_>)) {
         // Programs print other JSON values only by chance. Events are objects.
         Ok(event @ Value::Object(_)) => tell(OutputLine::Event(event)),
         _ => {
-            let end = text.char_indices().nth(SHOWN).map_or(text.len(), |(at, _)| at);
+            let end = text.char_indices().nth(MAX_SHOWN).map_or(text.len(), |(at, _)| at);
             tell(OutputLine::Noise(&text[..end]));
         }
     }
@@ -115,7 +115,7 @@ mod tests {
             });
         };
         for piece in pieces {
-            lines.take_within(piece, line, whole, &mut tell);
+            lines.push_within(piece, line, whole, &mut tell);
         }
         lines.end(&mut tell);
         seen
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_may_be_cut_in_its_middle_and_bytes_may_be_no_letters() {
+    fn split_and_invalid_utf8_is_accepted() {
         let line = "{\"a\":\"한\"}\n".as_bytes();
         assert_eq!(read(&[&line[..7], &line[7..]], 100, 100), ["event {\"a\":\"한\"}"]);
         assert_eq!(
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_costs_itself_alone() {
+    fn only_the_overlong_line_is_lost() {
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(50));
         let seen = read(&[&long.as_bytes()[..20], &long.as_bytes()[20..], b"\n{\"b\":1}\n"], 40, 1000);
         assert_eq!(seen, ["noise (a line that was too long was passed over)", "event {\"b\":1}"]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_in_all_is_said_once_and_the_rest_passed_over() {
+    fn output_beyond_the_total_limit_is_skipped() {
         let seen = read(&[b"{\"a\":1}\n", b"{\"b\":1}\n", b"{\"c\":1}\n", b"{\"d\":1}\n"], 100, 17);
         assert_eq!(
             seen,
@@ -192,7 +192,7 @@ mod tests {
         #[test]
         fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..300), line in 0usize..50) {
             for seen in read(&[&bytes], line, 200) {
-                prop_assert!(seen.len() <= 4 * SHOWN + 6);
+                prop_assert!(seen.len() <= 4 * MAX_SHOWN + 6);
             }
         }
     }

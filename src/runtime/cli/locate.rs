@@ -8,10 +8,11 @@ use super::interface::{Program, ProgramFiles};
 use crate::env;
 
 /// Folders below a user's home in which common installers put programs. The PATH of a service often lacks them.
-const USUAL: [&str; 5] = [".local/bin", ".bun/bin", ".npm-global/bin", ".volta/bin", "node_modules/.bin"];
+const INSTALL_FOLDERS: [&str; 5] =
+    [".local/bin", ".bun/bin", ".npm-global/bin", ".volta/bin", "node_modules/.bin"];
 
 /// Time limit for a program to report its version.
-const SHORT: Duration = Duration::from_secs(20);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A path that is not a folder, and below which none can be made.
 const NOWHERE: &str = "/dev/null";
@@ -42,21 +43,21 @@ pub fn find(program: &dyn Program) -> Result<LocatedProgram, String> {
 
 /// Returns the version that the program reports. `None` if it reports none in time.
 pub async fn version(program: &dyn Program, found: &LocatedProgram) -> Option<String> {
-    let output = asked(program, found, &["--version"]).await?;
+    let output = query_output(program, found, &["--version"]).await?;
     program.version(&String::from_utf8_lossy(&output.stdout))
 }
 
 /// Returns the options that flock needs and the program lacks. `None` if the program does not list its options.
 pub async fn missing_options(program: &dyn Program, found: &LocatedProgram) -> Option<Vec<&'static str>> {
     let options = program.options();
-    let output = asked(program, found, options.help).await?;
+    let output = query_output(program, found, options.help).await?;
     // Some programs print their help to standard output, others to standard error.
     let help = [output.stdout, output.stderr].concat();
     options.missing_in(&String::from_utf8_lossy(&help))
 }
 
 /// Returns the output of the program for these arguments. `None` if it does not end in time.
-async fn asked(
+async fn query_output(
     program: &dyn Program,
     found: &LocatedProgram,
     words: &[&str],
@@ -74,14 +75,15 @@ async fn asked(
         // A program that cannot ignore its user's settings would read them for this too, and rewrite old ones.
         command.env(login.variable, NOWHERE);
     }
-    tokio::time::timeout(SHORT, command.output()).await.ok()?.ok()
+    tokio::time::timeout(QUERY_TIMEOUT, command.output()).await.ok()?.ok()
 }
 
 /// Returns PATH, followed by the folders in which installers put the program.
 fn search_path(places: &[&str]) -> OsString {
     let own = env::PATH.get_os().unwrap_or_default();
     let home = dirs::home_dir();
-    let usual = home.iter().flat_map(|home| places.iter().chain(&USUAL).map(|place| home.join(place)));
+    let usual =
+        home.iter().flat_map(|home| places.iter().chain(&INSTALL_FOLDERS).map(|place| home.join(place)));
     // A relative folder would depend on where flock was started.
     let all = std::env::split_paths(&own).filter(|folder| folder.is_absolute());
     std::env::join_paths(all.chain(usual)).unwrap_or(own)

@@ -2,7 +2,7 @@
 //! a person chose that, on the host.
 //!
 //! Everything that is specific to a program is in its [`Program`]. A new program needs one more folder and its entry in
-//! [`PROGRAMS`]. All programs reach their models through flock's relay and flock's tools through MCP, with a [`Pass`]
+//! [`PROGRAMS`]. All programs reach their models through flock's relay and flock's tools through MCP, with a [`TurnAccess`]
 //! that is valid for one turn.
 
 mod claude;

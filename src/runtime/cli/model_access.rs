@@ -34,7 +34,7 @@ pub enum ModelAccessError {
 ///
 /// # Errors
 ///
-/// Returns [`Unable`] with the reason.
+/// Returns [`ModelAccessError`] with the reason.
 pub fn way(
     program: &dyn Program,
     model: &ModelRef,
@@ -106,7 +106,7 @@ mod tests {
     use crate::home::Home;
 
     #[test]
-    fn how_a_model_is_asked_follows_from_its_provider_and_the_place() {
+    fn model_access_depends_on_provider_and_location() {
         let document = json!({
             "gateway": {"auth": {"token": "0123456789abcdef0123456789abcdef"}},
             "models": {"providers": {

@@ -7,7 +7,7 @@ use crate::provider::StopReason;
 use crate::runtime::{RuntimeError, RuntimeReply};
 
 /// The command that shows more about a failed turn.
-pub const LOGS: &str = "flock logs gateway";
+pub const LOGS_HINT: &str = "flock logs gateway";
 
 /// Returns the answer, or the reason why there is none. `calls` is the relay's count. `None` if the program asks its
 /// models directly.
@@ -24,7 +24,7 @@ pub fn of(
     seen: &RunObservations,
     calls: Option<&Count>,
 ) -> Result<RuntimeReply, RuntimeError> {
-    let hint = LOGS.to_owned();
+    let hint = LOGS_HINT.to_owned();
     let is_begun = is_begun(seen, calls);
     let (status, message, is_broken) = match ended {
         RunOutcome::Well { cut } => {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_not_begun_may_be_tried_again_and_what_has_is_gone_on_with() {
+    fn the_error_depends_on_status_and_progress() {
         let saw = |status| Count { refused: Some((status, "no".to_owned())), ..Count::default() };
         let none = Count::default;
         for (status, wanted, begun) in [
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_a_run_in_the_middle_makes_it_none_that_never_began() {
+    fn a_stop_after_the_start_is_an_interruption() {
         let away = || RuntimeError::NotRunning {
             program: NAME,
             reason: "gone".to_owned(),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_has_ended_is_a_pause_and_what_the_settings_forbid_is_not() {
+    fn budget_refusals_pause_and_settings_refusals_fail() {
         let count = |forbidden| Count {
             forbidden: Some(forbidden),
             refused: Some((429, "x".to_owned())),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_relays_count_is_the_one_that_is_charged() {
+    fn the_relay_count_is_charged() {
         let own = Usage { input: 1, ..Usage::default() };
         let relayed = Usage { input: 2, ..Usage::default() };
         let seen = RunObservations { begun: true, usage: Some(own), ..RunObservations::default() };

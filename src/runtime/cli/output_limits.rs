@@ -7,15 +7,15 @@ use crate::runtime::ToolEvent;
 use crate::tool::safe_text;
 
 /// Bytes of text and thinking of one run together.
-const WORDS: usize = 8 << 20;
+const MAX_TEXT: usize = 8 << 20;
 /// Calls of one run.
-const CALLS: usize = 20_000;
+const MAX_CALLS: usize = 20_000;
 /// Bytes of one call's arguments, and of its result. Longer ones are shortened.
-const ARGUMENTS: usize = 256 << 10;
-const RESULT: usize = 64 << 10;
+const MAX_ARGUMENTS: usize = 256 << 10;
+const MAX_RESULT: usize = 64 << 10;
 /// Bytes of a call's id, and of a tool's name.
-const ID: usize = 512;
-const NAME: usize = 256;
+const MAX_ID: usize = 512;
+const MAX_NAME: usize = 256;
 
 /// The amounts that one run has reported so far.
 #[derive(Debug, Default)]
@@ -43,32 +43,32 @@ impl OutputLimiter {
 
     fn words(&mut self, text: String) -> Result<String, String> {
         self.words = self.words.saturating_add(text.len());
-        if self.words <= WORDS {
+        if self.words <= MAX_TEXT {
             return Ok(text);
         }
         // An answer cannot be shortened without changing its meaning, so the run is stopped.
-        Err(format!("it said more than {} MB in one turn", WORDS >> 20))
+        Err(format!("it said more than {} MB in one turn", MAX_TEXT >> 20))
     }
 
     fn tool(&mut self, event: ToolEvent) -> Result<ToolEvent, String> {
         Ok(match event {
             ToolEvent::Began { call, tool, arguments } => {
                 self.calls += 1;
-                if self.calls > CALLS {
-                    return Err(format!("it called more than {CALLS} tools in one turn"));
+                if self.calls > MAX_CALLS {
+                    return Err(format!("it called more than {MAX_CALLS} tools in one turn"));
                 }
                 let length = arguments.to_string().len();
                 // Arguments must stay valid JSON, so they are replaced as a whole.
-                let arguments = if length > ARGUMENTS {
+                let arguments = if length > MAX_ARGUMENTS {
                     json!({"left out": format!("{length} bytes")})
                 } else {
                     arguments
                 };
-                ToolEvent::Began { call: cut(call, ID), tool: cut(tool, NAME), arguments }
+                ToolEvent::Began { call: cut(call, MAX_ID), tool: cut(tool, MAX_NAME), arguments }
             }
             ToolEvent::Ended { call, tool, result, error, took } => ToolEvent::Ended {
-                call: cut(call, ID),
-                tool: cut(tool, NAME),
+                call: cut(call, MAX_ID),
+                tool: cut(tool, MAX_NAME),
                 result: shortened(result),
                 error: error.map(shortened),
                 took,
@@ -83,7 +83,7 @@ fn cut(mut text: String, most: usize) -> String {
 }
 
 fn shortened(text: String) -> String {
-    if text.len() > RESULT { safe_text::middle_cut(&text, RESULT) } else { text }
+    if text.len() > MAX_RESULT { safe_text::middle_cut(&text, MAX_RESULT) } else { text }
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_never_stops_talking_is_ended() {
+    fn a_run_with_too_much_output_is_stopped() {
         let mut bounds = OutputLimiter::default();
         let piece = "ä".repeat(1 << 18);
         for at in 0..16 {
@@ -107,14 +107,14 @@ mod tests {
         assert_eq!(bounds.within(ProgramEvent::Note("a".to_owned())), Ok(ProgramEvent::Note("a".to_owned())));
         let began = |call: String| ToolEvent::Began { call, tool: "t".to_owned(), arguments: json!({}) };
         let mut bounds = OutputLimiter::default();
-        for at in 0..CALLS {
+        for at in 0..MAX_CALLS {
             bounds.within(ProgramEvent::Tool(began(at.to_string()))).unwrap();
         }
         assert!(bounds.within(ProgramEvent::Tool(began("more".to_owned()))).is_err());
     }
 
     #[test]
-    fn what_is_long_of_a_call_is_not_kept_whole() {
+    fn long_call_fields_are_shortened() {
         let long = "é".repeat(1 << 20);
         let began =
             ToolEvent::Began { call: long.clone(), tool: long.clone(), arguments: json!({"content": long}) };
@@ -123,7 +123,7 @@ mod tests {
         else {
             panic!("a call")
         };
-        assert_eq!((call.len(), tool.len()), (ID, NAME));
+        assert_eq!((call.len(), tool.len()), (MAX_ID, MAX_NAME));
         assert_eq!(arguments, json!({"left out": "2097166 bytes"}));
         let ended = ToolEvent::Ended {
             call: call.clone(),
@@ -138,6 +138,6 @@ mod tests {
             panic!("its end")
         };
         assert_eq!(same, call, "its end is still that of this call");
-        assert!(result.len() <= RESULT + 200 && error.unwrap().len() <= RESULT + 200);
+        assert!(result.len() <= MAX_RESULT + 200 && error.unwrap().len() <= MAX_RESULT + 200);
     }
 }

@@ -17,7 +17,7 @@ use crate::sandbox::OutputChunk;
 /// The log target of a program's raw output. It is open only if a person asks for raw output, see `ui::log`.
 pub const RAW_TARGET: &str = module_path!();
 /// Bytes of standard error that are kept, from its end.
-const MOST_ERRORS: usize = 8 * 1024;
+const MAX_STDERR: usize = 8 * 1024;
 
 /// The observations of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,14 +90,14 @@ impl<'t> OutputReader<'t> {
             OutputChunk::Err(bytes) => {
                 // Only the end is kept. It usually names the cause of a failure.
                 self.errors.extend_from_slice(bytes);
-                let over = self.errors.len().saturating_sub(MOST_ERRORS);
+                let over = self.errors.len().saturating_sub(MAX_STDERR);
                 self.errors.drain(..over);
             }
         }
     }
 
     /// Adds a note of flock's own about the run.
-    pub fn remark(&mut self, text: String) {
+    pub fn add_note(&mut self, text: String) {
         self.said(ProgramEvent::Note(text));
     }
 

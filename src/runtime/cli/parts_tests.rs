@@ -139,7 +139,7 @@ fn gemini_cli_is_its_folder_and_the_node_beside_it() {
 }
 
 #[test]
-fn what_leads_to_no_program_is_said() {
+fn a_command_without_a_program_is_reported() {
     let install = Install::new();
     let command = install.put("@anthropic-ai/claude-code/cli.js", b"#!/usr/bin/env node\n");
     let error = parts("claude", &command).unwrap_err();
@@ -149,7 +149,7 @@ fn what_leads_to_no_program_is_said() {
 }
 
 #[test]
-fn options_are_found_in_a_help_and_a_text_without_any_says_nothing() {
+fn missing_options_are_found_in_help_text() {
     let options = RequiredOptions { help: &["--help"], names: &["--json", "--model"] };
     let help = "Usage: x [--json] [OPTIONS]\n  -m, --model-name <NAME>\n      --[no-]color";
     assert_eq!(options.missing_in(help), Some(vec!["--model"]));

@@ -24,10 +24,10 @@ use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::store::ProgramConversation;
 
 /// Placeholder for the tokens, which are made for each turn.
-const TOKEN: &str = "<token of the turn>";
+const TOKEN_PLACEHOLDER: &str = "<token of the turn>";
 
 /// Placeholder for an answer that the program gives before its turns and has not given yet.
-const UNASKED: &str = "<its own system prompt, which it is asked for before its first turn>";
+const PROBE_PLACEHOLDER: &str = "<its own system prompt, which it is asked for before its first turn>";
 
 /// A turn that is not run.
 #[derive(Clone, Copy, Debug)]
@@ -74,11 +74,11 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
         let origin = format!("http://127.0.0.1:{}", config.port);
         (origin, kept, files.display().to_string(), agent.workspace.display().to_string())
     } else {
-        let origin = format!("http://127.0.0.1:{}", egress::PORT);
+        let origin = format!("http://127.0.0.1:{}", egress::PROXY_PORT);
         let files = format!("{TURN_TARGET}/{}", folders::name_of(session));
         (origin, Some(format!("{STATE_TARGET}/{}", state.name())), files, WORKSPACE_TARGET.to_owned())
     };
-    let begun = conversation_record::begun(&order(wanted), agent, wire.is_some());
+    let begun = conversation_record::begun(&runtime_request(wanted), agent, wire.is_some());
     let renews = program.habits().renews_prompt;
     let known = wanted.known.filter(|known| conversation_record::goes_on(&known.begun, &begun, renews));
     let (conversation, before) = match (known, wanted.missed) {
@@ -100,8 +100,8 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
         prompt: &text,
         conversation,
         origin: &origin,
-        relay_token: wire.as_ref().map(|_| TOKEN),
-        mcp_token: TOKEN,
+        relay_token: wire.as_ref().map(|_| TOKEN_PLACEHOLDER),
+        mcp_token: TOKEN_PLACEHOLDER,
         state: state.as_deref(),
         user_settings: user.as_ref().and_then(User::settings),
         files: &files,
@@ -117,14 +117,14 @@ pub fn of(program: &dyn Program, wanted: &Wanted<'_>) -> Result<Value, String> {
     turn.learned = answered.as_deref();
     // A program that needs the missing answer gets the placeholder instead.
     let run = program.invocation(&turn).or_else(|error| match turn.learned {
-        None => program.invocation(&TurnSpec { learned: Some(UNASKED), ..turn.clone() }),
+        None => program.invocation(&TurnSpec { learned: Some(PROBE_PLACEHOLDER), ..turn.clone() }),
         Some(_) => Err(error),
     })?;
-    Ok(shown(program, known.map(|known| known.name.as_str()), &run))
+    Ok(to_json(program, known.map(|known| known.name.as_str()), &run))
 }
 
 /// Returns the order of the turn, without new messages.
-fn order(wanted: &Wanted<'_>) -> RuntimeRequest {
+fn runtime_request(wanted: &Wanted<'_>) -> RuntimeRequest {
     RuntimeRequest {
         agent: wanted.agent.id.clone(),
         session: wanted.session.clone(),
@@ -139,7 +139,7 @@ fn order(wanted: &Wanted<'_>) -> RuntimeRequest {
     }
 }
 
-fn shown(program: &dyn Program, conversation: Option<&str>, run: &Invocation) -> Value {
+fn to_json(program: &dyn Program, conversation: Option<&str>, run: &Invocation) -> Value {
     let environment: Map<String, Value> =
         run.environment.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
     let files: Map<String, Value> =

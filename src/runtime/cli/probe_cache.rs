@@ -18,7 +18,7 @@ use crate::sandbox::program_mounts::ProgramMount;
 pub const MOST: usize = 8 << 20;
 
 /// Placeholder for the program's folder in a stored answer. NUL is in no path.
-const PLACE: &str = "\0state\0";
+const STATE_PLACEHOLDER: &str = "\0state\0";
 
 /// A question and its place.
 #[derive(Clone, Copy, Debug)]
@@ -70,15 +70,15 @@ impl CachedAnswer {
         asked.arguments.iter().for_each(|argument| add(argument));
         for (name, value) in &asked.environment {
             add(name);
-            add(&without(value, state));
+            add(&mask_state_path(value, state));
         }
         for file in &asked.files {
             add(&file.name);
-            add(&without(&file.content, state));
+            add(&mask_state_path(&file.content, state));
         }
         for file in &asked.state {
             add(&file.path);
-            add(&without(file.content.as_deref().unwrap_or_default(), state));
+            add(&mask_state_path(file.content.as_deref().unwrap_or_default(), state));
         }
         let name = hex(&digest.finalize()[..16]);
         Self { folder: home.run().join("programs").join(program.name()), name, state: state.to_owned() }
@@ -88,7 +88,7 @@ impl CachedAnswer {
     #[must_use]
     pub fn read(&self) -> Option<String> {
         let bytes = atomic::read(&self.folder.join(&self.name), MOST as u64).ok()??;
-        Some(String::from_utf8(bytes).ok()?.replace(PLACE, &self.state))
+        Some(String::from_utf8(bytes).ok()?.replace(STATE_PLACEHOLDER, &self.state))
     }
 
     /// Stores the answer, and removes the oldest answers beyond the limit.
@@ -99,7 +99,7 @@ impl CachedAnswer {
     pub fn write(&self, text: &str) -> Result<(), String> {
         fs_err::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
         let place = self.folder.join(&self.name);
-        let kept = without(text, &self.state);
+        let kept = mask_state_path(text, &self.state);
         atomic::write(&place, kept.as_bytes(), 0o600).map_err(|error| crate::error::chain(&error))?;
         let mut others: Vec<_> = fs_err::read_dir(&self.folder)
             .map_err(|error| error.to_string())?
@@ -109,7 +109,7 @@ impl CachedAnswer {
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         others.sort();
-        for (_, path) in others.iter().rev().skip(MOST_KEPT - 1) {
+        for (_, path) in others.iter().rev().skip(MAX_CACHED - 1) {
             drop(fs_err::remove_file(path));
         }
         Ok(())
@@ -137,9 +137,9 @@ impl ProgramTurn<'_> {
                 printed.extend_from_slice(bytes);
             }
         };
-        let ran = tokio::time::timeout(LEARNING, self.start(&wanted.invocation, &mut heard)).await;
+        let ran = tokio::time::timeout(PROBE_TIMEOUT, self.start(&wanted.invocation, &mut heard)).await;
         let ran =
-            ran.map_err(|_| cli.unbegun("it did not answer in time what it was asked first".to_owned()))??;
+            ran.map_err(|_| cli.not_begun("it did not answer in time what it was asked first".to_owned()))??;
         // The exit code is ignored. Gemini CLI, for example, fails on purpose after it has written its prompt.
         let text = match (&wanted.file, &site.kept) {
             (None, _) => String::from_utf8_lossy(&printed).into_owned(),
@@ -148,7 +148,7 @@ impl ProgramTurn<'_> {
         };
         let Some(text) = (wanted.take)(&text) else {
             let message = format!("it did not answer what it was asked first (exit code {})", ran.code);
-            return Err(cli.unbegun(message));
+            return Err(cli.not_begun(message));
         };
         kept.write(&text).map_err(unwritten)?;
         Ok(text)
@@ -156,14 +156,14 @@ impl ProgramTurn<'_> {
 }
 
 /// Time limit of a question before a turn.
-const LEARNING: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of stored answers of a program. It may have been asked for several models.
-const MOST_KEPT: usize = 16;
+const MAX_CACHED: usize = 16;
 
 /// Replaces a path in a text by the placeholder.
-fn without(text: &str, state: &str) -> String {
-    if state.is_empty() { text.to_owned() } else { text.replace(state, PLACE) }
+fn mask_state_path(text: &str, state: &str) -> String {
+    if state.is_empty() { text.to_owned() } else { text.replace(state, STATE_PLACEHOLDER) }
 }
 
 #[cfg(test)]
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_learned_in_one_session_is_right_in_another_and_nowhere_else() {
+    fn cached_answers_are_shared_between_sessions_of_one_setup() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         let agent: AgentId = "coder".parse().unwrap();
@@ -201,14 +201,14 @@ mod tests {
             name: n.to_string(),
             state: String::new(),
         };
-        let kept = || (0..=MOST_KEPT).filter(|n| of(*n).read().is_some()).count();
-        (0..MOST_KEPT).for_each(|n| of(n).write("first").unwrap());
-        assert_eq!(kept(), MOST_KEPT);
+        let kept = || (0..=MAX_CACHED).filter(|n| of(*n).read().is_some()).count();
+        (0..MAX_CACHED).for_each(|n| of(n).write("first").unwrap());
+        assert_eq!(kept(), MAX_CACHED);
         of(3).write("again").unwrap();
-        assert_eq!(kept(), MOST_KEPT);
+        assert_eq!(kept(), MAX_CACHED);
         assert_eq!(of(3).read().as_deref(), Some("again"));
-        of(MOST_KEPT).write("one more").unwrap();
-        assert_eq!(kept(), MOST_KEPT);
-        assert_eq!(of(MOST_KEPT).read().as_deref(), Some("one more"));
+        of(MAX_CACHED).write("one more").unwrap();
+        assert_eq!(kept(), MAX_CACHED);
+        assert_eq!(of(MAX_CACHED).read().as_deref(), Some("one more"));
     }
 }

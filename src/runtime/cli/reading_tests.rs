@@ -41,7 +41,7 @@ fn a_sub_agent_of_claude_code_is_not_the_agent() {
 }
 
 #[test]
-fn what_claude_code_took_is_added_up_over_its_results() {
+fn claude_code_usage_is_summed_over_results() {
     let result = |input: u64, cost: f64, stop: &str| {
         json!({"type": "result", "is_error": false, "num_turns": 1, "result": "x", "stop_reason": stop,
         "total_cost_usd": 9.0, "model_usage_since_last_result": {
@@ -63,7 +63,7 @@ fn what_claude_code_took_is_added_up_over_its_results() {
 }
 
 #[test]
-fn the_blocks_of_an_answer_are_paragraphs_and_none_is_told_twice() {
+fn answer_blocks_are_separated_and_reported_once() {
     let start = json!({"type": "stream_event", "event": {"type": "message_start", "message": {"id": "m"}}});
     let (lines, answer, _) = read(
         "claude",
@@ -98,7 +98,7 @@ fn the_blocks_of_an_answer_are_paragraphs_and_none_is_told_twice() {
 }
 
 #[test]
-fn what_codex_does_besides_commands_is_told() {
+fn codex_items_besides_commands_are_reported() {
     let done = |item: Value| json!({"type": "item.completed", "item": item});
     let (lines, answer, ended) = read(
         "codex",
@@ -176,7 +176,7 @@ fn the_status_of_a_failure_is_found() {
 }
 
 #[test]
-fn gemini_cli_without_a_login_is_none_that_lost_its_conversation() {
+fn a_missing_gemini_login_is_not_an_unknown_conversation() {
     for conversation in [NEW, ConversationStart::Resumed("x")] {
         let mut parser = named("gemini").unwrap().parser(conversation);
         let stderr = "Please set an Auth method in your /flocks/own/.gemini/settings.json";
@@ -208,7 +208,7 @@ fn the_end_of_opencode_is_its_last_step() {
 }
 
 #[test]
-fn a_conversation_is_unknown_only_where_one_was_named_and_nothing_was_done() {
+fn only_an_untouched_resumed_conversation_is_unknown() {
     for (name, words) in [
         ("claude", "No conversation found with session ID: x"),
         ("codex", "Error: thread/resume failed: no rollout found for thread id x"),

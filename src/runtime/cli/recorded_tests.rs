@@ -99,7 +99,7 @@ pub(super) fn answer(said: &[ProgramEvent]) -> String {
     text
 }
 
-fn shown(text: &str) -> String {
+fn escape_controls(text: &str) -> String {
     let short: String = text.chars().take(300).collect();
     format!("{short:?}{}", if short.len() < text.len() { "…" } else { "" })
 }
@@ -107,17 +107,17 @@ fn shown(text: &str) -> String {
 pub(super) fn line(said: &ProgramEvent) -> String {
     match said {
         ProgramEvent::Conversation(name) => format!("conversation {name}"),
-        ProgramEvent::Text(text) => format!("text {}", shown(text)),
-        ProgramEvent::Thinking(text) => format!("thinking {}", shown(text)),
-        ProgramEvent::Anew(text) => format!("anew {}", shown(text)),
+        ProgramEvent::Text(text) => format!("text {}", escape_controls(text)),
+        ProgramEvent::Thinking(text) => format!("thinking {}", escape_controls(text)),
+        ProgramEvent::Anew(text) => format!("anew {}", escape_controls(text)),
         ProgramEvent::FlockTool => "a call of flock's".to_owned(),
         ProgramEvent::Tool(ToolEvent::Began { call, tool, arguments }) => {
             format!("began {call} {tool} {arguments}")
         }
         ProgramEvent::Tool(ToolEvent::Ended { call, tool, result, error, took }) => {
-            let error = error.as_deref().map(|error| format!(" error {}", shown(error)));
+            let error = error.as_deref().map(|error| format!(" error {}", escape_controls(error)));
             let took = took.map(|took| format!(" in {took:?}")).unwrap_or_default();
-            format!("ended {call} {tool} {}{}{took}", shown(result), error.unwrap_or_default())
+            format!("ended {call} {tool} {}{}{took}", escape_controls(result), error.unwrap_or_default())
         }
         ProgramEvent::Exit { call, code } => format!("exit {call} {code}"),
         ProgramEvent::Search(query) => format!("search {query}"),
@@ -142,9 +142,9 @@ fn told(program: &dyn Program) -> String {
             let _ = writeln!(told, "{}", line(said));
         }
         for noise in noise {
-            let _ = writeln!(told, "noise {}", shown(&noise));
+            let _ = writeln!(told, "noise {}", escape_controls(&noise));
         }
-        let _ = writeln!(told, "answer {}\n{ended:?}", shown(&answer(&said)));
+        let _ = writeln!(told, "answer {}\n{ended:?}", escape_controls(&answer(&said)));
         let mut trace = TraceFormatter::new("a");
         let mut lines = Vec::new();
         said.iter().for_each(|said| trace.said(said, &mut lines));
@@ -158,22 +158,22 @@ fn told(program: &dyn Program) -> String {
 }
 
 #[test]
-fn claude_code_is_read() {
+fn claude_code_recordings_match_the_snapshot() {
     insta::assert_snapshot!(told(named("claude").unwrap()));
 }
 
 #[test]
-fn codex_is_read() {
+fn codex_recordings_match_the_snapshot() {
     insta::assert_snapshot!(told(named("codex").unwrap()));
 }
 
 #[test]
-fn gemini_cli_is_read() {
+fn gemini_cli_recordings_match_the_snapshot() {
     insta::assert_snapshot!(told(named("gemini").unwrap()));
 }
 
 #[test]
-fn opencode_is_read() {
+fn opencode_recordings_match_the_snapshot() {
     insta::assert_snapshot!(told(named("opencode").unwrap()));
 }
 
@@ -308,7 +308,7 @@ const WORDS: &[&str] = &[
 
 proptest! {
     #[test]
-    fn any_event_is_survived(events in prop::collection::vec(odd_value(), 0..8), code in -1i32..200) {
+    fn any_event_is_parsed_without_panic(events in prop::collection::vec(odd_value(), 0..8), code in -1i32..200) {
         for program in PROGRAMS {
             let mut parser = program.parser(NEW);
             let mut said = Vec::new();
@@ -324,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn any_change_of_a_recording_is_survived(
+    fn any_changed_recording_is_parsed_without_panic(
         seed in any::<prop::sample::Index>(),
         at in any::<prop::sample::Index>(),
         path in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
@@ -360,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived_and_are_no_answer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_bytes_are_parsed_without_panic_or_answer(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         for program in PROGRAMS {
             let (_, _, ended) = read(program, NEW, &bytes, &String::from_utf8_lossy(&bytes), 0);
             prop_assert!(!matches!(ended, RunOutcome::Well { .. }), "{ended:?}");

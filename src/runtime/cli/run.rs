@@ -35,7 +35,7 @@ use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError, egress}
 use crate::store::{ConversationOrigin, ProgramConversation, Store};
 
 /// Time in which a program must exit after it has reported how its run went.
-const GRACE: Duration = Duration::from_secs(20);
+const EXIT_GRACE: Duration = Duration::from_secs(20);
 
 /// The parts of flock that turns of programs need.
 pub struct ProgramServices {
@@ -65,7 +65,7 @@ pub struct ProgramRuntime {
 impl ProgramRuntime {
     #[must_use]
     pub fn new(program: &'static dyn Program, parts: Arc<ProgramServices>) -> Self {
-        Self { program, parts, grace: GRACE }
+        Self { program, parts, grace: EXIT_GRACE }
     }
 
     fn missing(&self, reason: String) -> RuntimeError {
@@ -74,13 +74,13 @@ impl ProgramRuntime {
     }
 
     fn failed(&self, message: String) -> RuntimeError {
-        let hint = outcome::LOGS.to_owned();
+        let hint = outcome::LOGS_HINT.to_owned();
         RuntimeError::Failed { program: self.program.title(), message, hint }
     }
 
     /// Makes the error of a turn of which nothing has begun.
-    pub(super) fn unbegun(&self, reason: String) -> RuntimeError {
-        let hint = outcome::LOGS.to_owned();
+    pub(super) fn not_begun(&self, reason: String) -> RuntimeError {
+        let hint = outcome::LOGS_HINT.to_owned();
         RuntimeError::NotBegun { program: self.program.title(), reason, hint }
     }
 
@@ -95,13 +95,13 @@ impl ProgramRuntime {
     }
 
     pub(super) fn unwritten(&self, why: &str) -> RuntimeError {
-        self.unbegun(format!("its files can't be written: {why}"))
+        self.not_begun(format!("its files can't be written: {why}"))
     }
 
     /// Returns the record of the program's conversation of a session.
     fn known(&self, session: &SessionKey) -> Result<Option<ProgramConversation>, RuntimeError> {
         let known = self.parts.store.program_conversation(session, self.program.name());
-        known.map_err(|error| self.unbegun(chain(&error)))
+        known.map_err(|error| self.not_begun(chain(&error)))
     }
 
     async fn turn(
@@ -111,7 +111,7 @@ impl ProgramRuntime {
     ) -> Result<RuntimeReply, RuntimeError> {
         let config = (self.parts.config)();
         let agent = config.agent(&order.agent);
-        let agent = agent.ok_or_else(|| self.unbegun(format!("there is no agent {}", order.agent)))?;
+        let agent = agent.ok_or_else(|| self.not_begun(format!("there is no agent {}", order.agent)))?;
         // The present configuration decides, not the one with which the conversation began.
         let withheld = DisabledTools::of(agent);
         if let Some(refused) = disabled_tools::refusal(self.program, agent, withheld) {
@@ -216,7 +216,7 @@ impl ProgramTurn<'_> {
         let state = StateFolder::of(&self.cli.parts.home, self.cli.program, &self.order.session);
         if !self.agent.runs_on_host() {
             return RunPaths {
-                origin: format!("http://127.0.0.1:{}", egress::PORT),
+                origin: format!("http://127.0.0.1:{}", egress::PROXY_PORT),
                 state: Some(format!("{STATE_TARGET}/{}", state.name())),
                 files: format!("{TURN_TARGET}/{}", folders::name_of(&self.order.session)),
                 workspace: WORKSPACE_TARGET.to_owned(),
@@ -336,7 +336,7 @@ impl ProgramTurn<'_> {
             Err(error) => (None, Some(error)),
         };
         if let Some(text) = ran.as_ref().and_then(|ran| ran.left.told(cli.program.title())) {
-            ear.remark(text);
+            ear.add_note(text);
         }
         // The count includes an earlier run of this turn, whose conversation could not be continued.
         ear.counted(self.pass.calls.now().usage);
@@ -399,11 +399,11 @@ impl ProgramTurn<'_> {
             let parts = &self.cli.parts;
             let home = parts.home.digest();
             let ended = host::attend(&run, &self.agent.workspace, &home, &parts.flock, heard).await;
-            return ended.map_err(|error| self.cli.unbegun(format!("it can't be started: {error}")));
+            return ended.map_err(|error| self.cli.not_begun(format!("it can't be started: {error}")));
         }
         // In a sandbox its helper ends the processes that a program leaves.
         let ended = self.cli.parts.sandbox.attend(&self.order.agent, &run, heard).await;
-        let code = ended.map_err(|error| self.unstarted(&error))?;
+        let code = ended.map_err(|error| self.start_error(&error))?;
         Ok(RunExit { code, ..RunExit::default() })
     }
 
@@ -413,7 +413,7 @@ impl ProgramTurn<'_> {
         (env::MCP_URL.name.to_owned(), format!("{}/mcp", self.site().origin))
     }
 
-    fn unstarted(&self, error: &SandboxError) -> RuntimeError {
+    fn start_error(&self, error: &SandboxError) -> RuntimeError {
         let program = self.cli.program.title();
         let hint = error.hint().unwrap_or_else(|| "flock doctor".to_owned());
         match error {

@@ -26,7 +26,7 @@ runs=$(ls "$here" | grep -c '^run-')
 "#;
 
 /// Replaces `flock hold --turn MARK -- PROGRAM`, for input and exit code only.
-const KEEPER: &str = r#"#!/bin/sh
+const SUBREAPER_SCRIPT: &str = r#"#!/bin/sh
 export FLOCK_TURN="$3"
 shift 4
 read -r length
@@ -243,7 +243,7 @@ impl House {
             fs_err::create_dir(at(name)).unwrap();
         }
         let (command, keeper) = (at("bin/scripted"), at("bin/keeper"));
-        for (file, script) in [(&command, SCRIPT), (&keeper, KEEPER)] {
+        for (file, script) in [(&command, SCRIPT), (&keeper, SUBREAPER_SCRIPT)] {
             fs_err::write(file, script).unwrap();
             fs_err::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -307,7 +307,7 @@ impl House {
     }
 
     /// Replaces the script of the program.
-    fn does(&self, script: &str) {
+    fn set_script(&self, script: &str) {
         fs_err::write(self.folder.path().join("bin/do"), script).unwrap();
     }
 
@@ -342,12 +342,13 @@ impl House {
     }
 }
 
-const WELL: &str = r#"echo '{"name":"n-1"}'; echo noise; echo '{"text":"answer"}'; echo '{"end":"well"}'"#;
+const SUCCESS_SCRIPT: &str =
+    r#"echo '{"name":"n-1"}'; echo noise; echo '{"text":"answer"}'; echo '{"end":"well"}'"#;
 
 #[tokio::test]
-async fn a_conversation_goes_on_under_the_programs_own_name() {
+async fn a_conversation_continues_under_the_programs_name() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     let (reply, events) = house.turn().await;
     assert_eq!(reply.unwrap().stop, crate::provider::StopReason::End);
     assert!(events.contains(&RuntimeEvent::Text("answer".to_owned())), "{events:?}");
@@ -373,9 +374,9 @@ async fn a_conversation_goes_on_under_the_programs_own_name() {
 }
 
 #[tokio::test]
-async fn another_prompt_needs_another_conversation_where_a_program_keeps_the_old_one() {
+async fn a_changed_prompt_needs_a_new_conversation_if_the_program_keeps_it() {
     let mut house = House::new(false).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.turn().await.0.unwrap();
     house.turn().await.0.unwrap();
     assert!(house.run(1).starts_with("args resumed n-1 "));
@@ -386,13 +387,13 @@ async fn another_prompt_needs_another_conversation_where_a_program_keeps_the_old
 }
 
 #[tokio::test]
-async fn a_conversation_that_was_lost_is_begun_anew_in_the_same_turn() {
+async fn an_unknown_conversation_is_replaced_in_the_same_turn() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.turn().await.0.unwrap();
-    house.does(&format!(
+    house.set_script(&format!(
         r#"if [ "$1" = resumed ]; then echo '{{"end":"unknown"}}'; exit 1; fi; {}"#,
-        WELL.replace("n-1", "n-2")
+        SUCCESS_SCRIPT.replace("n-1", "n-2")
     ));
     let (reply, events) = house.turn().await;
     reply.unwrap();
@@ -403,29 +404,29 @@ async fn a_conversation_that_was_lost_is_begun_anew_in_the_same_turn() {
         events.iter().any(|event| matches!(event, RuntimeEvent::Trace(line) if line.contains("lost"))),
         "{events:?}"
     );
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.turn().await.0.unwrap();
     assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
 }
 
 #[tokio::test]
-async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
+async fn a_resumed_program_gets_only_missed_messages() {
     let mut house = House::new(true).await;
     assert_eq!(house.knows(), None);
     // A conversation without a turn cannot be continued, even if the program has named it.
-    house.does(r#"echo '{"name":"n-0"}'; exit 1"#);
+    house.set_script(r#"echo '{"name":"n-0"}'; exit 1"#);
     house.turn().await.0.unwrap_err();
     assert_eq!(house.knows(), None);
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.turn().await.0.unwrap();
     assert!(house.run(1).starts_with("args new "), "{}", house.run(1));
     let first = house.order.turn;
     assert_eq!(house.knows(), Some(first));
     // The program never receives this turn.
-    house.does(r#"echo '{"doomed":"no tools"}'; sleep 4714"#);
+    house.set_script(r#"echo '{"doomed":"no tools"}'; sleep 4714"#);
     house.turn().await.0.unwrap_err();
     assert_eq!(house.knows(), Some(first));
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.missed = "[Recent Context]\n[user] meanwhile\n---\n".to_owned();
     house.turn().await.0.unwrap();
     let told = house.run(3);
@@ -436,11 +437,11 @@ async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
     );
     assert_eq!(house.knows(), Some(house.order.turn));
     // The program has the beginning of this turn.
-    house.does(r#"echo '{"text":"half"}'; kill -9 $$"#);
+    house.set_script(r#"echo '{"text":"half"}'; kill -9 $$"#);
     house.turn().await.0.unwrap_err();
     assert_eq!(house.knows(), Some(house.order.turn));
     // A turn that is no longer in the session's record cannot be continued from.
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.next();
     house.order.missed = None;
     house.cli.run(&house.order, &mut |_| {}).await.unwrap();
@@ -452,9 +453,9 @@ async fn a_program_that_goes_on_is_told_what_it_missed_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_turn_that_was_given_up_is_one_that_its_program_has() {
+async fn a_cancelled_turn_counts_as_received() {
     let mut house = House::new(true).await;
-    house.does(r#"echo '{"name":"n-1"}'; echo '{"text":"half"}'; sleep 4715"#);
+    house.set_script(r#"echo '{"name":"n-1"}'; echo '{"text":"half"}'; sleep 4715"#);
     house.next();
     let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let mut tell = move |event| drop(said.send(event));
@@ -477,15 +478,15 @@ async fn a_turn_that_was_given_up_is_one_that_its_program_has() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_can_not_be_gone_on_with_is_begun_anew_in_the_same_turn() {
+async fn a_failed_resume_is_replaced_in_the_same_turn() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.turn().await.0.unwrap();
     let crashes = |how: &str| {
-        let anew = WELL.replace("n-1", "n-2");
+        let anew = SUCCESS_SCRIPT.replace("n-1", "n-2");
         format!(r#"if [ "$1" = resumed ]; then {how}; fi; {anew}"#)
     };
-    house.does(&crashes("echo database disk image is malformed >&2; exit 1"));
+    house.set_script(&crashes("echo database disk image is malformed >&2; exit 1"));
     let (reply, events) = house.turn().await;
     reply.unwrap();
     assert!(house.run(1).starts_with("args resumed n-1"));
@@ -497,21 +498,21 @@ async fn a_conversation_that_can_not_be_gone_on_with_is_begun_anew_in_the_same_t
     assert!(house.run(3).starts_with("args resumed n-2"), "{}", house.run(3));
     assert!(house.run(4).starts_with("args new "), "{}", house.run(4));
     // Only once, and not if the run had begun or has reported why it cannot end well.
-    house.does("exit 1");
+    house.set_script("exit 1");
     house.turn().await.0.unwrap_err();
     assert_eq!(house.runs(), 7);
     for how in [r#"echo '{"text":"half"}'; exit 1"#, r#"echo '{"doomed":"no tools"}'; sleep 4716"#] {
         let before = house.runs();
-        house.does(&crashes(how));
+        house.set_script(&crashes(how));
         house.turn().await.0.unwrap_err();
         assert_eq!(house.runs(), before + 1, "{how}");
     }
 }
 
 #[tokio::test]
-async fn what_a_person_would_want_to_know_of_a_turn_is_in_its_log() {
+async fn the_trace_contains_notes_and_usage() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     fs_err::write(house.folder.path().join("bin/left"), "2 1").unwrap();
     let (reply, events) = house.turn().await;
     reply.unwrap();
@@ -531,9 +532,11 @@ async fn what_a_person_would_want_to_know_of_a_turn_is_in_its_log() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_stops_talking_is_ended() {
+async fn a_program_with_too_much_output_is_stopped() {
     let mut house = House::new(true).await;
-    house.does(r#"while :; do printf '{"text":"'; head -c 100000 /dev/zero | tr '\0' x; echo '"}'; done"#);
+    house.set_script(
+        r#"while :; do printf '{"text":"'; head -c 100000 /dev/zero | tr '\0' x; echo '"}'; done"#,
+    );
     let (reply, events) = house.turn().await;
     let Err(RuntimeError::Interrupted { message, .. } | RuntimeError::Failed { message, .. }) = reply else {
         panic!("{reply:?}")
@@ -547,10 +550,10 @@ async fn a_program_that_never_stops_talking_is_ended() {
 }
 
 #[tokio::test]
-async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_finds_empty() {
+async fn each_session_has_its_own_folder_that_is_empty_at_first() {
     let mut house = House::with(true, None, true).await;
     let keeps = r#"ls "$4" > "$here/found"; echo "$2" > "$4/kept";"#;
-    house.does(&format!("{keeps} {WELL}"));
+    house.set_script(&format!("{keeps} {SUCCESS_SCRIPT}"));
     let found = |house: &House| fs_err::read_to_string(house.folder.path().join("bin/found")).unwrap();
     let state =
         |house: &House| StateFolder::of(&house.cli.parts.home, house.cli.program, &house.order.session);
@@ -561,17 +564,17 @@ async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_fi
     house.turn().await.0.unwrap();
     assert_eq!(found(&house), "kept\nsettings\n", "it goes on");
     // Neither the damaged conversation nor the new one can run. The old one is kept, because it may work later.
-    house.does("exit 1");
+    house.set_script("exit 1");
     house.turn().await.0.unwrap_err();
     assert_eq!(house.runs(), 4);
     assert_eq!(fs_err::read_to_string(path.join("kept")).unwrap(), "n-1\n");
-    house.does(&format!(r#"if [ "$1" = resumed ]; then exit 1; fi; {keeps} {WELL}"#));
+    house.set_script(&format!(r#"if [ "$1" = resumed ]; then exit 1; fi; {keeps} {SUCCESS_SCRIPT}"#));
     house.turn().await.0.unwrap();
     assert_eq!(found(&house), "settings\n", "nothing of what is damaged");
     // The agent put a file in the place of the whole folder.
     fs_err::remove_dir_all(&path).unwrap();
     fs_err::write(&path, "x").unwrap();
-    house.does(&format!("{keeps} {WELL}"));
+    house.set_script(&format!("{keeps} {SUCCESS_SCRIPT}"));
     house.turn().await.0.unwrap();
     assert_eq!(found(&house), "settings\n");
     house.order.session = "agent:coder:flock:main:bob".parse().unwrap();
@@ -581,18 +584,18 @@ async fn each_session_has_a_folder_of_its_own_that_a_conversation_that_begins_fi
 #[tokio::test]
 async fn an_exit_code_of_0_proves_nothing() {
     let mut house = House::new(true).await;
-    house.does("echo why >&2; exit 0");
+    house.set_script("echo why >&2; exit 0");
     let (reply, _) = house.turn().await;
     let Err(RuntimeError::Failed { message, .. }) = reply else { panic!("{reply:?}") };
     assert_eq!(message, "exit 0: why");
-    house.does(r#"echo '{"text":"half"}'; kill -9 $$"#);
+    house.set_script(r#"echo '{"text":"half"}'; kill -9 $$"#);
     let (reply, _) = house.turn().await;
     let Err(RuntimeError::Interrupted { message, .. }) = reply else { panic!("{reply:?}") };
     assert!(message.starts_with("exit 137"), "{message}");
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_it() {
+async fn a_turn_is_not_repeated_after_its_sandbox_was_lost() {
     let said = "{\"name\":\"n-1\"}\n{\"text\":\"half\"}\n{\"text\":\" an answer\"}";
     let mut house = House::with(true, Some(LostSandbox(said.to_owned())), false).await;
     let (reply, events) = house.turn().await;
@@ -609,20 +612,20 @@ async fn a_sandbox_that_is_lost_in_the_middle_of_a_turn_gives_no_second_run_of_i
 }
 
 #[tokio::test]
-async fn a_run_that_cant_end_well_is_ended() {
+async fn a_run_with_a_fatal_error_is_stopped() {
     let mut house = House::new(true).await;
-    house.does(r#"echo '{"doomed":"no tools"}'; sleep 4711"#);
+    house.set_script(r#"echo '{"doomed":"no tools"}'; sleep 4711"#);
     let (reply, _) = house.turn().await;
     let Err(RuntimeError::Failed { message, .. }) = reply else { panic!("{reply:?}") };
     assert_eq!(message, "no tools");
 }
 
 #[tokio::test]
-async fn a_turn_that_is_given_up_leaves_no_process() {
+async fn a_cancelled_turn_leaves_no_process() {
     let house = House::new(true).await;
     let pids = house.folder.path().join("pids");
     // One process in its own session, one that ignores signals, and one that keeps forking.
-    house.does(&format!(
+    house.set_script(&format!(
         "setsid sh -c 'echo $$ >> {0}; exec sleep 4712' & (trap '' TERM HUP; sh -c 'echo $$ >> {0}; exec sleep 4713') & \
          echo $$ >> {0}; wait",
         pids.display()
@@ -653,7 +656,7 @@ async fn a_turn_that_is_given_up_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named_with_what_installs_it() {
+async fn a_missing_program_is_named_with_its_install_command() {
     let mut house = House::new(true).await;
     fs_err::remove_file(house.folder.path().join("bin/scripted")).unwrap();
     let (reply, _) = house.turn().await;
@@ -662,19 +665,19 @@ async fn a_program_that_is_not_there_is_named_with_what_installs_it() {
 }
 
 #[tokio::test]
-async fn a_program_that_has_told_all_and_does_not_exit_is_ended() {
+async fn a_finished_program_that_does_not_exit_is_stopped() {
     let mut house = House::new(true).await;
     house.cli.grace = Duration::from_millis(50);
-    house.does(&format!("{WELL}; sleep 4716"));
+    house.set_script(&format!("{SUCCESS_SCRIPT}; sleep 4716"));
     let (reply, events) = house.turn().await;
     assert_eq!(reply.unwrap().stop, crate::provider::StopReason::End);
     assert!(events.contains(&RuntimeEvent::Text("answer".to_owned())), "{events:?}");
 }
 
 #[tokio::test]
-async fn what_fails_before_the_program_is_started_has_begun_nothing() {
+async fn a_failure_before_the_start_leaves_the_turn_not_begun() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     let turns = house.folder.path().join("home/agents/coder/turns");
     fs_err::create_dir_all(turns.parent().unwrap()).unwrap();
     fs_err::write(&turns, "in the way").unwrap();
@@ -688,9 +691,9 @@ async fn what_fails_before_the_program_is_started_has_begun_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_run_took_and_cost_is_told_while_it_goes_on() {
+async fn usage_and_cost_are_reported_during_a_run() {
     let mut house = House::new(true).await;
-    house.does(
+    house.set_script(
         r#"echo '{"text":"a"}'; echo '{"tokens":7}'; echo '{"cost":0.25}'; echo '{"tokens":9}'; exit 1"#,
     );
     let (reply, events) = house.turn().await;
@@ -700,15 +703,17 @@ async fn what_a_run_took_and_cost_is_told_while_it_goes_on() {
     let usage: Vec<RuntimeEvent> =
         events.into_iter().filter(|event| matches!(event, RuntimeEvent::Usage(_))).collect();
     assert_eq!(usage, told);
-    house.does(r#"echo '{"tokens":3}'; echo '{"cost":0.1}'; echo '{"text":"a"}'; echo '{"end":"well"}'"#);
+    house.set_script(
+        r#"echo '{"tokens":3}'; echo '{"cost":0.1}'; echo '{"text":"a"}'; echo '{"end":"well"}'"#,
+    );
     let usage = house.turn().await.0.unwrap().usage.unwrap();
     assert_eq!((usage.input, usage.cost), (3, Some(100_000)));
 }
 
 #[tokio::test]
-async fn a_program_is_without_what_its_agents_policy_withholds_at_each_turn() {
+async fn the_present_policy_disables_tools_at_each_turn() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     let mut next = async |deny: &[&str], autonomy: &str| {
         house.policy(deny, autonomy);
         let runs = house.runs();
@@ -728,9 +733,9 @@ async fn a_program_is_without_what_its_agents_policy_withholds_at_each_turn() {
 }
 
 #[tokio::test]
-async fn a_program_that_cant_be_without_its_tools_runs_no_turn_of_who_is_not_to_have_them() {
+async fn a_program_that_cannot_disable_tools_runs_no_restricted_agent() {
     let mut house = House::new(true).await;
-    house.does(WELL);
+    house.set_script(SUCCESS_SCRIPT);
     house.program.withholds.store(false, Ordering::Relaxed);
     for (deny, autonomy, why, mends) in [
         (&[][..], "readonly", "may only read", "autonomy supervised"),

@@ -23,9 +23,9 @@ fn named((path, error): (PathBuf, std::io::Error)) -> String {
 }
 
 /// Most entries of a folder that are listed at once.
-const MOST_AT_ONCE: usize = 2000;
+const LIST_BATCH: usize = 2000;
 /// Most folders of a program that one sweep examines.
-const MOST: usize = 100_000;
+const MAX_FOLDERS: usize = 100_000;
 
 /// A program's folder for one session of an agent.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl StateFolder {
         workspace::writable(&self.shared, self.owner()?).map_err(named)?;
         // Contents that a killed process set aside earlier are dropped, to make room for these.
         let moved = prepared(&self.gone)
-            .and_then(|()| away(&self.aside, &self.gone))
+            .and_then(|()| move_to_trash(&self.aside, &self.gone))
             .and_then(|()| self.aside.parent().map_or(Ok(()), prepared))
             .and_then(|()| remove_tree::put_away(&self.shared, Path::new(&self.name), &self.aside));
         let was = moved.map_err(|error| format!("{}: {error}", self.path().display()))?;
@@ -189,7 +189,7 @@ impl StateFolder {
     /// Removes all entries of a folder that are not kept and do not lead to a kept entry.
     fn keep(&self, root: &Root, folder: &Path, kept: &[&Path]) -> Result<(), BeneathError> {
         loop {
-            let (entries, more) = root.list(folder, MOST_AT_ONCE)?;
+            let (entries, more) = root.list(folder, LIST_BATCH)?;
             let mut cleared = false;
             for entry in entries.iter().filter(|entry| !kept.contains(&entry.path.as_path())) {
                 let leads = kept.iter().any(|kept| kept.starts_with(&entry.path));
@@ -238,9 +238,9 @@ pub struct StateBackup {
 
 impl StateBackup {
     /// Gives up the old contents.
-    pub fn let_go(mut self) {
+    pub fn discard(mut self) {
         self.holds = false;
-        log(away(&self.state.aside, &self.state.gone));
+        log_error(move_to_trash(&self.state.aside, &self.state.gone));
     }
 }
 
@@ -250,7 +250,7 @@ impl Drop for StateBackup {
             let StateFolder { shared, name, aside, gone, .. } = &self.state;
             let new = gone.join(Uuid::new_v4().to_string());
             let moved = remove_tree::put_away(shared, Path::new(name), &new);
-            log(moved.and_then(|_| fs_err::rename(aside, shared.join(name))));
+            log_error(moved.and_then(|_| fs_err::rename(aside, shared.join(name))));
         }
     }
 }
@@ -259,7 +259,7 @@ impl Drop for StateBackup {
 pub fn tidy(home: &Home, agent: &AgentId) {
     let gone = gone(home, agent);
     if gone.read_dir().is_ok_and(|mut found| found.next().is_some()) {
-        tokio::task::spawn_blocking(move || empty(&gone));
+        tokio::task::spawn_blocking(move || remove_contents(&gone));
     }
 }
 
@@ -274,7 +274,8 @@ pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option
             .iter()
             .map(|program| folders::state(home, &agent, *program))
             .filter_map(|shared| {
-                let (found, _) = Root::open(&shared).and_then(|root| root.list(Path::new(""), MOST)).ok()?;
+                let (found, _) =
+                    Root::open(&shared).and_then(|root| root.list(Path::new(""), MAX_FOLDERS)).ok()?;
                 Some(found.into_iter().map(move |entry| (shared.clone(), entry.path)))
             })
             .flatten()
@@ -285,14 +286,18 @@ pub fn sweep(home: &Home, first: bool, mut known: impl FnMut(&AgentId) -> Option
                 sessions.iter().map(|session| folders::name_of(session).into()).collect();
             for (shared, left) in found.into_iter().filter(|(_, name)| !names.contains(name)) {
                 let to = gone.join(Uuid::new_v4().to_string());
-                log(prepared(&gone).and_then(|()| remove_tree::put_away(&shared, &left, &to).map(drop)));
+                log_error(
+                    prepared(&gone).and_then(|()| remove_tree::put_away(&shared, &left, &to).map(drop)),
+                );
             }
         }
         if first {
             let left = fs_err::read_dir(aside(home, &agent)).into_iter().flatten().flatten();
-            left.for_each(|entry| log(prepared(&gone).and_then(|()| away(&entry.path(), &gone))));
+            left.for_each(|entry| {
+                log_error(prepared(&gone).and_then(|()| move_to_trash(&entry.path(), &gone)));
+            });
         }
-        empty(&gone);
+        remove_contents(&gone);
     }
 }
 
@@ -307,7 +312,7 @@ fn gone(home: &Home, agent: &AgentId) -> PathBuf {
 }
 
 /// Moves a folder of flock's to the folder for removal, if it exists.
-fn away(path: &Path, gone: &Path) -> std::io::Result<()> {
+fn move_to_trash(path: &Path, gone: &Path) -> std::io::Result<()> {
     match fs_err::rename(path, gone.join(Uuid::new_v4().to_string())) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         moved => moved,
@@ -321,7 +326,7 @@ fn prepared(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Empties the folder for removal. What cannot be removed stays for the next time.
-fn empty(gone: &Path) {
+fn remove_contents(gone: &Path) {
     for entry in fs_err::read_dir(gone).into_iter().flatten().flatten() {
         if let Err((stuck, _)) = remove_tree::clear(gone, Path::new(&entry.file_name())) {
             tracing::warn!(path = %stuck.path.display(), error = %stuck.error, "something of a program's could not be removed");
@@ -329,7 +334,7 @@ fn empty(gone: &Path) {
     }
 }
 
-fn log(moved: std::io::Result<()>) {
+fn log_error(moved: std::io::Result<()>) {
     if let Err(error) = moved {
         tracing::warn!(%error, "something of a program's could not be moved");
     }

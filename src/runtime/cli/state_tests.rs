@@ -30,12 +30,12 @@ fn file(path: &str, content: Option<&str>) -> StateFile {
     StateFile { path: path.to_owned(), content: content.map(str::to_owned) }
 }
 
-fn take_rights(path: &Path) {
+fn remove_permissions(path: &Path) {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o000)).unwrap();
 }
 
 #[test]
-fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
+fn planted_settings_are_replaced() {
     let house = Fixture::new();
     let state = house.state();
     state.ready().unwrap();
@@ -65,7 +65,7 @@ fn what_an_agent_planted_among_a_programs_settings_is_replaced() {
 }
 
 #[test]
-fn what_a_login_is_made_of_is_linked_and_not_copied() {
+fn login_files_are_linked_and_not_copied() {
     let house = Fixture::new();
     let (state, user) = (house.state(), house.folder.path().join("user"));
     state.ready().unwrap();
@@ -90,13 +90,13 @@ fn what_a_login_is_made_of_is_linked_and_not_copied() {
     state.write(&[], Some(&["conversations"])).unwrap();
     assert!(state.path().read_dir().unwrap().next().is_none());
     drop(state.anew().unwrap());
-    empty(&gone(&house.home, house.session.agent()));
+    remove_contents(&gone(&house.home, house.session.agent()));
     assert_eq!(fs_err::read_to_string(user.join("key")).unwrap(), "a key");
     assert_eq!(fs_err::read_to_string(user.join("own/login")).unwrap(), "renewed");
 }
 
 #[test]
-fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+fn a_link_in_place_of_a_folder_is_not_followed() {
     let house = Fixture::new();
     let (state, outside) = (house.state(), house.folder.path().join("outside"));
     state.ready().unwrap();
@@ -115,7 +115,7 @@ fn a_link_in_the_place_of_a_folder_leads_nowhere() {
 }
 
 #[test]
-fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
+fn entries_that_are_not_retained_are_removed() {
     let house = Fixture::new();
     let (state, outside) = (house.state(), house.folder.path().join("outside"));
     state.ready().unwrap();
@@ -129,7 +129,7 @@ fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
     }
     fs_err::write(outside.join("chats"), "the host's").unwrap();
     symlink(&outside, at("link")).unwrap();
-    for many in 0..MOST_AT_ONCE + 10 {
+    for many in 0..LIST_BATCH + 10 {
         fs_err::write(at(&format!("many-{many}")), "").unwrap();
     }
     let kept: &[&str] = &["projects", "in/chats", "link/chats", "not/there"];
@@ -148,7 +148,7 @@ fn where_it_is_known_what_a_program_goes_on_with_nothing_else_is_left() {
 }
 
 #[test]
-fn however_much_lies_in_the_way_a_turn_can_begin() {
+fn large_obstacles_do_not_block_a_turn() {
     let house = Fixture::new();
     let state = house.state();
     state.ready().unwrap();
@@ -162,24 +162,24 @@ fn however_much_lies_in_the_way_a_turn_can_begin() {
         deep.push("d");
     }
     fs_err::create_dir_all(&deep).unwrap();
-    take_rights(&hooks);
+    remove_permissions(&hooks);
     state.write(&[file("hooks", None), file("rules", None)], None).unwrap();
     assert_eq!(state.path().read_dir().unwrap().count(), 0);
     assert_eq!(house.gone(), 2);
-    empty(&gone(&house.home, house.session.agent()));
+    remove_contents(&gone(&house.home, house.session.agent()));
     assert_eq!(house.gone(), 0);
     // Without permissions on the folder itself, and on the one above.
-    take_rights(&state.path());
-    take_rights(&state.shared);
+    remove_permissions(&state.path());
+    remove_permissions(&state.shared);
     drop(state.anew().unwrap());
     let replaced = state.anew().unwrap();
     state.write(&[file("settings", Some("flock's"))], None).unwrap();
-    replaced.let_go();
+    replaced.discard();
     assert!(state.path().join("settings").exists());
 }
 
 #[test]
-fn what_is_begun_anew_replaces_the_old_only_once_it_has_begun() {
+fn old_contents_return_unless_the_new_conversation_begins() {
     let house = Fixture::new();
     let state = house.state();
     let conversation = state.path().join("conversation");
@@ -194,13 +194,13 @@ fn what_is_begun_anew_replaces_the_old_only_once_it_has_begun() {
     assert_eq!(fs_err::read_to_string(&conversation).unwrap(), "old", "it did not begin");
     let replaced = state.anew().unwrap();
     fs_err::write(&conversation, "new").unwrap();
-    replaced.let_go();
+    replaced.discard();
     assert_eq!(fs_err::read_to_string(&conversation).unwrap(), "new");
     assert!(aside(&house.home, house.session.agent()).read_dir().unwrap().next().is_none());
 }
 
 #[test]
-fn what_is_kept_of_sessions_that_are_none_any_more_goes() {
+fn folders_of_removed_sessions_are_deleted() {
     let house = Fixture::new();
     let other: SessionKey = "agent:coder:flock:request:1".parse().unwrap();
     let gone_one = StateFolder::of(&house.home, &Claude, &other);

@@ -27,12 +27,12 @@ use crate::process::{ProcessId, table};
 
 /// Time that remaining processes have to end by themselves after the program has ended, and then time to end after
 /// SIGTERM.
-const BY_ITSELF: Duration = Duration::from_millis(200);
-const ASKED: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_millis(200);
+const SIGTERM_GRACE: Duration = Duration::from_secs(1);
 /// Interval between two checks.
-const PAUSE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Most bytes of the line with the length of the input.
-const MOST_DIGITS: u64 = 24;
+const MAX_LENGTH_LINE: u64 = 24;
 
 /// The processes that a program left running, as the keeper reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,9 +97,9 @@ pub(super) fn handed(input: &[u8]) -> Vec<u8> {
     [format!("{}\n", input.len()).as_bytes(), input].concat()
 }
 
-fn taken(flock: &mut impl BufRead) -> io::Result<Vec<u8>> {
+fn read_input(flock: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = String::new();
-    flock.take(MOST_DIGITS).read_line(&mut line)?;
+    flock.take(MAX_LENGTH_LINE).read_line(&mut line)?;
     let length: u64 = line.trim_end().parse().map_err(io::Error::other)?;
     let mut input = Vec::new();
     flock.take(length).read_to_end(&mut input)?;
@@ -115,8 +115,8 @@ fn taken(flock: &mut impl BufRead) -> io::Result<Vec<u8>> {
 pub fn hold(turn: &str, command: &[OsString]) -> io::Result<u8> {
     let mut flock = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut orders = BufReader::new(flock.try_clone()?);
-    let input = taken(&mut orders)?;
-    let started = adopt().and_then(|()| start(turn, command));
+    let input = read_input(&mut orders)?;
+    let started = become_subreaper().and_then(|()| start(turn, command));
     let (program, stdin) = match started {
         Ok(started) => started,
         Err(error) => {
@@ -154,7 +154,7 @@ pub fn hold(turn: &str, command: &[OsString]) -> io::Result<u8> {
 }
 
 /// Makes this process a subreaper: orphaned descendants become its children.
-fn adopt() -> io::Result<()> {
+fn become_subreaper() -> io::Result<()> {
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
 }
@@ -190,19 +190,19 @@ fn ended(program: i32) -> io::Result<u8> {
 
 /// Ends the processes that the program has left: first it waits, then it sends SIGTERM, then SIGKILL.
 fn clear() -> OrphanCounts {
-    let left = gone(BY_ITSELF);
+    let left = wait_until_gone(EXIT_GRACE);
     for one in &left {
         let _ = table::signal(*one, Signal::SIGTERM);
         // A stopped process would not handle SIGTERM before it continues.
         let _ = table::signal(*one, Signal::SIGCONT);
     }
-    gone(ASKED);
+    wait_until_gone(SIGTERM_GRACE);
     let out_of_reach = table::end(all).len();
     OrphanCounts { ended: left.len().saturating_sub(out_of_reach), out_of_reach }
 }
 
 /// Waits until no process is left or the time is over. Returns the remaining processes.
-fn gone(limit: Duration) -> Vec<ProcessId> {
+fn wait_until_gone(limit: Duration) -> Vec<ProcessId> {
     let until = Instant::now() + limit;
     // Polling is enough for waits this short.
     loop {
@@ -210,7 +210,7 @@ fn gone(limit: Duration) -> Vec<ProcessId> {
         if left.is_empty() || Instant::now() >= until {
             return left;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_read_back() {
+    fn reports_and_input_survive_encoding() {
         for told in
             [SubreaperReport::Unstarted(2), SubreaperReport::Left(OrphanCounts { ended: 3, out_of_reach: 1 })]
         {
@@ -246,7 +246,7 @@ mod tests {
             assert_eq!(SubreaperReport::read(nothing), None, "{nothing:?}");
         }
         let handed = [handed(b"one\ntwo"), b"more".to_vec()].concat();
-        assert_eq!(taken(&mut &handed[..]).unwrap(), b"one\ntwo");
-        assert!(taken(&mut &b"x\n"[..]).is_err() && taken(&mut &b""[..]).is_err());
+        assert_eq!(read_input(&mut &handed[..]).unwrap(), b"one\ntwo");
+        assert!(read_input(&mut &b"x\n"[..]).is_err() && read_input(&mut &b""[..]).is_err());
     }
 }

@@ -7,7 +7,7 @@ use crate::env;
 use crate::home::atomic;
 
 /// Most bytes of the settings that are read.
-const MOST: u64 = 1 << 20;
+const MAX_SETTINGS: u64 = 1 << 20;
 
 /// The folder of a program's user.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl User {
     }
 
     fn at(folder: PathBuf, login: &Login) -> Self {
-        let settings = atomic::read(&folder.join(login.settings), MOST);
+        let settings = atomic::read(&folder.join(login.settings), MAX_SETTINGS);
         let settings = settings.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
         Self { folder, settings }
     }

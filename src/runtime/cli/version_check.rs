@@ -42,7 +42,7 @@ impl InstalledProgram {
 
     /// Returns the reason why the program cannot run turns, if there is one.
     #[must_use]
-    pub fn unfit(&self) -> Option<String> {
+    pub fn unfit_reason(&self) -> Option<String> {
         let options = self.missing.join(", ");
         (!self.missing.is_empty()).then(|| format!("{} is too old: it has no {options}", self.label()))
     }

@@ -6,14 +6,14 @@ use super::super::named;
 use super::*;
 
 /// Returns the words of a setting: names of tools that a program may use, or may not.
-fn names<'a>(told: &'a str, before: &str, after: &str) -> Vec<&'a str> {
+fn words_between<'a>(told: &'a str, before: &str, after: &str) -> Vec<&'a str> {
     let (_, rest) = told.split_once(before).unwrap();
     let list = rest.split_once(after).unwrap().0;
     list.split(',').map(|name| name.trim_matches('"')).collect()
 }
 
 #[test]
-fn what_is_withheld_is_in_no_list_of_tools() {
+fn disabled_tools_are_in_no_tool_list() {
     for bits in 0..16_u8 {
         let [commands, writing, patching, reading] = [1, 2, 4, 8].map(|bit| bits & bit > 0);
         let withheld = DisabledTools { commands, writing, patching, reading };
@@ -35,7 +35,7 @@ fn what_is_withheld_is_in_no_list_of_tools() {
         };
         let (new, resumed) = told("claude", None);
         for told in [new, resumed] {
-            let tools = names(&told, "\"--tools\"\n", "\n");
+            let tools = words_between(&told, "\"--tools\"\n", "\n");
             for (name, is_withheld) in [
                 ("Bash", commands),
                 ("Write", writing),
@@ -58,7 +58,7 @@ fn what_is_withheld_is_in_no_list_of_tools() {
         }
         let (new, resumed) = told("gemini", Some("own"));
         for told in [new, resumed] {
-            let tools = names(&told, r#""tools":{"exclude":["#, "]");
+            let tools = words_between(&told, r#""tools":{"exclude":["#, "]");
             for (name, is_withheld) in [
                 ("run_shell_command", commands),
                 ("read_background_output", commands),
@@ -73,7 +73,7 @@ fn what_is_withheld_is_in_no_list_of_tools() {
         }
         let (new, resumed) = told("opencode", None);
         for told in [new, resumed] {
-            let denied = names(&told, r#""permission":{"#, "}");
+            let denied = words_between(&told, r#""permission":{"#, "}");
             for (name, is_withheld) in [
                 ("bash", commands),
                 ("edit", patching),
@@ -91,7 +91,7 @@ fn what_is_withheld_is_in_no_list_of_tools() {
 }
 
 #[test]
-fn what_an_agent_left_is_not_run_where_commands_are_withheld() {
+fn agent_files_are_not_run_if_commands_are_disabled() {
     for commands in [false, true] {
         let withheld = DisabledTools { commands, ..DisabledTools::default() };
         let run = |name: &str, learned| {
@@ -109,7 +109,7 @@ fn what_an_agent_left_is_not_run_where_commands_are_withheld() {
 }
 
 #[test]
-fn codex_that_can_not_be_kept_from_its_tools_is_not_started() {
+fn codex_is_not_started_if_its_tools_cannot_be_disabled() {
     let program = named("codex").unwrap();
     let withheld = DisabledTools { commands: true, ..DisabledTools::default() };
     for learned in [None, Some(""), Some("{}"), Some(r#"{"models": []}"#)] {

@@ -21,10 +21,10 @@ pub enum Purpose {
 impl DockerSandbox {
     /// Returns a container that is ready for commands: the warm one, or one that was just created or repaired.
     pub(super) async fn live(&self, agent: &AgentId, slot: &Slot) -> Result<Arc<Live>, SandboxError> {
-        self.live_for(agent, slot, Purpose::Command).await
+        self.acquire_for(agent, slot, Purpose::Command).await
     }
 
-    pub(super) async fn live_for(
+    pub(super) async fn acquire_for(
         &self,
         agent: &AgentId,
         slot: &Slot,
@@ -40,7 +40,7 @@ impl DockerSandbox {
                 if live.fits(&plan) {
                     return Ok(live);
                 }
-                match fate(agent, slot, &live, &plan, need).await {
+                match decide_replacement(agent, slot, &live, &plan, need).await {
                     Replacement::Stays => return Ok(live),
                     Replacement::GoesWhenIdle => {
                         live.idle().await;
@@ -66,7 +66,7 @@ impl DockerSandbox {
         // The old container is not used any more, even if making the new one fails.
         slot.forget();
         let (live, probed) = Box::pin(self.make(agent, plan)).await?;
-        slot.note_probe(probed.clone());
+        slot.record_probe(probed.clone());
         if let Err(error) = probed.verdict(agent) {
             // A sandbox that is not confined must not run anything.
             self.kill(&live.container).await;
@@ -95,8 +95,14 @@ enum Replacement {
 }
 
 /// Decides about a container that does not match the plan. Background jobs that end with it are recorded in the slot.
-async fn fate(agent: &AgentId, slot: &Slot, live: &Live, plan: &ContainerPlan, need: Purpose) -> Replacement {
-    let is_wanted = live.holds_more(plan) || (need == Purpose::Program && live.lacks(plan));
+async fn decide_replacement(
+    agent: &AgentId,
+    slot: &Slot,
+    live: &Live,
+    plan: &ContainerPlan,
+    need: Purpose,
+) -> Replacement {
+    let is_wanted = live.has_revoked_mount(plan) || (need == Purpose::Program && live.lacks(plan));
     match live.work().await {
         Workload::None => Replacement::Goes,
         // A changed specification alone waits until nothing runs.
@@ -119,7 +125,7 @@ async fn fate(agent: &AgentId, slot: &Slot, live: &Live, plan: &ContainerPlan, n
             slot.lose(jobs);
             Replacement::Goes
         }
-        Workload::Awaited if live.holds_more(plan) => Replacement::Goes,
+        Workload::Awaited if live.has_revoked_mount(plan) => Replacement::Goes,
         Workload::Awaited => {
             tracing::info!(%agent, "a turn waits until another one ends, because its sandbox has to be made anew");
             Replacement::GoesWhenIdle

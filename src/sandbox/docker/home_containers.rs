@@ -20,7 +20,7 @@ impl DockerSandbox {
     ///
     /// Returns the first failure. The other containers are killed all the same.
     pub async fn stop_all(&self) -> Result<(), SandboxError> {
-        self.forget_all();
+        self.disconnect_all();
         containers::stop_all(&self.engine, &self.home).await
     }
 
@@ -30,12 +30,12 @@ impl DockerSandbox {
     ///
     /// Returns the first failure. The other containers are removed all the same.
     pub async fn remove_all(&self) -> Result<(), SandboxError> {
-        self.forget_all();
+        self.disconnect_all();
         containers::remove_all(&self.engine, &self.home).await
     }
 
     /// Drops the connections to all sandboxes and leaves the containers running for the next process.
-    pub fn forget_all(&self) {
+    pub fn disconnect_all(&self) {
         let slots = self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         slots.values().for_each(|slot| slot.forget());
     }

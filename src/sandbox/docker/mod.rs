@@ -96,7 +96,7 @@ impl DockerSandbox {
 
     /// Sets the source of the mounts for agent programs. It is read before each command.
     #[must_use]
-    pub fn with_fittings(self, fittings: ProgramMounts) -> Self {
+    pub fn with_program_mounts(self, fittings: ProgramMounts) -> Self {
         Self { fittings, ..self }
     }
 
@@ -108,7 +108,7 @@ impl DockerSandbox {
 
     /// Sets the part of flock's HTTP interface that agent programs may call from inside a sandbox.
     #[must_use]
-    pub fn with_inside(self, inside: Arc<dyn SandboxApi>) -> Self {
+    pub fn with_sandbox_api(self, inside: Arc<dyn SandboxApi>) -> Self {
         Self { inside: Some(inside), ..self }
     }
 
@@ -136,8 +136,8 @@ impl DockerSandbox {
     pub async fn probe(&self, agent: &AgentId) -> Result<ProbeResult, SandboxError> {
         let slot = self.slot(agent);
         let live = self.live(agent, &slot).await?;
-        let probed = self.probe_now(agent, &live).await?;
-        slot.note_probe(probed.clone());
+        let probed = self.probe_container(agent, &live).await?;
+        slot.record_probe(probed.clone());
         probed.verdict(agent)?;
         Ok(probed)
     }
@@ -163,7 +163,7 @@ impl DockerSandbox {
         Ok(ContainerPlan::new(&self.home, &config, found, (self.mounts)(agent), (self.fittings)(found)))
     }
 
-    async fn probe_now(&self, agent: &AgentId, live: &Live) -> Result<ProbeResult, SandboxError> {
+    async fn probe_container(&self, agent: &AgentId, live: &Live) -> Result<ProbeResult, SandboxError> {
         let report = match &live.line {
             CommandTransport::Helper(client) => client.probe(&[]).await.map_err(|error| error.of(agent))?,
             CommandTransport::Exec => {
@@ -208,8 +208,8 @@ impl DockerSandbox {
                 }
             }
             CommandTransport::Exec => {
-                command.env = live.plan.whole_environment(command.env);
-                exec::run(&self.engine, &by_exec(live, command), cancel).await
+                command.env = live.plan.exec_environment(command.env);
+                exec::run(&self.engine, &exec_for(live, command), cancel).await
             }
         }
     }
@@ -263,7 +263,7 @@ impl Sandbox for DockerSandbox {
             let live = self.live(agent, &slot).await?;
             let _busy = live.enter();
             command.env = live.plan.environment(command.env);
-            match live.helper(agent, FOR_JOBS)?.spawn(&command).await {
+            match live.helper(agent, JOBS_NEED_STREAMS)?.spawn(&command).await {
                 Ok(job) => Ok(job),
                 Err(error) => Err(self.explained(agent, &live, error).await),
             }
@@ -278,7 +278,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(async move {
             let slot = self.slot(agent);
             let live = self.live(agent, &slot).await?;
-            match live.helper(agent, FOR_JOBS)?.jobs(request).await {
+            match live.helper(agent, JOBS_NEED_STREAMS)?.jobs(request).await {
                 Ok(reply) => Ok(reply),
                 // The job may have run in a container that was replaced since.
                 Err(HelperError::NoJob(id)) => Err(match slot.lost(id) {
@@ -300,7 +300,7 @@ impl Sandbox for DockerSandbox {
             let slot = self.slot(agent);
             let mut again = true;
             loop {
-                let live = self.live_for(agent, &slot, Purpose::Program).await?;
+                let live = self.acquire_for(agent, &slot, Purpose::Program).await?;
                 // A previous program that was told to end may still hold files or ports that this one needs.
                 slot.endings.wait().await;
                 let _busy = live.enter();
@@ -350,7 +350,7 @@ impl Sandbox for DockerSandbox {
     }
 }
 
-fn by_exec(live: &Live, command: Command) -> EngineExec {
+fn exec_for(live: &Live, command: Command) -> EngineExec {
     let workdir = match command.workdir {
         Some(absolute) if absolute.starts_with('/') => absolute,
         Some(relative) => format!("/workspace/{relative}"),
@@ -363,17 +363,17 @@ fn by_exec(live: &Live, command: Command) -> EngineExec {
         command: [HELPER_TARGET, "confine", "sh", "-c", &command.command].map(str::to_owned).to_vec(),
         workdir: Some(workdir),
         env: command.env.into_iter().map(|(name, value)| format!("{name}={value}")).collect(),
-        timeout: command.timeout.unwrap_or(EXEC_LIMIT),
+        timeout: command.timeout.unwrap_or(EXEC_TIMEOUT),
         keep: command.keep,
         ..EngineExec::default()
     }
 }
 
 /// The end of the error message for a container whose streams cannot be attached.
-const FOR_JOBS: &str = "background jobs need them";
+const JOBS_NEED_STREAMS: &str = "background jobs need them";
 
 /// Time limit of a command run by the engine's exec if the caller sets none.
-const EXEC_LIMIT: Duration = Duration::from_secs(3600);
+const EXEC_TIMEOUT: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_end_that_begins_while_somebody_waits_is_waited_for_too() {
+    async fn wait_includes_a_shutdown_that_begins_meanwhile() {
         let endings = PendingShutdowns::default();
         assert!(endings.wait().now_or_never().is_some(), "there is none");
         let first = endings.begin();

@@ -51,7 +51,7 @@ pub async fn attend(
         mark: None,
         exec: None,
     };
-    let environment = live.plan.whole_environment(run.env.clone());
+    let environment = live.plan.exec_environment(run.env.clone());
     let config = ExecConfig {
         attach_stdin: Some(true),
         attach_stdout: Some(true),
@@ -66,7 +66,8 @@ pub async fn attend(
     let task = tokio::spawn(start(Arc::clone(engine), guest, config));
     let mut starting = StartGuard { task: Some(task), endings: endings.clone() };
     let (guest, mut program) = starting.done().await?;
-    let code = follow(engine, &mut program, &run.input, heard).await.map_err(ProgramRunError::Failed)?;
+    let code =
+        forward_streams(engine, &mut program, &run.input, heard).await.map_err(ProgramRunError::Failed)?;
     guest.leave(code).await;
     Ok(code.unwrap_or(0))
 }
@@ -127,10 +128,10 @@ struct StartGuard {
 
 impl StartGuard {
     async fn done(&mut self) -> Result<(ProgramGuard, ProgramExec), ProgramRunError> {
-        let Some(task) = &mut self.task else { return Err(ProgramRunError::Failed(never())) };
+        let Some(task) = &mut self.task else { return Err(ProgramRunError::Failed(not_started())) };
         let done = task.await;
         self.task = None;
-        done.unwrap_or_else(|_| Err(ProgramRunError::Failed(never())))
+        done.unwrap_or_else(|_| Err(ProgramRunError::Failed(not_started())))
     }
 }
 
@@ -149,13 +150,13 @@ impl Drop for StartGuard {
     }
 }
 
-fn never() -> SandboxError {
+fn not_started() -> SandboxError {
     SandboxError::NotStarted { reason: "its start was cancelled".to_owned() }
 }
 
 /// Passes the program's output to `heard` until it has ended, and returns its exit code. The result is `None` if the
 /// program has closed its streams and still runs.
-async fn follow(
+async fn forward_streams(
     engine: &Engine,
     program: &mut ProgramExec,
     given: &Bytes,
@@ -171,7 +172,7 @@ async fn follow(
         std::future::pending::<()>().await;
     };
     let read = async {
-        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + LOOK, LOOK);
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + POLL_INTERVAL, POLL_INTERVAL);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Set when the program has ended. A process that it left behind may hold the streams open and keep writing to
         // them.
@@ -179,8 +180,8 @@ async fn follow(
         loop {
             let silence = async {
                 match ended {
-                    Some(ended) if ended.elapsed() > MOST_LAST_WORDS => {}
-                    Some(_) => tokio::time::sleep(LAST_WORDS).await,
+                    Some(ended) if ended.elapsed() > MAX_DRAIN => {}
+                    Some(_) => tokio::time::sleep(DRAIN_SILENCE).await,
                     None => std::future::pending().await,
                 }
             };
@@ -261,7 +262,7 @@ impl Drop for ProgramGuard {
         runtime.spawn(async move {
             if let Some((engine, id)) = exec {
                 // The helper can only end a process that exists already, so wait for the engine to start it.
-                come(&engine, &id).await;
+                wait_for_process(&engine, &id).await;
             }
             if let Ok(helper) = live.helper(&agent, "")
                 && let Err(error) = helper.end(mark).await
@@ -276,11 +277,11 @@ impl Drop for ProgramGuard {
 }
 
 /// Waits until an exec has or had a process. The engine opens the streams before it starts the process.
-async fn come(engine: &Engine, id: &str) {
+async fn wait_for_process(engine: &Engine, id: &str) {
     let Ok(client) = engine.client() else { return };
-    let limit = Instant::now() + COMING;
+    let limit = Instant::now() + PROCESS_START_TIMEOUT;
     while Instant::now() < limit {
-        let found = engine.call("inspect a program", engine::GLANCE, client.inspect_exec(id)).await;
+        let found = engine.call("inspect a program", engine::DISPLAY_TIMEOUT, client.inspect_exec(id)).await;
         match found {
             Ok(found) if found.pid.unwrap_or(0) == 0 && found.exit_code.is_none() => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -291,10 +292,10 @@ async fn come(engine: &Engine, id: &str) {
 }
 
 /// Time that the engine may take to start a process after it has opened its streams.
-const COMING: Duration = Duration::from_secs(10);
+const PROCESS_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks if a program with open streams has ended.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Silence on the streams after which a program that has ended is considered done.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const DRAIN_SILENCE: Duration = Duration::from_millis(300);
 /// Limit on the time for which the streams of a program that has ended are read.
-const MOST_LAST_WORDS: Duration = Duration::from_secs(5);
+const MAX_DRAIN: Duration = Duration::from_secs(5);

@@ -220,7 +220,7 @@ impl DockerSandbox {
         let probed = async {
             let line = self.line(agent, &id, plan, streams.await).await?;
             let live = Live::new(id.clone(), plan.clone(), line);
-            let probed = self.probe_now(agent, &live).await?;
+            let probed = self.probe_container(agent, &live).await?;
             Ok::<_, SandboxError>((live, probed))
         };
         let (inspected, probed) = tokio::join!(inspected, probed);
@@ -246,11 +246,9 @@ impl DockerSandbox {
     ) -> Result<CommandTransport, SandboxError> {
         let reason = match streams {
             Ok((reader, writer)) => {
-                match HelperClient::attach_with(reader, writer, self.entrance(plan)).await {
+                match HelperClient::attach_with_forward(reader, writer, self.entrance(plan)).await {
                     Ok(client) => {
-                        return Ok(CommandTransport::Helper(
-                            client.with_patience(self.slot(agent).patience()),
-                        ));
+                        return Ok(CommandTransport::Helper(client.with_clock(self.slot(agent).patience())));
                     }
                     Err(error) => error.of(agent),
                 }

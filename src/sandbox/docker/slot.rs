@@ -83,7 +83,7 @@ impl Slot {
         locked(&self.lost).iter().find(|job| job.id == id).cloned()
     }
 
-    pub fn note_probe(&self, probed: ProbeResult) {
+    pub fn record_probe(&self, probed: ProbeResult) {
         *locked(&self.probed) = Some(probed);
     }
 }
@@ -129,7 +129,7 @@ impl Live {
             CommandTransport::Helper(client) => client.is_alive(),
             // A dead container shows at the next command. After a while the container is looked at again, so that the
             // streams are tried again.
-            CommandTransport::Exec => self.made.elapsed() < EXEC_LIFE,
+            CommandTransport::Exec => self.made.elapsed() < EXEC_RETRY_AFTER,
         }
     }
 
@@ -139,7 +139,7 @@ impl Live {
     }
 
     /// Returns `true` if the container has a mount that is no longer approved.
-    pub fn holds_more(&self, plan: &ContainerPlan) -> bool {
+    pub fn has_revoked_mount(&self, plan: &ContainerPlan) -> bool {
         self.plan.mounts.approved.iter().any(|mount| !plan.mounts.approved.contains(mount))
     }
 
@@ -264,7 +264,7 @@ impl ContainerPlan {
 
     /// Returns the same environment for a process that the helper does not start. The helper also adds its defaults for
     /// home and path, so they are included here.
-    pub fn whole_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
+    pub fn exec_environment(&self, own: Vec<(String, String)>) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = Vec::new();
         for (name, value) in Environment::default().variables.into_iter().chain(self.environment(own)) {
             // The engine's exec gets a list, so an earlier value of the same name has to go.
@@ -280,4 +280,4 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Time for which commands go through the engine's exec before the streams are tried again.
-const EXEC_LIFE: Duration = Duration::from_secs(60);
+const EXEC_RETRY_AFTER: Duration = Duration::from_secs(60);

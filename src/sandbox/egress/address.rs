@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_on_this_machines_networks_is_local() {
+    fn addresses_on_this_machines_networks_are_local() {
         let own = |address: &str, prefix| Interface { address: address.parse().unwrap(), prefix };
         let interfaces = [
             own("5.9.10.20", 29),

@@ -53,7 +53,7 @@ impl Dialer for SystemDialer {
                 });
                 lookup.await.map_err(io::Error::other)?
             };
-            timeout(LOOKUP, look).await.map_err(|_| late("the name servers do not answer"))?
+            timeout(LOOKUP_TIMEOUT, look).await.map_err(|_| timed_out("the name servers do not answer"))?
         })
     }
 
@@ -65,18 +65,18 @@ impl Dialer for SystemDialer {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
             }
             let connected = timeout(CONNECT, TcpStream::connect(address)).await;
-            let stream = connected.map_err(|_| late("it does not answer"))??;
+            let stream = connected.map_err(|_| timed_out("it does not answer"))??;
             stream.set_nodelay(true)?;
             Ok(stream)
         })
     }
 }
 
-fn late(why: &str) -> io::Error {
+fn timed_out(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 const MAX_LOOKUPS: usize = 32;
-const LOOKUP: Duration = Duration::from_secs(10);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of one connection attempt. A name may have several addresses of which the first is dead.
 const CONNECT: Duration = Duration::from_secs(8);

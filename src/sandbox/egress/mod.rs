@@ -5,7 +5,7 @@
 //! lead only to the public internet.
 //!
 //! If an agent program runs the agent's turns, the same entrance leads to flock itself: a request for a path, not for a
-//! whole address, goes to [`Inside`].
+//! whole address, goes to [`SandboxApi`].
 
 pub mod address;
 mod dial;
@@ -27,7 +27,7 @@ pub use sandbox_api::{SandboxApi, is_inside};
 use super::helper::PortForward;
 
 /// Port on the sandbox's loopback where programs find the proxy and flock.
-pub const PORT: u16 = 3128;
+pub const PROXY_PORT: u16 = 3128;
 
 /// Returns the environment variables that announce the proxy to programs in a sandbox.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn environment() -> Vec<(String, String)> {
     let proxy = ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"];
     // The sandbox's own services are reached directly.
     let none = ["NO_PROXY", "no_proxy"];
-    let address = format!("http://127.0.0.1:{PORT}");
+    let address = format!("http://127.0.0.1:{PROXY_PORT}");
     let pairs = proxy.map(|name| (name, address.as_str())).into_iter();
     let pairs = pairs.chain(none.map(|name| (name, "localhost,127.0.0.1")));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -45,7 +45,7 @@ pub fn environment() -> Vec<(String, String)> {
 #[must_use]
 pub fn entrance(proxy: Arc<Proxy>) -> PortForward {
     PortForward {
-        port: PORT,
+        port: PROXY_PORT,
         accept: Arc::new(move |stream| {
             let (proxy, gone) = (Arc::clone(&proxy), stream.gone());
             tokio::spawn(async move {

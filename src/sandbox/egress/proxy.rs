@@ -51,7 +51,7 @@ impl Proxy {
         });
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
+            .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades()
@@ -68,11 +68,11 @@ impl Proxy {
         }
         let (mut parts, body) = request.into_parts();
         if !self.has_network {
-            return plain(StatusCode::FORBIDDEN, "this sandbox has no network");
+            return text_response(StatusCode::FORBIDDEN, "this sandbox has no network");
         }
         let (host, port) = match request::target(&parts) {
             Ok(target) => target,
-            Err(why) => return plain(StatusCode::BAD_REQUEST, &why),
+            Err(why) => return text_response(StatusCode::BAD_REQUEST, &why),
         };
         // From here on the outcome is recorded when `visit` is dropped, whatever happens.
         let mut visit = OutboundRequest::new(Arc::clone(&self), host, port);
@@ -91,15 +91,17 @@ impl Proxy {
             }
             return Response::new(Body::empty());
         }
-        if let Err(why) = request::forwarded(&mut parts) {
-            return plain(StatusCode::BAD_REQUEST, &why);
+        if let Err(why) = request::rewrite_for_server(&mut parts) {
+            return text_response(StatusCode::BAD_REQUEST, &why);
         }
-        let (host, answer) = (visit.host.clone(), exchange(Request::from_parts(parts, body), stream, visit));
+        let (host, answer) =
+            (visit.host.clone(), forward_request(Request::from_parts(parts, body), stream, visit));
         match answer.await {
             Ok(answer) => answer,
-            Err(error) => {
-                plain(StatusCode::BAD_GATEWAY, &format!("{host}:{port} gave no usable answer: {error}"))
-            }
+            Err(error) => text_response(
+                StatusCode::BAD_GATEWAY,
+                &format!("{host}:{port} gave no usable answer: {error}"),
+            ),
         }
     }
 
@@ -154,7 +156,7 @@ impl OutboundRequest {
     /// Waits until no rule allows the connection any more.
     async fn revoked(&self) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(RULE_CHECK_INTERVAL).await;
             if !self.proxy.allows(&self.host, self.port) {
                 return;
             }
@@ -189,22 +191,23 @@ impl ConnectError {
 
     fn answer(&self, host: &Host, port: u16) -> ProxyResponse {
         match self {
-            Self::NotAllowed => plain(
+            Self::NotAllowed => text_response(
                 StatusCode::FORBIDDEN,
                 &format!("{host}:{port} is not allowed. It can be asked for with flock_sysadmin_request."),
             ),
-            Self::NotPublic => plain(
+            Self::NotPublic => text_response(
                 StatusCode::FORBIDDEN,
                 &format!("{host} is allowed, but leads to no address of the public internet."),
             ),
-            Self::Failed(error) => {
-                plain(StatusCode::BAD_GATEWAY, &format!("failed to connect to {host}:{port}: {error}"))
-            }
+            Self::Failed(error) => text_response(
+                StatusCode::BAD_GATEWAY,
+                &format!("failed to connect to {host}:{port}: {error}"),
+            ),
         }
     }
 }
 
-/// Copies bytes in both directions until both ends are closed, nothing has passed for [`IDLE`], or the permission is
+/// Copies bytes in both directions until both ends are closed, nothing has passed for [`IDLE_TIMEOUT`], or the permission is
 /// withdrawn.
 async fn tunnel(upgrade: OnUpgrade, mut outside: CountingStream, visit: OutboundRequest) {
     let Ok(inside) = upgrade.await else { return };
@@ -212,7 +215,7 @@ async fn tunnel(upgrade: OnUpgrade, mut outside: CountingStream, visit: Outbound
     let idle = async {
         let mut before = visit.traffic.so_far();
         loop {
-            tokio::time::sleep(IDLE).await;
+            tokio::time::sleep(IDLE_TIMEOUT).await;
             let now = visit.traffic.so_far();
             if now == before {
                 return;
@@ -228,7 +231,7 @@ async fn tunnel(upgrade: OnUpgrade, mut outside: CountingStream, visit: Outbound
 }
 
 /// Sends one request over a separate connection and returns the response.
-async fn exchange(
+async fn forward_request(
     request: Request<Incoming>,
     outside: CountingStream,
     visit: OutboundRequest,
@@ -243,7 +246,7 @@ async fn exchange(
         }
     });
     let (mut parts, body) = sender.send_request(request).await?.into_parts();
-    request::strip(&mut parts.headers);
+    request::strip_hop_headers(&mut parts.headers);
     Ok(Response::from_parts(parts, Body::new(body)))
 }
 
@@ -254,7 +257,7 @@ fn is_for_flock(request: &Request<Incoming>) -> bool {
     request.method() != Method::CONNECT && uri.authority().is_none() && is_inside(uri.path())
 }
 
-fn plain(status: StatusCode, text: &str) -> ProxyResponse {
+fn text_response(status: StatusCode, text: &str) -> ProxyResponse {
     let mut answer = Response::new(Body::from(format!("flock: {text}\n")));
     *answer.status_mut() = status;
     answer
@@ -264,15 +267,15 @@ fn plain(status: StatusCode, text: &str) -> ProxyResponse {
 }
 
 /// Time limit for the head of a request, and for the pause of a program between two requests.
-const HEAD: Duration = Duration::from_secs(60);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Limit on the size of a request's head, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 /// Number of addresses of one name that are tried.
 const MAX_TRIES: usize = 4;
 /// Interval at which open connections are checked against the rules.
-const LOOK: Duration = Duration::from_secs(1);
+const RULE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time without a byte after which a tunnel is closed.
-const IDLE: Duration = Duration::from_secs(15 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 #[cfg(test)]
 mod tests {

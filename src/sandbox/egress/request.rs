@@ -41,14 +41,14 @@ pub fn target(parts: &Parts) -> Result<(Host, u16), String> {
 /// # Errors
 ///
 /// Returns a description if the path or the host cannot be put into a request.
-pub fn forwarded(parts: &mut Parts) -> Result<(), String> {
+pub fn rewrite_for_server(parts: &mut Parts) -> Result<(), String> {
     let authority = parts.uri.authority().map(ToString::to_string).unwrap_or_default();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     // `OPTIONS http://host` without a path would ask about the whole server. The path `/` is sent for it as for every
     // other method.
     let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
     parts.uri = path.parse::<Uri>().map_err(|error| error.to_string())?;
-    strip(&mut parts.headers);
+    strip_hop_headers(&mut parts.headers);
     parts.headers.remove(header::EXPECT);
     let host = HeaderValue::from_str(&authority).map_err(|error| error.to_string())?;
     parts.headers.insert(header::HOST, host);
@@ -57,7 +57,7 @@ pub fn forwarded(parts: &mut Parts) -> Result<(), String> {
 }
 
 /// Removes the headers that apply to a single connection only.
-pub fn strip(headers: &mut HeaderMap) {
+pub fn strip_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_request_goes_is_read_from_its_address_alone() {
+    fn the_target_comes_from_the_request_address_alone() {
         for (method, uri, host, port) in [
             ("CONNECT", "example.org:443", "example.org", 443),
             ("CONNECT", "EXAMPLE.org.:22", "example.org", 22),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_sees_its_own_host_and_nothing_of_the_proxy() {
+    fn a_forwarded_request_has_the_servers_host_and_no_proxy_headers() {
         let mut parts = parts("GET", "http://example.org:8080?q").unwrap();
         for (name, value) in [
             ("host", "internal.example"),
@@ -149,7 +149,7 @@ mod tests {
         ] {
             parts.headers.append(name, value.parse().unwrap());
         }
-        forwarded(&mut parts).unwrap();
+        rewrite_for_server(&mut parts).unwrap();
         assert_eq!(parts.uri, "/?q");
         let mut left: Vec<(&str, &str)> =
             parts.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();

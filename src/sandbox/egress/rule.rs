@@ -1,4 +1,4 @@
-//! Rules on what an agent may reach, as a person writes them: `HOST[:PORT]`.
+//! Rules on what an agent may reach, as a person writes them: `HOST[:PROXY_PORT]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -74,8 +74,8 @@ impl EgressRule {
     pub fn covers_hosts(&self, other: &Self) -> bool {
         match (&self.host, &other.host) {
             (Pattern::Exactly(one), Pattern::Exactly(other)) => one == other,
-            (Pattern::Below(name), Pattern::Exactly(Host::Name(other))) => is_below(other, name),
-            (Pattern::Below(name), Pattern::Below(other)) => name == other || is_below(other, name),
+            (Pattern::Below(name), Pattern::Exactly(Host::Name(other))) => is_subdomain(other, name),
+            (Pattern::Below(name), Pattern::Below(other)) => name == other || is_subdomain(other, name),
             _ => false,
         }
     }
@@ -164,7 +164,7 @@ impl FromStr for Host {
 }
 
 /// Returns `true` if `name` is a subdomain of `above`.
-fn is_below(name: &str, above: &str) -> bool {
+fn is_subdomain(name: &str, above: &str) -> bool {
     name.strip_suffix(above).is_some_and(|front| front.ends_with('.'))
 }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_covers_what_is_among_its_hosts_and_ports() {
+    fn a_rule_covers_rules_within_its_hosts_and_ports() {
         let rule = |text: &str| text.parse::<EgressRule>().unwrap();
         for (one, other, covers) in [
             ("a.example", "a.example", true),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_lets_its_host_and_ports_pass_and_nothing_else() {
+    fn a_rule_allows_only_its_hosts_and_ports() {
         for (rule, host, port) in [
             ("example.org", "example.org", 80),
             ("example.org", "example.org", 443),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn malformed_rules_are_refused() {
         for text in [
             "",
             ".",

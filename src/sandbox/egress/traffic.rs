@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The number of bytes that have passed through a [`Counted`].
+/// The number of bytes that have passed through a [`CountingStream`].
 #[derive(Debug, Default)]
 pub struct Traffic {
     sent: AtomicU64,

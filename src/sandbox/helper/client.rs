@@ -18,7 +18,7 @@ use crate::sandbox::spec::HELPER_TARGET;
 use crate::sandbox::{BackgroundJob, Command, CommandExit, CommandOutcome, JobReply, JobRequest, Output};
 
 /// Timeout of requests that a helper answers at once.
-const PROMPT: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from the moment when a command must end to the answer about it. The helper itself needs up to 6 s if a process
 /// hangs.
 const GRACE: Duration = Duration::from_secs(15);
@@ -62,7 +62,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Returns [`HelperError::Lost`] if the streams end or carry too many damaged frames, [`HelperError::Silent`] if
+    /// Returns [`HelperError::LostWrites`] if the streams end or carry too many damaged frames, [`HelperError::Silent`] if
     /// the helper does not answer the greeting in time, and [`HelperError::Version`] if it speaks another version of
     /// the protocol.
     pub async fn attach<R, W>(reader: R, writer: W) -> Result<Self, HelperError>
@@ -70,7 +70,7 @@ impl HelperClient {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        Self::attach_with(reader, writer, None).await
+        Self::attach_with_forward(reader, writer, None).await
     }
 
     /// Connects as [`HelperClient::attach`] does, and makes the helper listen at an entrance if one is given. Without
@@ -80,7 +80,7 @@ impl HelperClient {
     ///
     /// Fails under the same conditions as [`HelperClient::attach`]. A port that is already in use is not an error: it
     /// is logged, and no connection arrives.
-    pub async fn attach_with<R, W>(
+    pub async fn attach_with_forward<R, W>(
         reader: R,
         writer: W,
         entrance: Option<PortForward>,
@@ -101,7 +101,7 @@ impl HelperClient {
 
     /// Sets the clock for a helper that may be frozen. Requests in progress then wait until it is thawed.
     #[must_use]
-    pub fn with_patience(self, patience: PausableClock) -> Self {
+    pub fn with_clock(self, patience: PausableClock) -> Self {
         Self { patience, ..self }
     }
 
@@ -117,7 +117,7 @@ impl HelperClient {
     /// # Errors
     ///
     /// Returns [`HelperError::Refused`] if the command cannot be started, [`HelperError::TooLarge`] if it exceeds a
-    /// limit of the protocol, and [`HelperError::Lost`] if the connection breaks. Returns [`HelperError::Frozen`] if
+    /// limit of the protocol, and [`HelperError::LostWrites`] if the connection breaks. Returns [`HelperError::Frozen`] if
     /// `cancel` fires while the sandbox is frozen: the command then ends when the sandbox is thawed.
     pub async fn run(
         &self,
@@ -135,11 +135,11 @@ impl HelperClient {
     /// # Errors
     ///
     /// Returns [`HelperError::Refused`] if the job cannot be started, [`HelperError::TooLarge`] if it exceeds a limit
-    /// of the protocol, and [`HelperError::Lost`] if the connection breaks.
+    /// of the protocol, and [`HelperError::LostWrites`] if the connection breaks.
     pub async fn spawn(&self, command: &Command) -> Result<BackgroundJob, HelperError> {
         let start = self.start(command)?;
         let make = |request| Request::Start(Start { request, background: true, ..start });
-        match self.ask(make, PROMPT, 0).await? {
+        match self.ask(make, REPLY_TIMEOUT, 0).await? {
             Reply::Started { job, .. } => Ok(job.into()),
             _ => Err(HelperError::Unexpected),
         }
@@ -150,17 +150,17 @@ impl HelperClient {
     /// # Errors
     ///
     /// Returns [`HelperError::NoJob`] if there is no such job, [`HelperError::Refused`] if a job accepts no more input,
-    /// [`HelperError::TooLarge`] if the input exceeds [`MAX_WRITE`], and [`HelperError::Lost`] if the connection
+    /// [`HelperError::TooLarge`] if the input exceeds [`MAX_WRITE`], and [`HelperError::LostWrites`] if the connection
     /// breaks.
     pub async fn jobs(&self, request: JobRequest) -> Result<JobReply, HelperError> {
         let (ask, id, limit) = match request {
-            JobRequest::List => (Ask::List, 0, PROMPT),
-            JobRequest::Poll(id) => (Ask::Poll(id), id, PROMPT),
-            JobRequest::Log(id) => (Ask::Log(id), id, PROMPT),
+            JobRequest::List => (Ask::List, 0, REPLY_TIMEOUT),
+            JobRequest::Poll(id) => (Ask::Poll(id), id, REPLY_TIMEOUT),
+            JobRequest::Log(id) => (Ask::Log(id), id, REPLY_TIMEOUT),
             JobRequest::Write(_, data) if data.len() > MAX_WRITE => {
                 return Err(HelperError::TooLarge("the input"));
             }
-            JobRequest::Write(id, data) => (Ask::Write(id, data), id, PROMPT),
+            JobRequest::Write(id, data) => (Ask::Write(id, data), id, REPLY_TIMEOUT),
             JobRequest::Kill(id) => (Ask::Kill(id), id, GRACE),
         };
         match self.ask(|request| Request::Jobs { request, ask }, limit, id).await? {
@@ -178,7 +178,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Returns [`HelperError::Refused`] if there are too many guests, and [`HelperError::Lost`] if the connection
+    /// Returns [`HelperError::Refused`] if there are too many guests, and [`HelperError::LostWrites`] if the connection
     /// breaks.
     pub async fn admit(&self) -> Result<u64, HelperError> {
         match self.ask(|request| Request::Admit { request }, GRACE, 0).await? {
@@ -190,7 +190,7 @@ impl HelperClient {
     /// Reports that a guest has ended by itself. Processes that it left in the sandbox stay.
     pub async fn dismiss(&self, mark: u64) -> Result<(), HelperError> {
         let make = |request| Request::Dismiss { request, mark, end: false };
-        self.ask(make, PROMPT, 0).await.map(drop)
+        self.ask(make, REPLY_TIMEOUT, 0).await.map(drop)
     }
 
     /// Asks a guest to end, kills it after a moment with every process it started, and waits until all of them are
@@ -198,7 +198,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Returns [`HelperError::Lost`] if the connection breaks.
+    /// Returns [`HelperError::LostWrites`] if the connection breaks.
     pub async fn end(&self, mark: u64) -> Result<(), HelperError> {
         let make = |request| Request::Dismiss { request, mark, end: true };
         match self.ask(make, GRACE, 0).await? {
@@ -230,12 +230,12 @@ impl HelperClient {
         let start = Start {
             probe: true,
             keep: u32::try_from(MAX_KEEP).unwrap_or(0),
-            timeout_ms: millis(PROMPT),
+            timeout_ms: millis(REPLY_TIMEOUT),
             command: words.join("\n").into_bytes(),
             workdir: b"/".to_vec(),
             ..Start::default()
         };
-        let (_, output) = self.foreground(start, PROMPT, &CancellationToken::new()).await?;
+        let (_, output) = self.foreground(start, REPLY_TIMEOUT, &CancellationToken::new()).await?;
         Ok(ProbeReport::parse(&output.head))
     }
 

@@ -18,8 +18,8 @@ use super::streams::{OutgoingFrame, StreamHandler, StreamTable};
 /// Limit on requests that wait for an answer: the commands that a helper runs at most, and some other requests.
 const MAX_PENDING: usize = 96;
 /// Limit on frames with a wrong checksum, after which the connection is given up.
-const MAX_BROKEN: u64 = 32;
-const GREETING: Duration = Duration::from_secs(10);
+const MAX_BROKEN_FRAMES: u64 = 32;
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection. Dropping it closes the connection.
 pub(super) struct Connection {
@@ -82,8 +82,8 @@ impl Connection {
             writer.write_all(&hello).await.and(writer.flush().await).map_err(|error| lost(&error))?;
             greet(&mut reader, &mut decoder, &nonce).await
         };
-        match tokio::time::timeout(GREETING, greeting).await {
-            Err(_) => return Err(HelperError::Silent(GREETING)),
+        match tokio::time::timeout(GREETING_TIMEOUT, greeting).await {
+            Err(_) => return Err(HelperError::Silent(GREETING_TIMEOUT)),
             Ok(welcome) => match welcome? {
                 (VERSION, listens) => {
                     if !listens && accept.is_some() {
@@ -229,7 +229,7 @@ async fn greet(
             Ok(count) => decoder.push(&buffer[..count]),
             Err(error) => return Err(lost(&error)),
         }
-        if decoder.broken() > MAX_BROKEN {
+        if decoder.broken() > MAX_BROKEN_FRAMES {
             return Err(HelperError::Lost("its output is damaged".to_owned()));
         }
     }
@@ -250,10 +250,10 @@ async fn read(mut reader: impl AsyncRead + Unpin, mut decoder: Decoder, shared: 
                 None => {}
             }
         }
-        if decoder.broken() > MAX_BROKEN {
+        if decoder.broken() > MAX_BROKEN_FRAMES {
             break "its output is damaged".to_owned();
         }
-        if shared.streams.overflows() {
+        if shared.streams.is_backlog_full() {
             break "it sends output but reads no input".to_owned();
         }
         tokio::select! {

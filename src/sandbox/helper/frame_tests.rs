@@ -49,7 +49,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn frames_come_back_however_they_are_cut(sent in proptest::collection::vec(frame(), 0..8), step in 1..300_usize) {
+    fn frames_decode_the_same_at_any_chunk_size(sent in proptest::collection::vec(frame(), 0..8), step in 1..300_usize) {
         let bytes: Vec<u8> = sent.iter().flat_map(encoded).collect();
         prop_assert_eq!(frames(&mut Decoder::new(OPENING), &bytes, step), sent);
     }
@@ -125,7 +125,7 @@ fn an_opening_frame_is_found_where_its_first_bytes_complete_one_that_was_cut() {
 }
 
 #[test]
-fn an_opening_frame_that_a_payload_holds_is_not_heard() {
+fn an_opening_frame_inside_a_payload_is_ignored() {
     // A job may be given an exact hello as its input. The mask makes it something else, even while the frame around it
     // is incomplete.
     let hello = encoded(&Frame { kind: OPENING, nonce: [7; 16], payload: vec![1, 0, 0, 0] });
@@ -150,7 +150,7 @@ fn payloads_have_a_limit_on_both_sides() {
 }
 
 #[test]
-fn memory_of_a_large_frame_is_given_back() {
+fn memory_of_a_large_frame_is_released() {
     let mut decoder = Decoder::new(OPENING);
     let large = encoded(&Frame { kind: 2, nonce: [1; 16], payload: vec![5; MAX_PAYLOAD] });
     frames(&mut decoder, &large, 65_536);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_helper_that_nobody_freezes_has_plain_time() {
+    async fn a_clock_that_is_never_paused_runs_normally() {
         PausableClock::plain().sleep(Duration::from_millis(1)).await;
         let never = PausableClock::plain();
         assert!(tokio::time::timeout(Duration::from_millis(1), never.frozen()).await.is_err());

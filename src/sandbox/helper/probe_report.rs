@@ -28,7 +28,7 @@ const MAX_FINDINGS: usize = 50;
 /// Folders that an agent may write to, with everything below. `/dev/shm` is the container's own memory.
 const WRITABLE: [&str; 3] = ["/workspace", "/tmp", "/dev/shm"];
 /// The system calls that are tried, each with the finding if it is let through.
-const WALLS: [(&str, &str); 15] = [
+const BLOCKED_SYSCALLS: [(&str, &str); 15] = [
     ("vsock", "it can make sockets to the hypervisor (AF_VSOCK)"),
     ("alg", "it can make sockets to the kernel's ciphers (AF_ALG)"),
     ("io_uring", "io_uring can be used"),
@@ -163,7 +163,7 @@ impl ProbeReport {
         if self.first("status.Seccomp") != Some("2") && !has_own_kernel {
             findings.push("no seccomp filter limits its system calls".to_owned());
         }
-        for (name, open) in WALLS {
+        for (name, open) in BLOCKED_SYSCALLS {
             match self.first(&format!("wall.{name}")) {
                 Some("closed") => {}
                 Some("open") => findings.push(open.to_owned()),
@@ -339,7 +339,7 @@ end=whole
     }
 
     #[test]
-    fn every_line_that_loosens_it_is_a_finding() {
+    fn every_line_of_a_weaker_sandbox_is_a_finding() {
         for line in [
             "writable=/etc",
             "writable=/sys/fs/cgroup",
@@ -398,7 +398,7 @@ end=whole
     }
 
     #[test]
-    fn a_kernel_of_its_own_needs_no_filter_that_can_be_seen() {
+    fn a_runtime_with_its_own_kernel_needs_no_visible_seccomp_filter() {
         let text =
             CONFINED.replace("status.Seccomp=2", "status.Seccomp=0").replace("kernel=6.1.0", "kernel=4.4.0");
         let judge = |text: &str, kernel| {
@@ -420,7 +420,7 @@ end=whole
     }
 
     #[test]
-    fn words_are_decoded_and_harmless() {
+    fn words_are_decoded_without_control_characters() {
         let report = ProbeReport::parse(b"writable=/a%20b%1B[2J%zz%C3%A9 c\n\xff=x\nno line\n");
         let words: Vec<_> = report.all("writable").collect();
         assert_eq!(words, [["/a b\u{fffd}[2J%zzé".to_owned(), "c".to_owned()].as_slice()]);

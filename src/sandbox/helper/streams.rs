@@ -116,7 +116,7 @@ impl StreamTable {
         state.wake();
         drop(state);
         if !kept {
-            self.break_off(&one);
+            self.reset_stream(&one);
         }
     }
 
@@ -154,7 +154,7 @@ impl StreamTable {
     }
 
     /// Returns `true` if more bytes wait to be written than the helper can ever have asked for.
-    pub(super) fn overflows(&self) -> bool {
+    pub(super) fn is_backlog_full(&self) -> bool {
         self.backlog.load(Ordering::Relaxed) > MAX_BACKLOG
     }
 
@@ -165,7 +165,7 @@ impl StreamTable {
         }
     }
 
-    fn break_off(&self, one: &StreamEntry) {
+    fn reset_stream(&self, one: &StreamEntry) {
         let known = self.table().remove(&one.id).is_some();
         one.state().reset();
         one.gone.cancel();
@@ -287,7 +287,7 @@ impl Drop for HelperStream {
         if over {
             self.streams.table().remove(&self.one.id);
         } else {
-            self.streams.break_off(&self.one);
+            self.streams.reset_stream(&self.one);
         }
     }
 }

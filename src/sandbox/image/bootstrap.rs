@@ -41,7 +41,7 @@ pub async fn make(
 ) -> Result<(), ImageError> {
     let registry = || registry.to_owned();
     for tool in ["debootstrap", "tar"] {
-        if !installed(tool) {
+        if !is_installed(tool) {
             return Err(ImageError::Missing { tool, registry: registry() });
         }
     }
@@ -126,7 +126,7 @@ async fn import(
     let Some(stdout) = tar.stdout.take() else { return Err(failed("no output".to_owned())) };
     // The end of the stream waits for tar's exit status. If tar fails, the request must break off, because a stream
     // that merely ends would become an incomplete image.
-    let verdict = futures_util::stream::once(async move { complete(tar).await })
+    let verdict = futures_util::stream::once(async move { wait_for_exit(tar).await })
         .try_filter(|_| std::future::ready(false));
     let body = ReaderStream::with_capacity(stdout, 256 << 10).chain(verdict);
     let options = CreateImageOptionsBuilder::default()
@@ -144,7 +144,7 @@ async fn import(
     Ok(())
 }
 
-async fn complete(mut tar: Child) -> std::io::Result<Bytes> {
+async fn wait_for_exit(mut tar: Child) -> std::io::Result<Bytes> {
     let status = tar.wait().await?;
     if status.success() { Ok(Bytes::new()) } else { Err(std::io::Error::other(format!("tar: {status}"))) }
 }
@@ -160,7 +160,7 @@ async fn run(
     let failed = |tail: String| ImageError::Step { what, tail };
     let mut command = as_root("sh");
     command
-        .args(["-c", WATCHED, "flock-image", script])
+        .args(["-c", WATCHED_SCRIPT, "flock-image", script])
         .arg(root)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -214,7 +214,7 @@ async fn sudo_works() -> bool {
 
 /// Returns `true` if a program is installed. The PATH of a user may lack the administrator's folders, so they are
 /// added.
-fn installed(tool: &str) -> bool {
+fn is_installed(tool: &str) -> bool {
     let path =
         format!("{}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin", env::PATH.get().unwrap_or_default());
     which::which_in(tool, Some(path), "/").is_ok()
@@ -252,7 +252,7 @@ no_proxy=\"${no_proxy-${NO_PROXY-}}\" \"$@\"";
 
 /// Runs the script `$1` with the other arguments, and ends it when standard input closes. The script gets namespaces of
 /// its own if the kernel permits it.
-const WATCHED: &str = "\
+const WATCHED_SCRIPT: &str = "\
 export PATH=\"$PATH:/usr/local/sbin:/usr/sbin:/sbin\" LC_ALL=C
 umask 022
 exec 2>&1

@@ -21,7 +21,7 @@ pub async fn base(engine: &Engine, sink: ProgressSink<'_>, recipe: Recipe) -> Re
         return Ok(());
     }
     let detail = |detail| sink(ImageProgress { recipe, step: ImageStage::Pulling, detail });
-    pull(engine, recipe::BASE, SILENCE, &detail).await.map_err(|error| {
+    pull(engine, recipe::BASE, REGISTRY_TIMEOUT, &detail).await.map_err(|error| {
         let text = crate::error::chain(error.as_ref());
         text.lines().next().unwrap_or_default().chars().take(200).collect()
     })
@@ -32,7 +32,7 @@ pub async fn base(engine: &Engine, sink: ProgressSink<'_>, recipe: Recipe) -> Re
 /// # Errors
 ///
 /// Returns [`ImageError::Step`] with the last line of output if a build fails.
-pub async fn from_base(
+pub async fn build_images(
     engine: &Engine,
     home: &Home,
     recipes: &[Recipe],
@@ -50,10 +50,10 @@ pub async fn from_base(
         while let Some(answer) = answers.next().await {
             let answer = match answer {
                 Ok(answer) => answer,
-                Err(error) => return Err(failed(&tail, &error.to_string())),
+                Err(error) => return Err(build_error(&tail, &error.to_string())),
             };
             if let Some(detail) = answer.error_detail {
-                return Err(failed(&tail, &detail.message.unwrap_or_default()));
+                return Err(build_error(&tail, &detail.message.unwrap_or_default()));
             }
             for line in answer.stream.unwrap_or_default().lines().filter(|line| !line.trim().is_empty()) {
                 sink(ImageProgress { recipe, step: ImageStage::Building, detail: line.to_owned() });
@@ -62,14 +62,14 @@ pub async fn from_base(
         }
         // The stream may end without an error message although nothing was built.
         if id(engine, &reference).await?.is_none() {
-            return Err(failed(&tail, "the engine built nothing"));
+            return Err(build_error(&tail, "the engine built nothing"));
         }
         ready(sink, recipe, &reference);
     }
     Ok(())
 }
 
-fn failed(tail: &str, error: &str) -> ImageError {
+fn build_error(tail: &str, error: &str) -> ImageError {
     ImageError::Step { what: "building the image", tail: format!("{error} (after: {tail})") }
 }
 
@@ -95,4 +95,4 @@ fn context(recipe: Recipe) -> std::io::Result<Bytes> {
 }
 
 /// Silence after which the registry counts as unreachable. A registry that can be reached answers quickly.
-const SILENCE: Duration = Duration::from_secs(20);
+const REGISTRY_TIMEOUT: Duration = Duration::from_secs(20);

@@ -141,11 +141,11 @@ impl Explain for ImageError {
 /// Returns the image's name for this home: the configured one, or flock's own with this home's tag.
 #[must_use]
 pub fn reference(home: &Home, config: &Config, recipe: Recipe) -> String {
-    own(config, recipe).map_or_else(|| recipe.reference(home), str::to_owned)
+    configured_image(config, recipe).map_or_else(|| recipe.reference(home), str::to_owned)
 }
 
 /// Returns the image that the configuration names instead of flock's own.
-fn own(config: &Config, recipe: Recipe) -> Option<&str> {
+fn configured_image(config: &Config, recipe: Recipe) -> Option<&str> {
     match recipe {
         Recipe::Sandbox => config.sandbox_image.as_deref(),
         Recipe::Store => config.nix_image.as_deref(),
@@ -170,14 +170,14 @@ pub async fn ensure_images(
         let reference = reference(home, config, recipe);
         if id(engine, &reference).await?.is_some() {
             ready(sink, recipe, &reference);
-        } else if let Some(image) = own(config, recipe) {
-            pull(engine, image, OWN_SILENCE, &|detail| {
+        } else if let Some(image) = configured_image(config, recipe) {
+            pull(engine, image, CONFIGURED_TIMEOUT, &|detail| {
                 sink(ImageProgress { recipe, step: ImageStage::Pulling, detail });
             })
             .await
             .map_err(|source| pull_error(image, source))?;
             ready(sink, recipe, image);
-        } else if !adopt(engine, home, recipe, sink).await? {
+        } else if !tag_existing(engine, home, recipe, sink).await? {
             missing.push(recipe);
         }
     }
@@ -191,7 +191,7 @@ pub async fn ensure_images(
     // The process that held the lock may have made them.
     let mut still = Vec::new();
     for recipe in missing {
-        if !adopt(engine, home, recipe, sink).await? {
+        if !tag_existing(engine, home, recipe, sink).await? {
             still.push(recipe);
         }
     }
@@ -200,7 +200,7 @@ pub async fn ensure_images(
     }
     // If the base cannot be pulled, no registry answers, and the images are made from packages.
     match build::base(engine, sink, still[0]).await {
-        Ok(()) => build::from_base(engine, home, &still, sink).await?,
+        Ok(()) => build::build_images(engine, home, &still, sink).await?,
         Err(registry) => bootstrap::make(engine, home, &still, &work, &registry, sink).await?,
     }
     Ok(())
@@ -215,7 +215,7 @@ pub async fn id(engine: &Engine, reference: &str) -> Result<Option<String>, Sand
 }
 
 /// Gives this home's tag to an existing image of the recipe. Returns `false` if the engine has none.
-async fn adopt(
+async fn tag_existing(
     engine: &Engine,
     home: &Home,
     recipe: Recipe,
@@ -295,4 +295,4 @@ fn ready(sink: ProgressSink<'_>, recipe: Recipe, reference: &str) {
 }
 
 /// Limit on the registry's silence about an image that the configuration names.
-const OWN_SILENCE: Duration = Duration::from_secs(120);
+const CONFIGURED_TIMEOUT: Duration = Duration::from_secs(120);

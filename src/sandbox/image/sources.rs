@@ -40,7 +40,7 @@ impl Distribution {
             source.components.iter().any(|component| component == "main")
                 && source.suite.chars().all(|c| c.is_ascii_alphanumeric())
         };
-        let known = |source: &&AptSource| ARCHIVES.contains(&archive_of(&source.uri));
+        let known = |source: &&AptSource| ARCHIVES.contains(&archive_name(&source.uri));
         let named = |source: &&AptSource| codename == Some(source.suite.as_str());
         let plain = || sources.iter().filter(plain);
         let main = plain().find(known).or_else(|| plain().find(named))?.clone();
@@ -164,7 +164,7 @@ fn usable(source: &AptSource) -> bool {
 }
 
 /// Returns the archive's name, which is the last part of the mirror's URL.
-fn archive_of(uri: &str) -> &str {
+fn archive_name(uri: &str) -> &str {
     uri.rsplit('/').next().unwrap_or_default()
 }
 
@@ -228,7 +228,7 @@ Components: main
     }
 
     #[test]
-    fn a_host_of_another_kind_has_none() {
+    fn a_host_without_debian_or_ubuntu_sources_has_no_distribution() {
         let foreign = parse_list("deb https://pkg.example/rpm stable main\n");
         assert!(Distribution::find(&foreign, Some("bookworm")).is_none());
         assert!(Distribution::find(&[], Some("bookworm")).is_none());

@@ -15,15 +15,16 @@ pub async fn tags(engine: &Engine, home: &Home) -> Result<Vec<String>, SandboxEr
     let repositories = Recipe::ALL.map(|recipe| recipe.repository().to_owned());
     let filters = HashMap::from([("reference".to_owned(), repositories.to_vec())]);
     let options = ListImagesOptionsBuilder::default().filters(&filters).build();
-    let found = engine.call("list images", engine::GLANCE, client.list_images(Some(options))).await?;
+    let found =
+        engine.call("list images", engine::DISPLAY_TIMEOUT, client.list_images(Some(options))).await?;
     let all = found.into_iter().flat_map(|image| image.repo_tags);
-    let mut tags: Vec<String> = all.filter(|reference| is_of(home.suffix(), reference)).collect();
+    let mut tags: Vec<String> = all.filter(|reference| is_home_tag(home.suffix(), reference)).collect();
     tags.sort();
     Ok(tags)
 }
 
 /// Returns `true` if a reference is a tag of the home with this suffix, for any recipe.
-fn is_of(suffix: &str, reference: &str) -> bool {
+fn is_home_tag(suffix: &str, reference: &str) -> bool {
     let Some((repository, tag)) = reference.split_once(':') else { return false };
     let hash = tag.strip_suffix(suffix).unwrap_or_default();
     Recipe::ALL.iter().any(|recipe| recipe.repository() == repository)
@@ -67,7 +68,7 @@ mod tests {
             ("-0a1b2c3d", "flock-sandbox:mine-0a1b2c3d", false),
             ("", "elsewhere/flock-sandbox:564a49572696", false),
         ] {
-            assert_eq!(is_of(suffix, reference), expected, "{suffix} {reference}");
+            assert_eq!(is_home_tag(suffix, reference), expected, "{suffix} {reference}");
         }
     }
 }

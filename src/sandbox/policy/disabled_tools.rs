@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_programs_own_tools_go_by_what_flocks_would_be_offered() {
+    fn a_programs_tools_are_disabled_if_flocks_equivalent_is_not_offered() {
         let table: &[(&[&str], &[&str], &str)] = &[
             (&["*"], &[], ""),
             (&["group:fs", "exec"], &[], ""),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_only_read_has_what_reads() {
+    fn a_readonly_agent_keeps_only_reading_tools() {
         let readonly = Agent { autonomy: Autonomy::Readonly, ..agent(&["*"], &[]) };
         assert_eq!(told(&readonly), "cwp");
         for autonomy in [Autonomy::Supervised, Autonomy::Full] {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_flock_would_judge_by_the_call_is_not_given() {
+    fn tools_with_call_limits_are_disabled() {
         let limited = |commands: Option<&[&str]>, paths: &[&str]| {
             let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
             let policy =

@@ -17,7 +17,7 @@ const COMMANDS: [&str; 2] = ["exec", "process"];
 const FILES: [&str; 5] = ["read", "write", "edit", "apply_patch", "image"];
 
 /// Returns `true` if the configured limits apply to this tool.
-pub(super) fn are_about(policy: &CommandPolicy, tool: &str) -> bool {
+pub(super) fn apply_to(policy: &CommandPolicy, tool: &str) -> bool {
     let runs = COMMANDS.contains(&tool);
     runs && !policy.is_open() || !policy.forbidden_paths.is_empty() && FILES.contains(&tool)
 }
@@ -32,7 +32,7 @@ pub(super) fn refusal(agent: &Agent, tool: &str, arguments: &Value) -> Option<St
     match tool {
         "exec" => command(agent, text("command")?, text("workdir"), arguments.get("env")),
         "read" | "write" | "edit" | "image" => path(agent, text("path")?),
-        "apply_patch" => patched(text("input")?).find_map(|named| path(agent, named)),
+        "apply_patch" => patched_files(text("input")?).find_map(|named| path(agent, named)),
         _ => None,
     }
 }
@@ -64,35 +64,40 @@ fn command(agent: &Agent, command: &str, workdir: Option<&str>, env: Option<&Val
     let base = base(agent);
     let folder = workdir.map_or_else(|| base.clone(), |dir| resolved(&base, dir));
     // The folder itself is compared first, because a word in the command need not name it again.
-    if let Some(found) = workdir.and_then(|_| forbidden(policy, &base, &folder)) {
+    if let Some(found) = workdir.and_then(|_| forbidden_entry(policy, &base, &folder)) {
         return Some(refused(found));
     }
     let named = match &line {
-        Ok(line) => line.words.iter().find_map(|word| word_names(policy, &base, &folder, word)),
+        Ok(line) => line.words.iter().find_map(|word| forbidden_in_word(policy, &base, &folder, word)),
         // The line cannot be parsed. Forbidden paths that are written out in it are still found.
         Err(_) => command
             .split(|c: char| c.is_whitespace() || "'\"`()<>|&;$={}".contains(c))
-            .find_map(|word| word_names(policy, &base, &folder, word)),
+            .find_map(|word| forbidden_in_word(policy, &base, &folder, word)),
     };
     named.map(refused)
 }
 
 /// Returns the forbidden path that a word names, as a whole or after a `=`, `:`, `@` or `,` as in `--file=/etc/x`.
-fn word_names<'p>(policy: &'p CommandPolicy, base: &Path, folder: &Path, word: &str) -> Option<&'p str> {
+fn forbidden_in_word<'p>(
+    policy: &'p CommandPolicy,
+    base: &Path,
+    folder: &Path,
+    word: &str,
+) -> Option<&'p str> {
     let after = word.match_indices(['=', ':', '@', ',']).map(|(at, _)| &word[at + 1..]);
     std::iter::once(word)
         .chain(after)
         .filter(|part| !part.is_empty())
-        .find_map(|part| forbidden(policy, base, &resolved(folder, part)))
+        .find_map(|part| forbidden_entry(policy, base, &resolved(folder, part)))
 }
 
 fn path(agent: &Agent, named: &str) -> Option<String> {
     let base = base(agent);
-    forbidden(&agent.policy, &base, &resolved(&base, named)).map(refused)
+    forbidden_entry(&agent.policy, &base, &resolved(&base, named)).map(refused)
 }
 
 /// Returns the entry of the forbidden paths that contains this path.
-fn forbidden<'p>(policy: &'p CommandPolicy, base: &Path, path: &Path) -> Option<&'p str> {
+fn forbidden_entry<'p>(policy: &'p CommandPolicy, base: &Path, path: &Path) -> Option<&'p str> {
     policy.forbidden_paths.iter().map(String::as_str).find(|entry| path.starts_with(resolved(base, entry)))
 }
 
@@ -121,7 +126,7 @@ fn resolved(base: &Path, text: &str) -> PathBuf {
 }
 
 /// Returns the files named in a patch.
-fn patched(input: &str) -> impl Iterator<Item = &str> {
+fn patched_files(input: &str) -> impl Iterator<Item = &str> {
     const MARKS: [&str; 4] = ["*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"];
     input.lines().filter_map(|line| {
         let line = line.trim_start();
@@ -163,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_that_are_allowed_run() {
+    fn only_allowed_commands_run() {
         let some = agent(Some(&["git", "ls", "/usr/bin/cc"]), &[]);
         for (command, may) in [
             ("git status", true),
@@ -194,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_is_not_named() {
+    fn calls_that_name_a_forbidden_path_are_denied() {
         let some = agent(None, &["/etc", "secrets/", "/workspace/a/b.txt"]);
         for (tool, argument, value, may) in [
             ("read", "path", "notes.md", true),
@@ -231,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_goes_before_a_persons_approval() {
+    fn a_limit_denies_before_approval_is_asked() {
         let admin = Agent {
             sandbox: SandboxMode::Off,
             role: crate::config::Role::Sysadmin,

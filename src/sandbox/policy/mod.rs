@@ -45,7 +45,7 @@ impl Decision {
 #[must_use]
 pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
     let refused = refusal(agent, tool)
-        .or_else(|| asks_for_change(agent, tool, arguments))
+        .or_else(|| readonly_refusal(agent, tool, arguments))
         .or_else(|| limits::refusal(agent, tool, arguments));
     match refused {
         Some(reason) => Decision::Deny(reason),
@@ -72,19 +72,19 @@ pub fn offers(agent: &Agent, tool: &str) -> bool {
 /// judged by its arguments, so another program that runs the tool without asking flock would bypass the limits.
 #[must_use]
 pub fn is_limited(agent: &Agent, tool: &str) -> bool {
-    limits::are_about(&agent.policy, tool)
+    limits::apply_to(&agent.policy, tool)
 }
 
 /// Returns an error for each pattern of the agent's lists that cannot be parsed.
 #[must_use]
-pub fn check_patterns(agent: &Agent) -> Vec<PatternError> {
+pub fn pattern_errors(agent: &Agent) -> Vec<PatternError> {
     let lists = [agent.allow.as_slice(), agent.profile.as_deref().unwrap_or_default(), agent.deny.as_slice()];
     lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
 
 /// Tools that change the workspace, a vault or the state of others, or run something. They are denied to a readonly
 /// agent.
-const CHANGING: [&str; 12] = [
+const CHANGING_TOOLS: [&str; 12] = [
     "write",
     "edit",
     "apply_patch",
@@ -100,7 +100,7 @@ const CHANGING: [&str; 12] = [
 ];
 
 /// flock's own tools that only read, and `flock_sysadmin_request`, which waits long for others.
-const BESIDE: [&str; 12] = [
+const PARALLEL_TOOLS: [&str; 12] = [
     "flock_channel_read",
     "flock_channel_list",
     "flock_tasks",
@@ -118,13 +118,13 @@ const BESIDE: [&str; 12] = [
 /// Returns `true` if calls of this tool may run in parallel with others of the same turn. Calls of any other tool run
 /// alone and in order.
 #[must_use]
-pub fn runs_beside(tool: &str) -> bool {
-    BESIDE.contains(&tool)
+pub fn is_parallel(tool: &str) -> bool {
+    PARALLEL_TOOLS.contains(&tool)
 }
 
 /// Refuses typed requests of a readonly agent to the sysadmin, because a granted request is carried out in the agent's
 /// name. Such an agent can still ask in words.
-fn asks_for_change(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
+fn readonly_refusal(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
     let is_change = agent.autonomy == Autonomy::Readonly
         && tool == "flock_sysadmin_request"
         && arguments.get("kind").and_then(Value::as_str) != Some("other");
@@ -150,11 +150,11 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
             }
         }
     }
-    if !matches_one(&agent.allow, tool) || agent.profile.as_ref().is_some_and(|list| !matches_one(list, tool))
+    if !matches_any(&agent.allow, tool) || agent.profile.as_ref().is_some_and(|list| !matches_any(list, tool))
     {
         return Some(format!("{tool} is not among the tools that you may use"));
     }
-    if agent.autonomy == Autonomy::Readonly && CHANGING.contains(&tool) {
+    if agent.autonomy == Autonomy::Readonly && CHANGING_TOOLS.contains(&tool) {
         return Some(format!("{tool} is not possible: your autonomy is readonly, so you can only read"));
     }
     // A command on the host runs once, exactly as approved. Nobody may write to it or poll it in between.
@@ -164,7 +164,7 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     None
 }
 
-fn matches_one(patterns: &[String], tool: &str) -> bool {
+fn matches_any(patterns: &[String], tool: &str) -> bool {
     patterns.iter().filter_map(|text| Pattern::parse(text).ok()).any(|pattern| pattern.matches(tool))
 }
 

@@ -38,7 +38,7 @@ fn the_programs_of_a_command_are_found() {
 }
 
 #[test]
-fn what_needs_a_shell_to_be_understood_is_refused() {
+fn text_that_only_a_shell_can_interpret_is_refused() {
     for text in [
         "echo $(rm x)",
         "echo `rm x`",
@@ -83,7 +83,7 @@ proptest! {
     /// Compares the result with the shell itself. Its PATH is an empty folder, so it reports each program that it does
     /// not find.
     #[test]
-    fn no_shell_runs_what_was_not_found(text in "(aa|bb|cc| |  |;|&|\\||>|<|'|\"|\\\\|\n|#|=|\\$|x|1|\\{|\\}){0,14}") {
+    fn a_shell_runs_only_the_programs_found(text in "(aa|bb|cc| |  |;|&|\\||>|<|'|\"|\\\\|\n|#|=|\\$|x|1|\\{|\\}){0,14}") {
         let Ok(line) = parse(&text) else { return Ok(()) };
         let folder = tempfile::tempdir().unwrap();
         let output = std::process::Command::new("/bin/sh")

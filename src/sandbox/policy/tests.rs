@@ -37,7 +37,7 @@ fn allowed(agent: &Agent, tool: &str) -> bool {
 }
 
 #[test]
-fn lists_decide() {
+fn allow_and_deny_lists_decide_calls() {
     // Columns: allow list, deny list, tool, expected to run.
     let table: &[(&[&str], &[&str], &str, bool)] = &[
         (&[], &[], "read", false),
@@ -110,7 +110,7 @@ fn the_reason_names_the_rule() {
 }
 
 /// The design's table of roles and tools, written down a second time.
-const CELLS: &str = "
+const ROLE_TABLE: &str = "
     flock_channel_post        orchestrator sysadmin worker
     flock_channel_read        orchestrator sysadmin worker
     flock_channel_list        orchestrator sysadmin worker
@@ -139,9 +139,9 @@ const CELLS: &str = "
     flock_restart_gateway     sysadmin";
 
 #[test]
-fn roles_decide() {
+fn flock_tools_are_limited_to_their_roles() {
     let cells: Vec<Vec<&str>> =
-        CELLS.trim().lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        ROLE_TABLE.trim().lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
     assert_eq!(cells.len(), FLOCK_TOOLS.len());
     for cell in cells {
         let (tool, roles) = cell.split_first().unwrap();
@@ -154,7 +154,7 @@ fn roles_decide() {
 }
 
 #[test]
-fn a_tool_of_flock_that_is_in_no_role_is_nobodys() {
+fn a_flock_tool_missing_from_the_role_table_is_denied() {
     for role in [Role::Orchestrator, Role::Sysadmin, Role::Worker] {
         let agent = Agent { role, ..agent(&["*"], &[]) };
         for tool in ["flock_lease", "flock_", "flock_channel_posts"] {
@@ -164,7 +164,7 @@ fn a_tool_of_flock_that_is_in_no_role_is_nobodys() {
 }
 
 #[test]
-fn autonomy_decides() {
+fn readonly_autonomy_denies_changing_tools() {
     for (autonomy, tool, runs) in [
         (Autonomy::Readonly, "read", true),
         (Autonomy::Readonly, "image", true),
@@ -202,19 +202,19 @@ fn without_a_sandbox_nothing_runs_on_the_host() {
 }
 
 #[test]
-fn only_what_changes_nothing_runs_beside_other_calls() {
-    for tool in BESIDE {
+fn only_reading_tools_run_in_parallel() {
+    for tool in PARALLEL_TOOLS {
         assert!(FLOCK_TOOLS.iter().any(|(name, _)| *name == tool), "{tool}");
-        assert!(runs_beside(tool) && !CHANGING.contains(&tool), "{tool}");
+        assert!(is_parallel(tool) && !CHANGING_TOOLS.contains(&tool), "{tool}");
     }
     for tool in ["flock_channel_post", "flock_message", "flock_sleep", "flock_update_card", "exec", "flock_x"]
     {
-        assert!(!runs_beside(tool), "{tool}");
+        assert!(!is_parallel(tool), "{tool}");
     }
 }
 
 #[test]
-fn who_can_only_read_changes_nothing_of_the_team() {
+fn a_readonly_agent_changes_nothing_of_the_team() {
     let worker = Agent { autonomy: Autonomy::Readonly, ..agent(&["*"], &[]) };
     let orchestrator = Agent { role: Role::Orchestrator, ..worker.clone() };
     let sysadmin = Agent { role: Role::Sysadmin, ..worker.clone() };
@@ -241,7 +241,7 @@ fn who_can_only_read_changes_nothing_of_the_team() {
 }
 
 #[test]
-fn what_is_offered_is_what_may_run() {
+fn offered_tools_are_those_that_may_run() {
     let specs: Vec<ToolSpec> = ["exec", "read", "flock_audit", "image"]
         .iter()
         .map(|name| ToolSpec {
@@ -262,7 +262,7 @@ fn unreadable_patterns_are_reported() {
     let long = "a".repeat(65);
     let texts = ["read", "Read", "group:fs", "group:FS", "group:", "", "a b", "*", &long, "flöck", "exec()"];
     let wrong =
-        |agent: &Agent| -> Vec<String> { check_patterns(agent).iter().map(ToString::to_string).collect() };
+        |agent: &Agent| -> Vec<String> { pattern_errors(agent).iter().map(ToString::to_string).collect() };
     assert_eq!(wrong(&agent(&[], &texts)).len(), 8);
     assert_eq!(wrong(&Agent { profile: Some(vec!["A".to_owned()]), ..agent(&["B"], &["C"]) }).len(), 3);
     let wrong = wrong(&agent(&texts, &["read"]));

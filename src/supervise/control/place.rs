@@ -16,12 +16,12 @@ use crate::home::Home;
 use crate::supervise::pid_file;
 
 /// The longest path that fits into `sun_path` on every system. The smallest has 104 bytes with the final zero.
-const LONGEST: usize = 100;
+const MAX_SOCKET_PATH: usize = 100;
 
 /// Returns the location in the home, if the path is short enough.
 #[must_use]
 pub fn usual(home: &Home) -> Option<PathBuf> {
-    Some(home.control_socket()).filter(|path| path.as_os_str().len() <= LONGEST)
+    Some(home.control_socket()).filter(|path| path.as_os_str().len() <= MAX_SOCKET_PATH)
 }
 
 /// Returns the path at which a client can reach a supervisor, if one is running.
@@ -29,12 +29,12 @@ pub fn usual(home: &Home) -> Option<PathBuf> {
 pub fn find(home: &Home) -> Option<PathBuf> {
     let noted = || pid_file::read(&home.pid_file(super::super::SUPERVISOR))?.socket;
     // The PID file of a copied home names the socket of the original home's supervisor.
-    let is_own = |socket: &PathBuf| socket.file_name().is_some_and(|name| *name == *name_of(home));
+    let is_own = |socket: &PathBuf| socket.file_name().is_some_and(|name| *name == *fallback_name(home));
     usual(home).or_else(|| noted().filter(is_own))
 }
 
 /// Returns the file name of a home's socket outside the home.
-fn name_of(home: &Home) -> String {
+fn fallback_name(home: &Home) -> String {
     let digest = Sha256::digest(home.root().as_os_str().as_bytes());
     format!("flock-{}.sock", crate::id::hex(&digest[..8]))
 }
@@ -45,11 +45,11 @@ fn name_of(home: &Home) -> String {
 ///
 /// Returns an error if there is no such folder whose path is short enough.
 pub fn elsewhere(home: &Home) -> io::Result<PathBuf> {
-    let name = name_of(home);
+    let name = fallback_name(home);
     let uid = nix::unistd::Uid::current().as_raw();
     let fits = |folder: PathBuf| {
         let path = folder.join(&name);
-        (is_private(&folder, uid) && path.as_os_str().len() <= LONGEST).then_some(path)
+        (is_private(&folder, uid) && path.as_os_str().len() <= MAX_SOCKET_PATH).then_some(path)
     };
     let own = PathBuf::from(format!("/tmp/flock-{uid}"));
     env::RUNTIME_DIR
@@ -82,7 +82,7 @@ mod tests {
         let long = Home::new(Path::new("/srv").join("x".repeat(100)), None);
         assert_eq!(usual(&long), None);
         let place = elsewhere(&long).unwrap();
-        assert!(place.as_os_str().len() <= LONGEST, "{}", place.display());
+        assert!(place.as_os_str().len() <= MAX_SOCKET_PATH, "{}", place.display());
         assert_eq!(elsewhere(&long).unwrap(), place);
         assert_ne!(elsewhere(&Home::new(Path::new("/srv").join("y".repeat(100)), None)).unwrap(), place);
     }

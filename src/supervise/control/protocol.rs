@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_read_as_the_words_of_the_documentation() {
+    fn requests_serialize_as_documented() {
         let line = serde_json::to_string(&ControlRequest::WaitReady).unwrap();
         assert_eq!(line, r#"{"op":"wait-ready"}"#);
         let ahead: ControlRequest = serde_json::from_str(r#"{"op":"stop","later":true}"#).unwrap();

@@ -50,7 +50,7 @@ impl Drop for ControlServer {
 }
 
 async fn accept(listener: UnixListener, requests: mpsc::Sender<Asked>) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // Probably the process is out of file descriptors. Wait a moment for one to become free.
         let Ok((stream, _)) = listener.accept().await else {
@@ -65,21 +65,21 @@ async fn accept(listener: UnixListener, requests: mpsc::Sender<Asked>) {
             let requests = requests.clone();
             tokio::spawn(async move {
                 // An error concerns this client only, so it is not reported.
-                let _ = converse(stream, &requests).await;
+                let _ = serve_connection(stream, &requests).await;
                 drop(place);
             });
         }
     }
 }
 
-async fn converse(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Result<()> {
+async fn serve_connection(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = Vec::new();
         // The limit keeps a client that never sends a line end from filling the memory.
         let mut bounded = (&mut reader).take(MAX_REQUEST);
-        let read = tokio::time::timeout(PATIENCE, bounded.read_until(b'\n', &mut line)).await??;
+        let read = tokio::time::timeout(IO_TIMEOUT, bounded.read_until(b'\n', &mut line)).await??;
         if read == 0 {
             return Ok(());
         }
@@ -94,7 +94,7 @@ async fn converse(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Res
         };
         let mut text = serde_json::to_vec(&reply)?;
         text.push(b'\n');
-        tokio::time::timeout(PATIENCE, writer.write_all(&text)).await??;
+        tokio::time::timeout(IO_TIMEOUT, writer.write_all(&text)).await??;
         if reply.refused == Some(ControlRefusal::NotUnderstood) {
             return Ok(());
         }
@@ -102,6 +102,6 @@ async fn converse(stream: UnixStream, requests: &mpsc::Sender<Asked>) -> io::Res
 }
 
 /// The most simultaneous clients; further ones are turned away.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// The time that a client may take to send a line or to receive one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const IO_TIMEOUT: Duration = Duration::from_secs(30);

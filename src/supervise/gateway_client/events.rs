@@ -33,7 +33,7 @@ impl ServerSentEvents {
     /// Comments, which servers send as keep-alives, reset the timeout but are not returned.
     ///
     /// # Errors
-    /// Returns a [`LoopbackError`] if the connection breaks, if nothing at all arrives within `idle`, or if an event is
+    /// Returns a [`GatewayClientError`] if the connection breaks, if nothing at all arrives within `idle`, or if an event is
     /// too long.
     pub async fn next(&mut self, idle: Duration) -> Result<Option<ServerSentEvent>, GatewayClientError> {
         loop {

@@ -70,7 +70,7 @@ impl Call {
     /// Sets a JSON body.
     ///
     /// # Errors
-    /// Returns [`LoopbackError::Encode`] if the value can't be written as JSON.
+    /// Returns [`GatewayClientError::Encode`] if the value can't be written as JSON.
     pub fn json(mut self, body: &impl Serialize) -> Result<Self, GatewayClientError> {
         self.body = serde_json::to_vec(body).map_err(GatewayClientError::Encode)?.into();
         self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -117,7 +117,7 @@ impl Client {
     /// Sends a request and returns once the head of the answer has arrived, whatever its status.
     ///
     /// # Errors
-    /// Returns a [`LoopbackError`] if nothing listens, if no answer comes within `limit`, or if the answer is not HTTP.
+    /// Returns a [`GatewayClientError`] if nothing listens, if no answer comes within `limit`, or if the answer is not HTTP.
     pub async fn send(&self, call: Call, limit: Duration) -> Result<Answer, GatewayClientError> {
         let address = self.address;
         match tokio::time::timeout(limit, self.exchange(call)).await {
@@ -129,7 +129,7 @@ impl Client {
     /// Sends a request. An answer outside 2xx is an error with the gateway's own message.
     ///
     /// # Errors
-    /// Returns the errors of [`Client::send`], and [`LoopbackError::Status`] for any status outside 2xx.
+    /// Returns the errors of [`Client::send`], and [`GatewayClientError::SupervisorStatus`] for any status outside 2xx.
     pub async fn ask(&self, call: Call, limit: Duration) -> Result<Answer, GatewayClientError> {
         let answer = self.send(call, limit).await?;
         if answer.status.is_success() {
@@ -137,14 +137,14 @@ impl Client {
         }
         let status = answer.status;
         // The status alone is an error, so a body that can't be read is ignored.
-        let body = answer.bytes(MAX_ERROR, limit).await.unwrap_or_default();
+        let body = answer.bytes(MAX_ERROR_BODY, limit).await.unwrap_or_default();
         Err(GatewayClientError::status(self.address, status, &body))
     }
 
     /// Sends `GET path` and reads the answer as JSON. The limit applies to the head and again to the body.
     ///
     /// # Errors
-    /// Returns the errors of [`Client::ask`], and [`LoopbackError::Decode`] if the body is not the expected JSON.
+    /// Returns the errors of [`Client::ask`], and [`GatewayClientError::Decode`] if the body is not the expected JSON.
     pub async fn get_json<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -156,7 +156,7 @@ impl Client {
     /// Sends `POST path` with a JSON body and reads the answer as JSON.
     ///
     /// # Errors
-    /// Returns the errors of [`Client::get_json`], and [`LoopbackError::Encode`] if `body` can't be written as JSON.
+    /// Returns the errors of [`Client::get_json`], and [`GatewayClientError::Encode`] if `body` can't be written as JSON.
     pub async fn post_json<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -230,7 +230,7 @@ impl Answer {
     /// Returns the next chunk of the body, or `None` at its end.
     ///
     /// # Errors
-    /// Returns a [`LoopbackError`] if the connection breaks or nothing arrives within `idle`.
+    /// Returns a [`GatewayClientError`] if the connection breaks or nothing arrives within `idle`.
     pub async fn chunk(&mut self, idle: Duration) -> Result<Option<Bytes>, GatewayClientError> {
         let address = self.address;
         loop {
@@ -249,7 +249,7 @@ impl Answer {
     /// Reads the whole body, at most `cap` bytes, within `limit`.
     ///
     /// # Errors
-    /// Returns a [`LoopbackError`] if the connection breaks, or if the body is longer than `cap` or takes longer than
+    /// Returns a [`GatewayClientError`] if the connection breaks, or if the body is longer than `cap` or takes longer than
     /// `limit`.
     pub async fn bytes(mut self, cap: usize, limit: Duration) -> Result<Vec<u8>, GatewayClientError> {
         let address = self.address;
@@ -270,7 +270,7 @@ impl Answer {
     /// Reads the whole body as JSON.
     ///
     /// # Errors
-    /// Returns the errors of [`Answer::bytes`], and [`LoopbackError::Decode`] if the body is not the expected JSON.
+    /// Returns the errors of [`Answer::bytes`], and [`GatewayClientError::Decode`] if the body is not the expected JSON.
     pub async fn json<T: DeserializeOwned>(self, limit: Duration) -> Result<T, GatewayClientError> {
         let address = self.address;
         let body = self.bytes(MAX_BODY, limit).await?;
@@ -296,7 +296,7 @@ impl Drop for ConnectionTask {
 /// The longest body that is read as a whole, in bytes.
 const MAX_BODY: usize = 64 << 20;
 /// The longest error body that is read, in bytes.
-const MAX_ERROR: usize = 64 << 10;
+const MAX_ERROR_BODY: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use crate::error::{Explain as _, Kind};
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Answers one connection with these bytes, and returns the request that it got.
-async fn playing(answer: &'static str) -> (Client, JoinHandle<String>) {
+async fn serve_once(answer: &'static str) -> (Client, JoinHandle<String>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let server = tokio::spawn(async move {
@@ -27,8 +27,8 @@ async fn playing(answer: &'static str) -> (Client, JoinHandle<String>) {
 }
 
 #[tokio::test]
-async fn json_comes_back_and_the_token_goes_out() {
-    let (client, server) = playing("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n").await;
+async fn the_token_is_sent_and_json_is_returned() {
+    let (client, server) = serve_once("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\": 1}\n").await;
     let value: serde_json::Value = client.get_json("/api/x?y=1", LIMIT).await.unwrap();
     assert_eq!(value["a"], 1);
     let asked = server.await.unwrap();
@@ -38,8 +38,8 @@ async fn json_comes_back_and_the_token_goes_out() {
 }
 
 #[tokio::test]
-async fn a_refusal_keeps_the_words_and_the_kind() {
-    let (client, server) = playing(
+async fn an_error_status_keeps_its_message_and_kind() {
+    let (client, server) = serve_once(
         "HTTP/1.1 409 Conflict\r\nconnection: close\r\n\r\n\
          {\"error\":{\"code\":\"conflict\",\"message\":\"exists\",\"hint\":\"take another\"}}",
     )
@@ -52,7 +52,7 @@ async fn a_refusal_keeps_the_words_and_the_kind() {
 }
 
 #[tokio::test]
-async fn nothing_there_is_not_running() {
+async fn a_closed_port_is_reported_as_not_running() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -63,14 +63,14 @@ async fn nothing_there_is_not_running() {
 
 #[tokio::test]
 async fn garbage_silence_and_half_bodies_are_errors() {
-    let (client, _server) = playing("SSH-2.0-OpenSSH\r\n").await;
+    let (client, _server) = serve_once("SSH-2.0-OpenSSH\r\n").await;
     assert!(matches!(client.send(Call::get("/"), LIMIT).await, Err(GatewayClientError::Broken { .. })));
 
-    let (client, _server) = playing("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf").await;
+    let (client, _server) = serve_once("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf").await;
     let answer = client.send(Call::get("/"), LIMIT).await.unwrap();
     assert!(matches!(answer.bytes(1000, LIMIT).await, Err(GatewayClientError::Broken { .. })));
 
-    let (client, _server) = playing("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlong").await;
+    let (client, _server) = serve_once("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlong").await;
     let answer = client.send(Call::get("/"), LIMIT).await.unwrap();
     assert!(matches!(answer.bytes(3, LIMIT).await, Err(GatewayClientError::TooLong { .. })));
 
@@ -82,7 +82,7 @@ async fn garbage_silence_and_half_bodies_are_errors() {
 
 #[tokio::test]
 async fn events_are_read_to_the_end() {
-    let (client, server) = playing(
+    let (client, server) = serve_once(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
          data: one\n\ndata: two\n\n",
     )

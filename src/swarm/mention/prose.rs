@@ -21,10 +21,10 @@ pub(super) fn prose(text: &str) -> Vec<Range<usize>> {
                 paragraph = end..end;
             }
             None => {
-                fence = Fence::opened_by(line);
+                fence = Fence::parse_opening(line);
                 // A code span can't reach over an empty line, so each paragraph is searched by itself.
                 if fence.is_some() || line.trim().is_empty() {
-                    outside_spans(text, paragraph, &mut found);
+                    push_outside_spans(text, paragraph, &mut found);
                     paragraph = end..end;
                 } else {
                     paragraph.end = end;
@@ -32,7 +32,7 @@ pub(super) fn prose(text: &str) -> Vec<Range<usize>> {
             }
         }
     }
-    outside_spans(text, paragraph, &mut found);
+    push_outside_spans(text, paragraph, &mut found);
     found
 }
 
@@ -52,7 +52,7 @@ impl Fence {
         Some((Self { mark, length: line.len() - rest.len() }, rest))
     }
 
-    fn opened_by(line: &str) -> Option<Self> {
+    fn parse_opening(line: &str) -> Option<Self> {
         let (fence, rest) = Self::run(line)?;
         // A line with more backticks after the run is a code span and opens no block.
         (fence.length >= 3 && !(fence.mark == '`' && rest.contains('`'))).then_some(fence)
@@ -68,7 +68,7 @@ impl Fence {
 
 /// Adds the parts of a paragraph outside of code spans. A span ends with the same number of backticks with which it
 /// begins.
-fn outside_spans(text: &str, paragraph: Range<usize>, found: &mut Vec<Range<usize>>) {
+fn push_outside_spans(text: &str, paragraph: Range<usize>, found: &mut Vec<Range<usize>>) {
     let mut add = |part: Range<usize>| {
         if !part.is_empty() {
             found.push(part);

@@ -118,7 +118,7 @@ pub async fn finish(
         AgentOperation::Rename { to, .. } => {
             // The home's part was done before the interruption if the record says so.
             if !pending.configured {
-                rename::in_home(swarm.home(), swarm.store(), &pending).await?;
+                rename::rename_in_home(swarm.home(), swarm.store(), &pending).await?;
             }
             rename::elsewhere(swarm.home(), hands, &pending.agent, to).await?
         }
@@ -171,7 +171,7 @@ fn may_finish(home: &Home, pending: &PendingOperation) -> bool {
 ///
 /// Returns the package store's error as text.
 pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId) -> Result<(), String> {
-    match packages.rename_if_any(old, new).await {
+    match packages.rename_profile(old, new).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())
         }
@@ -185,7 +185,7 @@ pub async fn rename_packages(packages: &nix::Store, old: &AgentId, new: &AgentId
 ///
 /// Returns the package store's error as text.
 pub async fn forget_packages(packages: &nix::Store, agent: &AgentId) -> Result<(), String> {
-    match packages.forget_if_any(agent).await {
+    match packages.clean_up_profile(agent).await {
         Ok(()) | Err(NixError::Sandbox(SandboxError::Unavailable { .. } | SandboxError::Denied { .. })) => {
             Ok(())
         }

@@ -25,13 +25,13 @@ impl Removal<'_> {
     /// the agent can start, then its turns end, and then their data is deleted.
     pub async fn run(&self) -> Result<Vec<String>, OperationError> {
         let mut warnings = Vec::new();
-        self.take_from_configuration()?;
+        self.remove_from_config()?;
         if let Err(reason) = self.hands.release(&self.pending.agent).await {
             warnings.push(reason);
         }
         self.revoke().await?;
         self.swarm.forget_agent(&self.pending.agent).await?;
-        identity::forget_role(self.home(), &self.pending.agent)?;
+        identity::remove_role(self.home(), &self.pending.agent)?;
         if self.purge {
             self.purge().await?;
         }
@@ -42,7 +42,7 @@ impl Removal<'_> {
         self.swarm.home()
     }
 
-    fn take_from_configuration(&self) -> Result<(), OperationError> {
+    fn remove_from_config(&self) -> Result<(), OperationError> {
         if self.pending.configured {
             return Ok(());
         }

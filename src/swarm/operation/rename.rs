@@ -19,7 +19,7 @@ use crate::store::{AuditEntry, Level, Store};
 /// # Errors
 ///
 /// Returns [`OperationError`] if a step fails. The record of the operation stays.
-pub async fn in_home(
+pub async fn rename_in_home(
     home: &Home,
     store: &Store,
     pending: &PendingOperation,
@@ -74,7 +74,7 @@ pub(super) async fn elsewhere(
     }
     let moved = hands.rename_packages(old, to).await;
     moved.map_err(|reason| OperationError::Packages { agent: old.clone(), reason })?;
-    identity::forget_role(home, old)?;
+    identity::remove_role(home, old)?;
     let conversations = state::of_agent(home, old);
     if conversations.is_empty() {
         return Ok(warnings);

@@ -79,7 +79,7 @@ async fn team() -> Team {
     let wanted = Wanted { id: dev, topic: "work".into(), members, message: None };
     team.swarm.create_channel(&By::human("ann"), wanted).await.unwrap();
     let key: SessionKey = "agent:coder:flock:channel:dev".parse().unwrap();
-    team.store.make_session(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
+    team.store.create_session(NewSession { key: key.clone(), file: "one".into() }, 1).await.unwrap();
     let item = NewInboxItem {
         session: key,
         kind: InboxItemKind::Notice,
@@ -138,7 +138,7 @@ fn removals(team: &Team) -> usize {
 }
 
 #[tokio::test]
-async fn a_removal_that_is_interrupted_anywhere_is_finished_by_the_next_look() {
+async fn an_interrupted_removal_is_finished_by_the_next_call() {
     for at in [InterruptAt::AtRelease, InterruptAt::AtPackages, InterruptAt::AtOpenClaw] {
         let team = team().await;
         let pending = removal(&team, true);
@@ -165,7 +165,7 @@ async fn a_removal_that_is_interrupted_anywhere_is_finished_by_the_next_look() {
 }
 
 #[tokio::test]
-async fn without_purge_files_and_sessions_stay_and_the_rest_goes() {
+async fn removal_without_purge_keeps_files_and_sessions() {
     let team = team().await;
     let pending = removal(&team, false);
     pending::write(team.swarm.home(), &pending).unwrap();
@@ -174,7 +174,7 @@ async fn without_purge_files_and_sessions_stay_and_the_rest_goes() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_configured_after_the_removal_began_stays_configured() {
+async fn an_agent_added_again_during_its_removal_stays_configured() {
     let team = team().await;
     let home = team.swarm.home();
     let pending = PendingOperation { configured: true, ..removal(&team, true) };
@@ -184,7 +184,7 @@ async fn an_agent_that_is_configured_after_the_removal_began_stays_configured() 
 }
 
 #[tokio::test]
-async fn a_step_that_fails_leaves_the_operation_written_down() {
+async fn a_failed_step_keeps_the_record_of_the_operation() {
     let team = team().await;
     let pending = removal(&team, true);
     pending::write(team.swarm.home(), &pending).unwrap();
@@ -239,7 +239,7 @@ async fn a_rename_that_is_interrupted_anywhere_is_finished_and_the_audit_keeps_t
         let (home, maker) = (team.swarm.home(), "maker".parse::<AgentId>().unwrap());
         // Another agent's session with the renamed one gets the new id too.
         let theirs = NewSession { key: "agent:tester:flock:dm:coder".parse().unwrap(), file: "two".into() };
-        team.store.make_session(theirs, 1).await.unwrap();
+        team.store.create_session(theirs, 1).await.unwrap();
         let pending = rename_to(&team, "maker");
         pending::write(home, &pending).unwrap();
         let cut = InterruptedServices::new(at);

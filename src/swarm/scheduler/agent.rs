@@ -7,7 +7,7 @@ use super::{Mode, Priority, Settings};
 use crate::id::{AgentId, SessionKey};
 
 /// Number of consecutive failed turns after which the whole agent backs off and runs only one turn at a time.
-const FAILING: u32 = 3;
+const FAILURE_LIMIT: u32 = 3;
 
 /// The properties of an agent that others report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ impl Pace {
     pub(super) fn of(agent: &AgentId, settings: &Settings) -> Self {
         let hash = hash(agent.as_str());
         Self {
-            tick: settings.tick.saturating_add(share(hash, settings.tick_jitter)),
-            slow: settings.slow.saturating_add(share(hash.rotate_left(21), settings.slow_jitter)),
-            offset: share(hash.rotate_left(42), settings.spread),
+            tick: settings.tick.saturating_add(scale_hash(hash, settings.tick_jitter)),
+            slow: settings.slow.saturating_add(scale_hash(hash.rotate_left(21), settings.slow_jitter)),
+            offset: scale_hash(hash.rotate_left(42), settings.spread),
         }
     }
 }
@@ -50,7 +50,7 @@ fn hash(text: &str) -> u64 {
 }
 
 /// Returns a part of `whole`, from 0 to `whole`, chosen by the upper half of the hash.
-fn share(hash: u64, whole: i64) -> i64 {
+fn scale_hash(hash: u64, whole: i64) -> i64 {
     // Multiplied in 128 bits, because a long setting would overflow 64.
     let part = (i128::from(whole.max(0)) * i128::from(hash >> 32)) >> 32;
     i64::try_from(part).unwrap_or(0)
@@ -126,7 +126,7 @@ impl Agent {
         self.is_gone
             || self.profile.frozen
             || self.paused_until == Some(i64::MAX)
-            || (self.failures >= FAILING && !self.running.is_empty())
+            || (self.failures >= FAILURE_LIMIT && !self.running.is_empty())
     }
 
     /// Returns the time before which the agent can start nothing.
@@ -162,13 +162,13 @@ impl Agent {
     pub(super) fn failed(&mut self, now: i64, settings: &Settings) {
         self.failures = self.failures.saturating_add(1);
         // Single failures only delay their own session. From here on the whole agent waits.
-        if self.failures >= FAILING {
+        if self.failures >= FAILURE_LIMIT {
             self.retry_at = now.saturating_add(settings.retry.after(self.failures));
         }
     }
 
     /// Records a turn that ended well.
-    pub(super) fn succeeded(&mut self) {
+    pub(super) fn record_success(&mut self) {
         self.failures = 0;
         self.retry_at = i64::MIN;
     }

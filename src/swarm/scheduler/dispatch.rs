@@ -7,7 +7,7 @@ use crate::id::{AgentId, SessionKey};
 impl Scheduler {
     /// Puts a session at the place where its undelivered messages have to wait, or forgets it if there are none.
     pub(super) fn place(&mut self, key: &SessionKey, now: i64) {
-        let was = self.lift(key);
+        let was = self.dequeue(key);
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(agent) = self.agents.get_mut(key.agent()) else { return };
         let Some(work) = session.unseen else {
@@ -23,11 +23,11 @@ impl Scheduler {
         // A session that a tick released keeps its number in the queue, even if more messages arrive.
         match (was, work.urgency) {
             (WaitState::Queued { level, order }, _) => {
-                self.line_up(key, level.min(work.priority), order, now)
+                self.enqueue(key, level.min(work.priority), order, now);
             }
             (_, Urgency::Now) => {
                 let order = self.number();
-                self.line_up(key, work.priority, order, now);
+                self.enqueue(key, work.priority, order, now);
             }
             (_, Urgency::Tick) => {
                 session.spot = WaitState::Plain;
@@ -37,7 +37,7 @@ impl Scheduler {
     }
 
     /// Removes a session from its waiting place and returns that place.
-    pub(super) fn lift(&mut self, key: &SessionKey) -> WaitState {
+    pub(super) fn dequeue(&mut self, key: &SessionKey) -> WaitState {
         let Some(session) = self.sessions.get_mut(key) else { return WaitState::Nowhere };
         let spot = std::mem::take(&mut session.spot);
         if let Some(agent) = self.agents.get_mut(key.agent()) {
@@ -54,7 +54,7 @@ impl Scheduler {
         spot
     }
 
-    fn line_up(&mut self, key: &SessionKey, level: Priority, order: u64, now: i64) {
+    fn enqueue(&mut self, key: &SessionKey, level: Priority, order: u64, now: i64) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(agent) = self.agents.get_mut(key.agent()) else { return };
         session.spot = WaitState::Queued { level, order };
@@ -73,8 +73,8 @@ impl Scheduler {
     pub(super) fn waited(&mut self, key: &SessionKey, now: i64) {
         match self.sessions.get(key).map(|session| session.spot) {
             Some(WaitState::Queued { level: Priority::Message, order }) => {
-                self.lift(key);
-                self.line_up(key, Priority::Mention, order, now);
+                self.dequeue(key);
+                self.enqueue(key, Priority::Mention, order, now);
             }
             _ => self.place(key, now),
         }
@@ -89,7 +89,7 @@ impl Scheduler {
         for key in queued {
             let work = self.sessions.get(&key).and_then(|session| session.unseen);
             if work.is_some_and(|work| work.urgency == Urgency::Tick) {
-                self.lift(&key);
+                self.dequeue(&key);
                 if let (Some(session), Some(agent)) = (self.sessions.get_mut(&key), self.agents.get_mut(id)) {
                     session.spot = WaitState::Plain;
                     agent.plain.insert(key);
@@ -117,7 +117,7 @@ impl Scheduler {
         for key in plain.into_iter().flatten() {
             let work = self.sessions.get(&key).and_then(|session| session.unseen);
             let order = self.number();
-            self.line_up(&key, work.map_or(Priority::Message, |work| work.priority), order, now);
+            self.enqueue(&key, work.map_or(Priority::Message, |work| work.priority), order, now);
         }
     }
 
@@ -161,7 +161,7 @@ impl Scheduler {
     }
 
     pub(super) fn start(&mut self, key: &SessionKey, now: i64, effects: &mut Vec<Effect>) {
-        self.lift(key);
+        self.dequeue(key);
         let served = self.number();
         let Some(session) = self.sessions.get_mut(key) else { return };
         let Some(agent) = self.agents.get_mut(key.agent()) else { return };

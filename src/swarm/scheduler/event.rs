@@ -60,14 +60,14 @@ pub enum SchedulerEvent {
         urgency: Urgency,
     },
     /// A session has no undelivered messages left. They were steered into the running turn or read elsewhere, the agent
-    /// left the channel, or the channel was archived. For a running turn this comes before its [`Event::Ended`]. It
+    /// left the channel, or the channel was archived. For a running turn this comes before its [`SchedulerEvent::Ended`]. It
     /// does not concern the messages for which the turn was started: the turn's outcome decides if those are delivered.
     Seen(SessionKey),
     /// The model answered within a turn that still runs. If the turn is a probe, this closes the breaker.
     Answered(SessionKey),
     /// A turn that was started has ended or could not begin.
     Ended { session: SessionKey, how: TurnEnd },
-    /// The agent can start no turn until this time in milliseconds or until [`Event::Resumed`], because its budget is
+    /// The agent can start no turn until this time in milliseconds or until [`SchedulerEvent::Resumed`], because its budget is
     /// used up.
     Paused {
         agent: AgentId,
@@ -108,7 +108,7 @@ pub enum TurnEnd {
     Unavailable,
     /// The turn did not begin, because there was no room. It is retried.
     Refused,
-    /// Somebody stopped the turn. It is not retried: whoever stopped it sends [`Event::Unseen`] if something has to be
+    /// Somebody stopped the turn. It is not retried: whoever stopped it sends [`SchedulerEvent::Unseen`] if something has to be
     /// delivered again.
     Cancelled,
 }
@@ -116,7 +116,7 @@ pub enum TurnEnd {
 /// An output of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Start a turn of this session with its undelivered messages, and report [`Event::Ended`] when it is over. If
+    /// Start a turn of this session with its undelivered messages, and report [`SchedulerEvent::Ended`] when it is over. If
     /// nothing is undelivered any more, report [`Ended::Empty`] at once.
     Start {
         session: SessionKey,

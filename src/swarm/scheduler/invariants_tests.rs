@@ -257,7 +257,7 @@ impl InvariantChecker {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_rules_hold_and_nothing_is_forgotten(
+    fn invariants_hold_for_any_sequence_of_events(
         together in 2..5usize,
         steps in prop::collection::vec(step(), 0..150),
     ) {

@@ -6,7 +6,7 @@ use crate::id::{AgentId, SessionKey};
 
 impl Scheduler {
     /// Records which provider an agent uses from now on.
-    pub(super) fn regroup(&mut self, id: &AgentId, provider: Option<&str>) {
+    pub(super) fn set_agent_provider(&mut self, id: &AgentId, provider: Option<&str>) {
         let before = self.agents.get(id).and_then(|agent| agent.profile.provider.clone());
         if let Some(before) = before.filter(|before| Some(before.as_str()) != provider)
             && let Some(agents) = self.providers.get_mut(&before)
@@ -36,7 +36,7 @@ impl Scheduler {
             },
             None if how == TurnEnd::Unavailable && self.providers.contains_key(provider) => {
                 self.breakers.insert(provider.to_owned(), Breaker::open(now, waits));
-                self.settle_all(provider, now);
+                self.refresh_provider_agents(provider, now);
             }
             _ => {}
         }
@@ -63,10 +63,10 @@ impl Scheduler {
                 agent.quiet_until = now.saturating_add(agent.pace.offset);
             }
         }
-        self.settle_all(provider, now);
+        self.refresh_provider_agents(provider, now);
     }
 
-    fn settle_all(&mut self, provider: &str, now: i64) {
+    fn refresh_provider_agents(&mut self, provider: &str, now: i64) {
         for id in self.providers.get(provider).cloned().unwrap_or_default() {
             self.settle(&id, now);
         }

@@ -55,7 +55,7 @@ fn jitter_only_adds_and_is_an_agents_own() {
 }
 
 #[test]
-fn what_is_urgent_starts_at_once() {
+fn urgent_messages_start_at_once() {
     for event in [agent("a"), asleep(agent("a")), reactive("a"), asleep(reactive("a"))] {
         for urgent in [mention("a/x"), human("a/x")] {
             let mut team = TestScheduler::new(Settings::default(), [event.clone()]);
@@ -65,7 +65,7 @@ fn what_is_urgent_starts_at_once() {
 }
 
 #[test]
-fn urgent_messages_take_plain_ones_of_their_session_along() {
+fn urgent_turns_also_deliver_the_sessions_plain_messages() {
     let mut team = TestScheduler::new(exact(), [reactive("a")]);
     team.on(plain("a/x"));
     team.on(plain("a/y"));
@@ -88,7 +88,7 @@ fn a_reactive_agent_that_sleeps_and_is_mentioned_stays_reactive() {
 }
 
 #[test]
-fn falling_asleep_begins_a_pause() {
+fn falling_asleep_restarts_the_tick_interval() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.pass(HOUR);
     team.on(asleep(agent("a")));
@@ -103,7 +103,7 @@ fn falling_asleep_begins_a_pause() {
 }
 
 #[test]
-fn falling_asleep_recalls_what_waits_for_a_place() {
+fn falling_asleep_returns_queued_plain_messages_to_the_tick() {
     let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, [agent("a"), agent("b")]);
     team.on(mention("b/x"));
     team.on(plain("a/x"));
@@ -115,7 +115,7 @@ fn falling_asleep_recalls_what_waits_for_a_place() {
 }
 
 #[test]
-fn a_session_runs_one_turn_and_is_due_again() {
+fn a_session_runs_one_turn_at_a_time() {
     for (so_far, then) in [(plain as fn(&str) -> SchedulerEvent, NEVER.to_vec()), (mention, NEVER.to_vec())] {
         let mut team = TestScheduler::new(exact(), [agent("a")]);
         assert_eq!(team.on(mention("a/x")), ["a/x"]);
@@ -134,7 +134,7 @@ fn a_session_runs_one_turn_and_is_due_again() {
 }
 
 #[test]
-fn what_was_steered_into_a_turn_does_not_take_back_what_it_was_started_for() {
+fn a_failed_turn_is_retried_although_later_messages_were_steered_in() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(human("a/x"));
     team.on(plain("a/x"));
@@ -144,7 +144,7 @@ fn what_was_steered_into_a_turn_does_not_take_back_what_it_was_started_for() {
 }
 
 #[test]
-fn what_came_into_a_tick_waits_for_the_next() {
+fn plain_messages_during_a_turn_wait_for_the_next_tick() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     assert_eq!(team.on(plain("a/x")), ["a/x"]);
     team.on(plain("a/x"));
@@ -153,7 +153,7 @@ fn what_came_into_a_tick_waits_for_the_next() {
 }
 
 #[test]
-fn one_tick_is_for_all_sessions() {
+fn one_tick_releases_all_sessions() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(plain("a/w"));
     for session in ["a/x", "a/y", "a/z"] {
@@ -163,7 +163,7 @@ fn one_tick_is_for_all_sessions() {
 }
 
 #[test]
-fn what_was_seen_elsewhere_starts_nothing() {
+fn sessions_without_pending_messages_start_nothing() {
     let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, [agent("a"), agent("b")]);
     team.on(plain("a/x"));
     for event in [plain("a/y"), mention("b/x"), human("b/y")] {
@@ -178,7 +178,7 @@ fn what_was_seen_elsewhere_starts_nothing() {
 }
 
 #[test]
-fn places_go_to_people_then_mentions_then_messages() {
+fn slots_go_to_people_then_mentions_then_messages() {
     let names = ["a", "b", "c", "d", "e"];
     let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, names.map(agent));
     team.on(mention("a/x"));
@@ -192,7 +192,7 @@ fn places_go_to_people_then_mentions_then_messages() {
 }
 
 #[test]
-fn a_person_finds_a_place_when_the_team_is_busy() {
+fn a_slot_is_reserved_for_people() {
     let mut team =
         TestScheduler::new(Settings { together: 3, for_people: 1, ..exact() }, ["a", "b"].map(agent));
     let begun: Vec<String> = ["a/1", "a/2", "a/3"].into_iter().flat_map(|s| team.on(mention(s))).collect();
@@ -221,7 +221,7 @@ fn agents_of_one_priority_take_turns() {
 }
 
 #[test]
-fn mentions_keep_a_plain_message_out_for_a_while_only() {
+fn a_plain_message_is_promoted_after_a_minute() {
     let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, ["a", "b", "c"].map(agent));
     team.on(mention("a/x"));
     team.on(plain("c/x"));
@@ -259,7 +259,7 @@ fn a_failed_session_is_tried_again_after_growing_waits() {
 }
 
 #[test]
-fn a_failing_agent_slows_down_as_a_whole_and_comes_back_at_once() {
+fn a_failing_agent_backs_off_as_a_whole_until_a_success() {
     let mut team = TestScheduler::new(exact(), ["a", "b"].map(agent));
     for session in ["a/1", "a/2", "a/3"] {
         team.on(mention(session));
@@ -277,7 +277,7 @@ fn a_failing_agent_slows_down_as_a_whole_and_comes_back_at_once() {
 }
 
 #[test]
-fn failed_turns_count_and_not_messages() {
+fn failures_count_turns_and_not_messages() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     for _ in 0..5 {
         team.on(plain("a/x"));
@@ -289,7 +289,7 @@ fn failed_turns_count_and_not_messages() {
 }
 
 #[test]
-fn a_turn_that_found_no_room_is_not_held_against_the_agent() {
+fn a_turn_without_capacity_is_no_failure_of_the_agent() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
     let mut waits = Vec::new();
@@ -303,7 +303,7 @@ fn a_turn_that_found_no_room_is_not_held_against_the_agent() {
 }
 
 #[test]
-fn a_cancelled_turn_is_not_begun_again_but_what_came_since_is_seen() {
+fn a_cancelled_turn_is_not_retried_but_later_messages_are_delivered() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
     assert_eq!(team.on(ended("a/x", TurnEnd::Cancelled)), NOTHING);
@@ -337,7 +337,7 @@ fn frozen_and_paused_agents_start_nothing_and_lose_nothing() {
 }
 
 #[test]
-fn a_frozen_team_wants_nothing() {
+fn a_frozen_team_has_no_deadline() {
     let mut team = TestScheduler::new(exact(), [frozen(agent("a"))]);
     team.on(plain("a/x"));
     team.on(mention("a/y"));
@@ -345,7 +345,7 @@ fn a_frozen_team_wants_nothing() {
 }
 
 #[test]
-fn a_pause_ends_by_itself() {
+fn a_pause_ends_at_its_time() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(SchedulerEvent::Paused { agent: id("a"), until: Some(T + HOUR) });
     team.on(human("a/x"));
@@ -354,7 +354,7 @@ fn a_pause_ends_by_itself() {
 }
 
 #[test]
-fn a_provider_that_is_down_is_probed_and_nothing_else() {
+fn a_provider_that_is_down_gets_only_probes() {
     let names = ["a", "b", "c"];
     let mut team = TestScheduler::new(exact(), names.map(agent));
     team.on(asking(agent("other"), Some("initech")));
@@ -385,7 +385,7 @@ fn a_provider_that_is_down_is_probed_and_nothing_else() {
 }
 
 #[test]
-fn probes_go_around_and_an_answer_is_enough() {
+fn probes_rotate_and_an_answer_closes_the_breaker() {
     let mut team = TestScheduler::new(exact(), ["a", "b"].map(agent));
     team.on(mention("a/x"));
     team.on(mention("b/x"));
@@ -402,7 +402,7 @@ fn probes_go_around_and_an_answer_is_enough() {
 }
 
 #[test]
-fn a_turn_that_had_nothing_to_do_proves_nothing() {
+fn an_empty_turn_proves_nothing_about_its_provider() {
     let mut team = TestScheduler::new(exact(), ["a", "b"].map(agent));
     for session in ["a/x", "b/x"] {
         team.on(mention(session));
@@ -431,7 +431,7 @@ fn a_turn_that_had_nothing_to_do_proves_nothing() {
 }
 
 #[test]
-fn a_turn_from_before_says_nothing_about_now() {
+fn turns_started_before_the_outage_do_not_change_the_breaker() {
     let mut team = TestScheduler::new(exact(), ["a", "b", "c"].map(agent));
     for session in ["a/x", "b/x", "c/x"] {
         team.on(mention(session));
@@ -445,7 +445,7 @@ fn a_turn_from_before_says_nothing_about_now() {
 }
 
 #[test]
-fn a_breaker_goes_with_its_last_agent() {
+fn a_breaker_is_removed_with_its_last_agent() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
     team.on(ended("a/x", TurnEnd::Unavailable));
@@ -468,7 +468,7 @@ fn an_agent_without_a_provider_backs_off_by_itself() {
 }
 
 #[test]
-fn a_removed_agent_starts_nothing_and_holds_its_place_until_its_turn_ends() {
+fn a_removed_agent_keeps_its_slot_until_its_turn_ends() {
     let mut team = TestScheduler::new(Settings { together: 1, ..exact() }, ["a", "b"].map(agent));
     team.on(mention("a/x"));
     for event in [plain("a/y"), mention("a/z"), mention("b/x")] {
@@ -483,7 +483,7 @@ fn a_removed_agent_starts_nothing_and_holds_its_place_until_its_turn_ends() {
 }
 
 #[test]
-fn an_agent_that_is_back_before_its_turn_has_ended_runs_it_once() {
+fn an_agent_added_again_during_its_turn_runs_it_once() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(mention("a/x"));
     team.on(SchedulerEvent::Gone(id("a")));
@@ -495,7 +495,7 @@ fn an_agent_that_is_back_before_its_turn_has_ended_runs_it_once() {
 }
 
 #[test]
-fn saying_the_same_again_changes_nothing() {
+fn repeated_and_unknown_events_change_nothing() {
     let mut team = TestScheduler::new(exact(), [agent("a")]);
     team.on(plain("a/x"));
     team.on(plain("a/y"));
@@ -526,7 +526,7 @@ fn a_clock_that_is_set_back_lengthens_no_wait() {
 }
 
 #[test]
-fn a_turn_of_the_future_holds_nobody_up() {
+fn a_last_turn_in_the_future_does_not_delay_the_agent() {
     let mut event = agent("a");
     if let SchedulerEvent::Agent { last_turn_at, .. } = &mut event {
         *last_turn_at = Some(T + 30 * DAY);
@@ -537,7 +537,7 @@ fn a_turn_of_the_future_holds_nobody_up() {
 }
 
 #[test]
-fn after_a_start_nobody_comes_in_a_herd() {
+fn first_ticks_after_a_start_are_spread() {
     let settings = Settings { together: 1_000, ..Settings::default() };
     let agents: Vec<SchedulerEvent> = (0..600).map(|n| agent(&format!("a-{n}"))).collect();
     let mut team = TestScheduler::new(settings, agents);
@@ -554,7 +554,7 @@ fn after_a_start_nobody_comes_in_a_herd() {
 }
 
 #[test]
-fn after_a_providers_return_nobody_comes_in_a_herd() {
+fn ticks_after_a_providers_return_are_spread() {
     let settings = Settings { together: 1_000, ..Settings::default() };
     let mut team = TestScheduler::new(settings, (0..600).map(|n| agent(&format!("a-{n}"))));
     team.pass(HOUR);
@@ -576,7 +576,7 @@ fn after_a_providers_return_nobody_comes_in_a_herd() {
 }
 
 #[test]
-fn sleepers_keep_their_pace_over_a_start() {
+fn sleeping_agents_keep_their_tick_over_a_restart() {
     let mut event = asleep(agent("a"));
     if let SchedulerEvent::Agent { last_turn_at, .. } = &mut event {
         *last_turn_at = Some(T - MINUTE);

@@ -244,7 +244,7 @@ impl Simulation {
 }
 
 #[test]
-fn an_idle_team_costs_nothing() {
+fn an_idle_team_starts_no_turn() {
     let mut world = Simulation::new(Settings::default(), 500, 1_000);
     world.run(3 * DAY);
     assert_eq!((world.starts.len(), world.asked), (0, 0));
@@ -262,7 +262,7 @@ fn an_idle_team_costs_nothing() {
 }
 
 #[test]
-fn days_of_work_leave_nothing_behind() {
+fn no_message_is_left_undelivered_after_days() {
     let mut world = Simulation::new(Settings::default(), 300, 100);
     for day in 0..3 {
         for _ in 0..60 {
@@ -288,7 +288,7 @@ fn days_of_work_leave_nothing_behind() {
 }
 
 #[test]
-fn an_hour_without_the_provider_is_only_probed() {
+fn a_provider_outage_causes_only_probes() {
     let mut world = Simulation::new(Settings::default(), 300, 100);
     for channel in 0..30 {
         world.ask(channel);
@@ -314,7 +314,7 @@ fn an_hour_without_the_provider_is_only_probed() {
 }
 
 #[test]
-fn a_start_with_everything_unseen_is_no_herd() {
+fn turns_after_a_restart_are_spread_over_time() {
     let settings = Settings { together: 20, ..Settings::default() };
     let mut world = Simulation::new(settings, 500, 600);
     for channel in 0..600 {

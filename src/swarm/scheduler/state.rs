@@ -119,7 +119,7 @@ impl Scheduler {
         if known.is_some_and(|agent| agent.profile == profile) {
             return;
         }
-        self.regroup(id, profile.provider.as_deref());
+        self.set_agent_provider(id, profile.provider.as_deref());
         match self.agents.get_mut(id) {
             Some(agent) if !agent.is_gone => {
                 let before = std::mem::replace(&mut agent.profile, profile);
@@ -151,7 +151,7 @@ impl Scheduler {
     }
 
     fn gone(&mut self, id: &AgentId) {
-        self.regroup(id, None);
+        self.set_agent_provider(id, None);
         let Some(agent) = self.agents.get_mut(id) else { return };
         agent.is_gone = true;
         let queued = agent.queue.iter().flatten().map(|(_, session)| session);
@@ -159,7 +159,7 @@ impl Scheduler {
             agent.retrying.iter().chain(&agent.plain).chain(queued).cloned().collect();
         let running = agent.running.clone();
         for session in waiting {
-            self.lift(&session);
+            self.dequeue(&session);
             self.sessions.remove(&session);
         }
         for key in &running {
@@ -211,7 +211,7 @@ impl Scheduler {
             TurnEnd::Done => {
                 session.taken = None;
                 (session.failures, session.retry_at) = (0, None);
-                agent.succeeded();
+                agent.record_success();
             }
             TurnEnd::Cancelled => session.taken = None,
             TurnEnd::Empty => {

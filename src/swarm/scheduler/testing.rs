@@ -38,18 +38,21 @@ pub(super) fn agent(agent: &str) -> SchedulerEvent {
 }
 
 pub(super) fn reactive(name: &str) -> SchedulerEvent {
-    with(agent(name), |mode, _, _| *mode = Mode::Reactive)
+    with_agent_state(agent(name), |mode, _, _| *mode = Mode::Reactive)
 }
 
 pub(super) fn asleep(event: SchedulerEvent) -> SchedulerEvent {
-    with(event, |_, asleep, _| *asleep = true)
+    with_agent_state(event, |_, asleep, _| *asleep = true)
 }
 
 pub(super) fn frozen(event: SchedulerEvent) -> SchedulerEvent {
-    with(event, |_, _, frozen| *frozen = true)
+    with_agent_state(event, |_, _, frozen| *frozen = true)
 }
 
-fn with(mut event: SchedulerEvent, change: impl FnOnce(&mut Mode, &mut bool, &mut bool)) -> SchedulerEvent {
+fn with_agent_state(
+    mut event: SchedulerEvent,
+    change: impl FnOnce(&mut Mode, &mut bool, &mut bool),
+) -> SchedulerEvent {
     if let SchedulerEvent::Agent { mode, asleep, frozen, .. } = &mut event {
         change(mode, asleep, frozen);
     }
@@ -100,7 +103,7 @@ impl TestScheduler {
 
     /// Returns the effects of an event: `coder/main` is started, `+coder/main` gets something added to its turn.
     pub(super) fn on(&mut self, event: SchedulerEvent) -> Vec<String> {
-        words(self.scheduler.on(event, self.now))
+        describe_effects(self.scheduler.on(event, self.now))
     }
 
     /// Returns the effects that happen without an event within the given time, each with its time from now.
@@ -115,15 +118,15 @@ impl TestScheduler {
                 !done.is_empty() || self.scheduler.next_deadline() != Some(at),
                 "asked again for the same time"
             );
-            all.extend(words(done).into_iter().map(|word| (at - from, word)));
+            all.extend(describe_effects(done).into_iter().map(|word| (at - from, word)));
         }
         self.now = to;
-        assert_eq!(words(self.scheduler.due(to)), [""; 0], "nothing is due but at a deadline");
+        assert_eq!(describe_effects(self.scheduler.due(to)), [""; 0], "nothing is due but at a deadline");
         all
     }
 }
 
-fn words(effects: Vec<Effect>) -> Vec<String> {
+fn describe_effects(effects: Vec<Effect>) -> Vec<String> {
     let word = |key: SessionKey| format!("{}/{}", key.agent(), key.peer());
     let effects = effects.into_iter().map(|effect| match effect {
         Effect::Start { session, .. } => word(session),

@@ -51,7 +51,7 @@ fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arg
             let text = arguments.optional::<String>(name)?.map(|text| text.trim().to_owned());
             Ok(text.filter(|text| !text.is_empty()))
         };
-        let role = word("role")?.map(|role| named(&role)).transpose()?;
+        let role = word("role")?.map(|role| parse_role(&role)).transpose()?;
         let query = CardQuery { text: word("query")?, role, skill: word("skill")? };
         let limit = arguments.optional::<u64>("limit")?.unwrap_or(20).clamp(1, 100);
         // Every agent may look at every card. Only writing is limited to its own.
@@ -81,14 +81,14 @@ fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argume
         Ok(format!(
             "your card says {}: {} ({} skills)",
             card.name,
-            summary(&card.description, SHORT),
+            summary(&card.description, MAX_TEXT),
             card.skills.len()
         ))
     })
 }
 
 /// Maximum number of characters of a description in a list.
-const SHORT: usize = 80;
+const MAX_TEXT: usize = 80;
 
 fn describe((card, counts): &(Card, TaskCounts)) -> String {
     let skills: Vec<&str> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
@@ -98,14 +98,14 @@ fn describe((card, counts): &(Card, TaskCounts)) -> String {
         card.agent,
         card.role.as_str(),
         card.name,
-        summary(&card.description, SHORT),
+        summary(&card.description, MAX_TEXT),
         counts.completed,
         counts.failed,
         counts.total
     )
 }
 
-fn named(word: &str) -> Result<Role, ToolError> {
+fn parse_role(word: &str) -> Result<Role, ToolError> {
     [Role::Orchestrator, Role::Sysadmin, Role::Worker]
         .into_iter()
         .find(|role| role.as_str() == word)

@@ -17,7 +17,7 @@ fn the_specifications_are_small() {
 }
 
 #[tokio::test]
-async fn an_agent_writes_its_own_card_whatever_it_claims_to_be() {
+async fn an_agent_can_change_only_its_own_card() {
     let team = Team::new();
     let arguments = json!({
         "agentId": "tester", "name": "Mine", "description": "I am\nhuman:ann",
@@ -42,14 +42,14 @@ async fn an_agent_writes_its_own_card_whatever_it_claims_to_be() {
 }
 
 #[tokio::test]
-async fn what_became_of_tasks_is_counted_once() {
+async fn task_outcomes_are_counted_once() {
     let team = Team::new();
     let by = team.by("coder", "agent:coder:flock:main:me");
     for end in [TaskEnd::Done("ok".into()), TaskEnd::Failed("no".into())] {
         let task = team.swarm.send_message(&by, &"tester".parse().unwrap(), "x", None).await.unwrap();
         let turn = crate::id::TurnId::new();
-        team.swarm.task_ended(&task.id, &task.session, turn, end.clone()).await.unwrap();
-        team.swarm.task_ended(&task.id, &task.session, turn, end).await.unwrap();
+        team.swarm.end_task(&task.id, &task.session, turn, end.clone()).await.unwrap();
+        team.swarm.end_task(&task.id, &task.session, turn, end).await.unwrap();
     }
     let found = call(&team, "flock_discover", json!({"query": "TESTER"})).await.unwrap();
     assert!(found.ends_with("Tasks: 1 completed, 1 failed, 2 in all."), "{found}");

@@ -178,7 +178,7 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
         let is_whole = offset == 0 && post.content.len() <= MAX_READ;
         // Marks that flock itself uses in prompts are removed from what others wrote.
         let whole = is_whole.then(|| notice::line(post.seq, &post.author, &without_marks(&post.content)));
-        let line = whole.filter(|line| line.len() <= MAX_READ).unwrap_or_else(|| part(post, offset));
+        let line = whole.filter(|line| line.len() <= MAX_READ).unwrap_or_else(|| render_part(post, offset));
         // At least one message is always shown, so that reading on makes progress.
         if let (Some(last), true) = (last, line.len() > room) {
             return format!("{text}\nmore follow: continue with after {last}");
@@ -195,7 +195,7 @@ fn shown(channel: &Channel, messages: &[Post], offset: usize) -> String {
 }
 
 /// Renders a part of a long message from `offset` on, and says where the next part begins.
-fn part(post: &Post, offset: usize) -> String {
+fn render_part(post: &Post, offset: usize) -> String {
     let text = &post.content;
     // A model may give any number, also one in the middle of a character.
     let from = text.floor_char_boundary(offset);
@@ -289,19 +289,19 @@ fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argum
                 return Err(ToolError::model("`action`: begin, force, cancel or reopen"));
             }
         };
-        Ok(progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
+        Ok(describe_progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
     })
 }
 
 fn ready<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
         let id = id(&arguments)?;
-        let stand = swarm.archive_ready(&By::call(context), &context.agent, &id).await?;
-        Ok(progress(&id, &stand))
+        let stand = swarm.mark_archive_ready(&By::call(context), &context.agent, &id).await?;
+        Ok(describe_progress(&id, &stand))
     })
 }
 
-fn progress(id: &ChannelId, stand: &ArchiveProgress) -> String {
+fn describe_progress(id: &ChannelId, stand: &ArchiveProgress) -> String {
     let names = |agents: &[AgentId]| agents.iter().map(AgentId::as_str).collect::<Vec<_>>().join(", ");
     match stand.state {
         ChannelState::Active => format!("#{id} is active"),

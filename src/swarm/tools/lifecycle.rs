@@ -23,7 +23,7 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
             "Create a worker, if a person asked for one.",
             &json!({"newAgentId": text, "archetype": text, "model": text, "reason": text}),
             &["newAgentId", "reason"],
-            |triage, context, arguments| ask(triage, context, arguments, create),
+            |triage, context, arguments| submit_request(triage, context, arguments, create),
         ),
         TeamTool::shared(
             triage,
@@ -31,12 +31,12 @@ pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
             "Request the removal of an agent; a person must approve it.",
             &json!({"targetAgentId": text, "reason": text}),
             &["targetAgentId", "reason"],
-            |triage, context, arguments| ask(triage, context, arguments, remove),
+            |triage, context, arguments| submit_request(triage, context, arguments, remove),
         ),
     ]
 }
 
-fn ask<'a>(
+fn submit_request<'a>(
     triage: &'a Arc<Triage>,
     context: &'a CallContext,
     arguments: Arguments,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn only_workers_are_made_and_nothing_that_was_asked_for_is_dropped() {
+    fn only_workers_are_created_and_unknown_fields_are_refused() {
         assert!(made(&json!({"newAgentId": "bob", "reason": "x"})).is_ok());
         assert!(made(&json!({"newAgentId": "bob", "role": "worker", "reason": "x"})).is_ok());
         for (field, value) in [("role", "sysadmin"), ("role", "orchestrator"), ("autonomy", "full")] {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_is_a_request_in_words() {
+    fn the_older_form_becomes_a_free_text_request() {
         let older =
             json!({"request": "Add ripgrep", "context": "slow grep", "urgency": "high", "project": "web"});
         let Ok(Request::Other { request }) = typed(&older) else { panic!("{older}") };
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_belongs_to_the_kind_is_taken() {
+    fn fields_of_another_kind_are_refused() {
         let good =
             json!({"kind": "package", "package": "hello", "reason": "x", "urgency": "high", "host": ""});
         assert!(typed(&good).is_ok());

@@ -61,11 +61,11 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
 }
 
 /// Number of listed tasks by default, and the maximum.
-const LISTED: u64 = 20;
-const MOST: u64 = 100;
+const DEFAULT_LIMIT: u64 = 20;
+const MAX_LIMIT: u64 = 100;
 /// Maximum number of characters of a summary in a list, and of an answer.
-const SHORT: usize = 80;
-const ANSWER: usize = 400;
+const MAX_SUMMARY: usize = 80;
+const MAX_ANSWER: usize = 400;
 
 fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
     Box::pin(async move {
@@ -120,15 +120,19 @@ fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Argumen
             let is_sent = task.requester == own.as_str();
             let other =
                 if is_sent { format!("to {}", task.assignee()) } else { format!("from {}", task.requester) };
-            let mut line =
-                format!("{} [{}] {other}: {}", task.id, task.state.as_str(), summary(&task.summary, SHORT));
+            let mut line = format!(
+                "{} [{}] {other}: {}",
+                task.id,
+                task.state.as_str(),
+                summary(&task.summary, MAX_SUMMARY)
+            );
             if task.state == TaskState::InputRequired {
                 // The id comes first and the question follows, so that the model can reply without another call.
-                let question = summary(task.question.as_deref().unwrap_or_default(), ANSWER);
+                let question = summary(task.question.as_deref().unwrap_or_default(), MAX_ANSWER);
                 let _ = write!(line, "\n  asked: {question}");
             }
             if let Some(response) = &task.response {
-                let _ = write!(line, "\n  answer: {}", summary(response, ANSWER));
+                let _ = write!(line, "\n  answer: {}", summary(response, MAX_ANSWER));
             }
             lines.push(line);
         }
@@ -163,15 +167,15 @@ fn past(task: &Task) -> String {
     };
     format!(
         "{} [{}] {} -> {} ({took}): {}",
-        moment(task.created_at),
+        format_time(task.created_at),
         task.state.as_str(),
         task.requester,
         task.assignee(),
-        summary(&task.summary, SHORT)
+        summary(&task.summary, MAX_SUMMARY)
     )
 }
 
-fn moment(at: i64) -> String {
+fn format_time(at: i64) -> String {
     jiff::Timestamp::from_millisecond(at)
         .map_or_else(|_| at.to_string(), |at| at.strftime("%F %H:%MZ").to_string())
 }
@@ -188,7 +192,7 @@ fn state(arguments: &Arguments) -> Result<Option<TaskState>, ToolError> {
 
 fn limit(arguments: &Arguments) -> Result<u32, ToolError> {
     // Clamped and not refused: a model that asks for too much is served with what is allowed.
-    let limit = arguments.optional::<u64>("limit")?.unwrap_or(LISTED).clamp(1, MOST);
+    let limit = arguments.optional::<u64>("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     Ok(u32::try_from(limit).unwrap_or(u32::MAX))
 }
 

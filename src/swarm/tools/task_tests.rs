@@ -16,7 +16,7 @@ fn the_specifications_are_small() {
 }
 
 #[tokio::test]
-async fn who_sends_is_the_session_and_not_what_is_claimed() {
+async fn the_sender_is_the_calling_session_whatever_is_claimed() {
     let team = Team::new();
     let arguments = json!({
         "to": "@tester", "message": " hi ", "from": "sysadmin", "agentId": "sysadmin", "_callerAgentId": "sysadmin",
@@ -57,7 +57,7 @@ async fn tasks_are_listed_by_direction_and_state() {
         .tasks(&TaskFilter { requester: Some("coder".into()), ..TaskFilter::default() }, 1)
         .unwrap();
     team.swarm
-        .task_ended(&task[0].id, &task[0].session, TurnId::new(), TaskEnd::Done("the answer".into()))
+        .end_task(&task[0].id, &task[0].session, TurnId::new(), TaskEnd::Done("the answer".into()))
         .await
         .unwrap();
     let done = call(&team, "coder", "flock_tasks", json!({"state": "completed", "limit": 1})).await.unwrap();
@@ -71,13 +71,13 @@ async fn tasks_are_listed_by_direction_and_state() {
 }
 
 #[tokio::test]
-async fn the_history_shows_no_text_of_others_but_summaries() {
+async fn the_history_shows_only_summaries() {
     let team = Team::new();
     let secret = format!("start {} the-secret-end", "x".repeat(300));
     call(&team, "coder", "flock_message", json!({"to": "tester", "message": secret})).await.unwrap();
     let task = team.store.tasks(&TaskFilter::default(), 1).unwrap().remove(0);
     team.swarm
-        .task_ended(&task.id, &task.session, TurnId::new(), TaskEnd::Done("a private answer".into()))
+        .end_task(&task.id, &task.session, TurnId::new(), TaskEnd::Done("a private answer".into()))
         .await
         .unwrap();
     let seen = call(&team, "sysadmin", "flock_history", json!({"agentId": "tester"})).await.unwrap();

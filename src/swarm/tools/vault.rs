@@ -130,7 +130,7 @@ const MAX_SHOWN: usize = 500;
 
 fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
     let Some(name) = arguments.optional::<String>("workspace")?.filter(|name| !name.is_empty()) else {
-        return all_vaults(shared);
+        return list_vaults(shared);
     };
     let name = folder(&name)?;
     // All entries are read, because folders count as entries but are not listed.
@@ -150,7 +150,7 @@ fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Resul
     Ok(lines.join("\n"))
 }
 
-fn all_vaults(shared: &VaultServices) -> Result<String, ToolError> {
+fn list_vaults(shared: &VaultServices) -> Result<String, ToolError> {
     let summaries = shared.vaults.summaries()?;
     if summaries.is_empty() {
         // The text says who can make one, so that agents do not try.

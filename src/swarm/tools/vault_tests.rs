@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 use super::*;
 use crate::tool::{Registry, fake};
 
-/// A home with the vaults `shared` and `private`, and a secret file beside them.
+/// A home with the vaults `user_dirs` and `private`, and a secret file beside them.
 struct Fixture {
     dir: tempfile::TempDir,
     tools: Registry,
@@ -90,7 +90,7 @@ async fn notes_are_written_listed_and_read() {
 }
 
 #[tokio::test]
-async fn a_vault_that_is_not_there_is_answered_with_those_that_are() {
+async fn an_unknown_vault_is_answered_with_the_existing_ones() {
     let bench = Fixture::new();
     for name in
         ["flock_workspace_list", "flock_workspace_read", "flock_workspace_write", "flock_workspace_tree"]
@@ -162,7 +162,7 @@ async fn hostile_names_are_refused() {
 }
 
 #[tokio::test]
-async fn a_link_leads_nowhere_not_even_into_another_vault() {
+async fn symbolic_links_are_not_followed() {
     let bench = Fixture::new();
     symlink("../private", bench.at("vaults/shared/across")).unwrap();
     symlink("../private/plan.md", bench.at("vaults/shared/plan.md")).unwrap();
@@ -193,7 +193,7 @@ async fn a_link_leads_nowhere_not_even_into_another_vault() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_is_refused_and_blocks_nothing() {
+async fn special_files_are_refused_without_blocking() {
     let bench = Fixture::new();
     nix::unistd::mkfifo(&bench.at("vaults/shared/fifo"), Mode::S_IRWXU).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(bench.at("vaults/shared/socket")).unwrap();
@@ -216,7 +216,7 @@ async fn what_is_no_file_is_refused_and_blocks_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_no_text_is_refused_and_said() {
+async fn binary_and_oversized_files_are_refused() {
     let bench = Fixture::new();
     std::fs::write(bench.at("vaults/shared/picture.png"), b"\x89PNG\0\0").unwrap();
     let error = bench.read("picture.png").await.unwrap_err();
@@ -238,7 +238,7 @@ async fn what_is_too_large_or_no_text_is_refused_and_said() {
 }
 
 #[tokio::test]
-async fn writers_at_once_leave_one_whole_text_and_lose_nothing_that_was_added() {
+async fn concurrent_writes_are_atomic_and_appends_are_kept() {
     let bench = Fixture::new();
     let texts: Vec<String> = (0..16).map(|n| format!("{n}\n").repeat(20_000)).collect();
     let writes = texts.iter().map(|text| bench.write("same.md", text));
@@ -262,7 +262,7 @@ async fn writers_at_once_leave_one_whole_text_and_lose_nothing_that_was_added() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_swap_at_the_wrong_moment_leads_nowhere() {
+async fn a_concurrent_swap_with_a_link_does_not_escape() {
     let bench = Fixture::new();
     let (folder, link) = (bench.at("vaults/shared/notes"), bench.at("vaults/shared/.swap"));
     std::fs::create_dir(&folder).unwrap();
@@ -293,7 +293,7 @@ async fn a_swap_at_the_wrong_moment_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn names_that_a_person_left_there_can_not_forge_lines() {
+async fn file_names_cannot_forge_lines() {
     let bench = Fixture::new();
     std::fs::write(bench.at("vaults/shared/a\nindex.md (1 bytes)\u{202e}"), "x").unwrap();
     let list = bench.call("flock_workspace_list", json!({"workspace": "shared"})).await.unwrap();
@@ -301,7 +301,7 @@ async fn names_that_a_person_left_there_can_not_forge_lines() {
 }
 
 #[tokio::test]
-async fn skills_are_read_and_an_unknown_one_is_answered_with_those_that_are() {
+async fn an_unknown_skill_is_answered_with_the_existing_ones() {
     let bench = Fixture::new();
     let error = bench.call("flock_read_skill", json!({"name": "deploy"})).await.unwrap_err();
     assert_eq!(error, "there is no skill deploy: there are none");

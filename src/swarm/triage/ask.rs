@@ -54,7 +54,7 @@ fn command(arguments: &Value) -> Result<Request, String> {
     }
     let timeout: Option<u64> = arguments.optional("timeout").map_err(wrong)?;
     let timeout = timeout.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
-    let command = arguments.required_or("command", "cmd").map_err(wrong)?;
+    let command = arguments.required_with_alias("command", "cmd").map_err(wrong)?;
     Ok(Request::Command { command, timeout, execution: None })
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_command_itself_is_what_is_approved() {
+    fn only_command_and_timeout_can_be_approved() {
         assert!(command(&json!({"command": "df -h", "timeout": 5})).is_ok());
         for bad in [
             json!({"command": "df", "background": true}),

@@ -1,5 +1,5 @@
 //! Finds the paths that the text of a shell command names. It does not run a shell: a path that is assembled while the
-//! command runs is not visible in the text. [`Named::is_dynamic`] tells that there may be such paths.
+//! command runs is not visible in the text. [`CommandPaths::is_dynamic`] tells that there may be such paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -16,9 +16,9 @@ pub struct CommandPaths {
 }
 
 /// Within a word, a path may begin after these characters or end before them, as in a list, a mapping or an assignment.
-const APART: [char; 15] = [':', ',', '=', '@', '+', '%', '(', ')', '{', '}', '[', ']', '"', '\'', '`'];
+const SEPARATORS: [char; 15] = [':', ',', '=', '@', '+', '%', '(', ')', '{', '}', '[', ']', '"', '\'', '`'];
 /// Characters that a shell replaces by something else.
-const OPEN: [char; 6] = ['*', '?', '[', '{', '$', '`'];
+const EXPANSION_CHARS: [char; 6] = ['*', '?', '[', '{', '$', '`'];
 /// Maximum length of a path in the kernel.
 const MAX_PATH: usize = 4096;
 /// Maximum number of absolute paths in one command.
@@ -29,21 +29,21 @@ pub const MAX_PATHS: usize = 256;
 #[must_use]
 pub fn read(command: &str, cwd: &Path, env: &BTreeMap<String, String>) -> Option<CommandPaths> {
     let mut named = CommandPaths { is_dynamic: command.contains('`'), ..CommandPaths::default() };
-    let mut words = unquoted(command);
+    let mut words = split_words(command);
     // A quoted text may itself be a command or a program with paths in it.
     words.extend(
         command.split(|c: char| c.is_whitespace() || "'\"\\;&|<>(),`".contains(c)).map(str::to_owned),
     );
     for word in words {
-        let word = expanded(&word, env);
+        let word = expand(&word, env);
         named.is_dynamic |= word.contains(['$', '`']);
-        for from in starts(&word) {
+        for from in path_starts(&word) {
             let part = &word[from..];
-            let end = part.find(APART).unwrap_or(part.len());
-            named.add(&expanded(&part[..end], env), cwd);
+            let end = part.find(SEPARATORS).unwrap_or(part.len());
+            named.add(&expand(&part[..end], env), cwd);
             // A file name may contain such a character itself.
             if from == 0 || part.starts_with(['/', '~', '.', '$']) {
-                named.add(&expanded(part, env), cwd);
+                named.add(&expand(part, env), cwd);
             }
         }
         if named.absolute.len() > MAX_PATHS {
@@ -59,16 +59,16 @@ impl CommandPaths {
         {
             return;
         }
-        let plain = match part.find(OPEN) {
+        let plain = match part.find(EXPANSION_CHARS) {
             Some(open) => part[..open].rfind('/').map_or("", |slash| &part[..=slash]),
             None => part,
         };
         if plain.starts_with('/') {
             // Both forms are kept, because `..` after a symbolic link leads elsewhere than the text says.
             self.absolute.insert(plain.into());
-            self.absolute.insert(normal(Path::new(plain)));
+            self.absolute.insert(normalize(Path::new(plain)));
         } else if plain.starts_with("..") || plain.starts_with("./") {
-            self.absolute.insert(normal(&cwd.join(plain)));
+            self.absolute.insert(normalize(&cwd.join(plain)));
             self.relative.insert(plain.to_owned());
         } else if !plain.is_empty() {
             self.relative.insert(plain.to_owned());
@@ -77,7 +77,7 @@ impl CommandPaths {
 }
 
 /// Returns the words of a command without their quotes.
-fn unquoted(command: &str) -> Vec<String> {
+fn split_words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
     let mut letters = command.chars();
@@ -116,7 +116,7 @@ fn unquoted(command: &str) -> Vec<String> {
 }
 
 /// Replaces `~` and the known variables in a word.
-fn expanded(word: &str, env: &BTreeMap<String, String>) -> String {
+fn expand(word: &str, env: &BTreeMap<String, String>) -> String {
     let home = env.get("HOME").map_or("", String::as_str);
     let user = env.get("USER").map_or("", String::as_str);
     let mut word = match word.strip_prefix('~') {
@@ -146,10 +146,10 @@ fn expanded(word: &str, env: &BTreeMap<String, String>) -> String {
 }
 
 /// Returns the positions in a word at which a path may begin.
-fn starts(word: &str) -> Vec<usize> {
+fn path_starts(word: &str) -> Vec<usize> {
     // An option with its value in one word, for example `-I/usr/include`.
     let is_option = word.starts_with('-') && word[1..].starts_with(|c: char| c.is_ascii_alphabetic());
-    let within = word.char_indices().filter(|(_, c)| APART.contains(c)).map(|(at, c)| at + c.len_utf8());
+    let within = word.char_indices().filter(|(_, c)| SEPARATORS.contains(c)).map(|(at, c)| at + c.len_utf8());
     let mut all: Vec<usize> = within.chain(is_option.then_some(2)).filter(|at| *at < word.len()).collect();
     all.push(0);
     all
@@ -157,7 +157,7 @@ fn starts(word: &str) -> Vec<usize> {
 
 /// Removes `.` and `..` from a path by its text alone.
 #[must_use]
-pub fn normal(path: &Path) -> PathBuf {
+pub fn normalize(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {
         match part {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_paths_are_no_more_than_too_many() {
+    fn more_than_the_maximum_of_paths_is_refused() {
         let env = BTreeMap::new();
         for command in ["=/a".repeat(2730), "/a ".repeat(2730), (0..1000).map(|n| format!("/{n} ")).collect()]
         {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_wildcard_or_a_variable_the_folder_before_it_is_named() {
+    fn a_wildcard_or_variable_gives_the_folder_before_it() {
         for command in ["cat /home/ann/w/*/x", "cat /home/ann/w/$A/x", "cat /home/ann/w/{a,b}", "cat ~/w/a?"]
         {
             let found = named(command);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_known_when_it_runs_is_said() {
+    fn dynamic_parts_are_reported() {
         for command in ["sh $X", "sh $(echo x)", "sh `echo x`", "D=/a; sh $D/x"] {
             assert!(named(command).is_dynamic, "{command}");
         }
@@ -244,7 +244,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_breaks_it(command in "([a-z/.~$'\"\\\\=:*@ {}\n-]|HOME|é|\\PC){0,60}") {
+        fn any_text_is_parsed_without_panic(command in "([a-z/.~$'\"\\\\=:*@ {}\n-]|HOME|é|\\PC){0,60}") {
             let Some(found) = read(&command, Path::new("/x"), &BTreeMap::new()) else { return Ok(()) };
             proptest::prop_assert!(found.absolute.iter().all(|path| path.is_absolute()));
         }

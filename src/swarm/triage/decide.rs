@@ -123,7 +123,7 @@ pub async fn decide(
     decider: &Decider,
     now: i64,
 ) -> Result<RequestRow, DecideError> {
-    let party = admit(config, decider)?;
+    let party = authorize(config, decider)?;
     let row = store.request(id)?.ok_or_else(|| DecideError::Unknown(super::view::id(id)))?;
     let moved = match decision {
         // A person can't approve what they are not shown.
@@ -135,7 +135,11 @@ pub async fn decide(
             let text = format!("{id} was given back by {party}.");
             let along = Along {
                 entry: entry(party, "request.restore", &row, format!("sha256 {sha256}")),
-                items: vec![messages::result(&row, &format!("Your request {text}{}", again(&row)), now)],
+                items: vec![messages::result(
+                    &row,
+                    &format!("Your request {text}{}", ask_again_hint(&row)),
+                    now,
+                )],
                 post: messages::post(&row, &text, now),
             };
             store.restore_grant(row.id.clone(), sha256, along, now).await?
@@ -147,7 +151,7 @@ pub async fn decide(
                 post: messages::post(&row, &format!("{id} was approved by {party}."), now),
             };
             // An approval expires too, if the request can't begin for long, for example while its agent is frozen.
-            let until = now.saturating_add(millis(config.approval_time));
+            let until = now.saturating_add(to_millis(config.approval_time));
             store.approve_request(row.id.clone(), sha256, until, along, now).await?
         }
         Decision::Deny { reason } => {
@@ -176,13 +180,13 @@ pub async fn decide(
 }
 
 /// Returns a hint for the agent if a restored grant alone does not bring back what it had.
-fn again(row: &RequestRow) -> &'static str {
+fn ask_again_hint(row: &RequestRow) -> &'static str {
     if matches!(row.kind.as_str(), "package" | "agent-create") { " You can ask for it again." } else { "" }
 }
 
 /// Returns the request that undoes the effect of another one, if that left an effect.
 #[must_use]
-pub fn undoing(row: &RequestRow) -> Option<Asked> {
+pub fn undo_request(row: &RequestRow) -> Option<Asked> {
     let Asked { agent, request } = Asked::read(&row.body)?;
     match request {
         Request::Package { action: PackageAction::Install, package, .. } => {
@@ -240,7 +244,7 @@ pub async fn take_back(
     now: i64,
 ) -> Result<(), DecideError> {
     for package in packages {
-        let is_of = |row: &RequestRow| installs(row).is_some_and(|name| name == package.as_str());
+        let is_of = |row: &RequestRow| installed_package(row).is_some_and(|name| name == package.as_str());
         // The same package may have been granted by several requests.
         let granted: Vec<RequestRow> =
             store.granted_requests(agent, "package")?.into_iter().filter(is_of).collect();
@@ -249,7 +253,7 @@ pub async fn take_back(
         }
         // Without a request to revoke, nothing would keep the agent from getting the package again.
         if granted.is_empty() && !store.revoked_requests(agent, "package")?.iter().any(is_of) {
-            deny_package(store, agent, package, party, now).await?;
+            record_denied_package(store, agent, package, party, now).await?;
         }
     }
     Ok(())
@@ -257,7 +261,7 @@ pub async fn take_back(
 
 /// Returns the profile name of the package that a request installs. A package of another flake has the name after the
 /// `#` of its reference.
-fn installs(row: &RequestRow) -> Option<String> {
+fn installed_package(row: &RequestRow) -> Option<String> {
     match Asked::read(&row.body)?.request {
         Request::Package { action: PackageAction::Install, package, .. } => {
             Some(package.rsplit('#').next().unwrap_or_default().to_owned())
@@ -268,7 +272,7 @@ fn installs(row: &RequestRow) -> Option<String> {
 
 /// Records that a person removed a package that no request had installed. The record is a revoked request, which a
 /// person can restore like any other.
-async fn deny_package(
+async fn record_denied_package(
     store: &Store,
     agent: &AgentId,
     package: &Attribute,
@@ -305,14 +309,14 @@ async fn deny_package(
         turn: None,
     };
     // An id is random and short, so it may be taken already.
-    while !store.open_request(new.clone(), Along::audit(entry(&new.id))).await? {
+    while !store.add_request(new.clone(), Along::audit(entry(&new.id))).await? {
         new.id = super::new_id();
     }
     revoke(store, &new.id, party, now).await.map(drop)
 }
 
 /// Returns the party that decides, if it may decide.
-fn admit<'d>(config: &Config, decider: &'d Decider) -> Result<&'d Party, DecideError> {
+fn authorize<'d>(config: &Config, decider: &'d Decider) -> Result<&'d Party, DecideError> {
     match decider {
         // Agents and flock itself never decide, whatever credential they present.
         Decider::Owner(party) | Decider::Person(party) if !party.is_human() => {
@@ -338,6 +342,6 @@ fn entry(party: &Party, action: &'static str, row: &RequestRow, detail: String) 
     }
 }
 
-fn millis(time: Duration) -> i64 {
+fn to_millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

@@ -2,7 +2,7 @@
 //! does not get around a denial or a revocation.
 
 use super::request::Asked;
-use super::{DAY, MANY, MAX_HOSTS, MAX_OPEN, Request, Triage, view};
+use super::{DAY_MS, MAX_HOSTS, MAX_OPEN, MAX_ROWS, Request, Triage, view};
 use crate::id::AgentId;
 use crate::store::RequestRow;
 use crate::swarm::SwarmError;
@@ -21,10 +21,11 @@ impl Triage {
         now: i64,
     ) -> Result<Option<String>, SwarmError> {
         let store = self.swarm.store();
-        let open = store.requests(true, MANY)?;
+        let open = store.requests(true, MAX_ROWS)?;
         // Another agent may ask for the same: grants belong to one agent.
         let own: Vec<&RequestRow> = open.iter().filter(|row| row.agent == *agent).collect();
-        if let Some(row) = own.iter().find(|row| is(row, |other| other.repeats(&asked.request))) {
+        if let Some(row) = own.iter().find(|row| row_matches(row, |other| other.is_repeat_of(&asked.request)))
+        {
             return Ok(Some(format!("{}: you asked for that already; it is {}", row.id, row.state.as_str())));
         }
         if own.len() >= MAX_OPEN {
@@ -48,15 +49,16 @@ impl Triage {
     }
 
     fn refuse_denied(&self, agent: &AgentId, asked: &Asked, now: i64) -> Result<(), SwarmError> {
-        let denied = self.swarm.store().denied_requests(agent, asked.request.kind(), now - DAY)?;
+        let denied = self.swarm.store().denied_requests(agent, asked.request.kind(), now - DAY_MS)?;
         // A wider request is refused too: otherwise it would get around the denial of a part.
-        let Some(row) = denied.iter().find(|row| is(row, |other| asked.request.includes(other))) else {
+        let Some(row) = denied.iter().find(|row| row_matches(row, |other| asked.request.includes(other)))
+        else {
             return Ok(());
         };
         let hours = (now - row.decided_at.unwrap_or(now)).max(0) / 3_600_000;
         let by = row.decided_by.as_deref().unwrap_or("a person");
         let said = row.result.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-        let what = match is(row, |other| other.repeats(&asked.request)) {
+        let what = match row_matches(row, |other| other.is_repeat_of(&asked.request)) {
             true => "exactly this".to_owned(),
             false => format!("a part of this, to {},", view::brief_row(row)),
         };
@@ -70,7 +72,7 @@ impl Triage {
     fn refuse_revoked(&self, agent: &AgentId, asked: &Asked) -> Result<(), SwarmError> {
         let revoked = self.swarm.store().revoked_requests(agent, asked.request.kind())?;
         let meets = |other: &Request| asked.request.includes(other) || other.includes(&asked.request);
-        let Some(row) = revoked.iter().find(|row| is(row, meets)) else { return Ok(()) };
+        let Some(row) = revoked.iter().find(|row| row_matches(row, meets)) else { return Ok(()) };
         Err(SwarmError::Refused(format!(
             "{} took back {} ({}), and only a person can grant it again: flock approvals approve {}",
             row.revoked_by.as_deref().unwrap_or("a person"),
@@ -81,6 +83,6 @@ impl Triage {
     }
 }
 
-fn is(row: &RequestRow, holds: impl Fn(&Request) -> bool) -> bool {
+fn row_matches(row: &RequestRow, holds: impl Fn(&Request) -> bool) -> bool {
     Asked::read(&row.body).is_some_and(|asked| holds(&asked.request))
 }

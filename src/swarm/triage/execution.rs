@@ -17,13 +17,13 @@ use crate::home::fingerprint::{self, Fingerprint};
 use crate::home::{Home, canonical};
 
 /// The only environment variables that a command gets. They include no provider key and nothing that loads code.
-const PASSED: [&str; 7] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"];
+const PASSED_VARIABLES: [&str; 7] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ"];
 /// Maximum number of paths in a command that agents can write.
 const MAX_FILES: usize = 32;
 /// Maximum number of folders in which relative words of a command are looked up.
 const MAX_BASES: usize = 16;
 /// The reason for refusing a request of an older version of flock.
-pub const OUTDATED: &str = "not run: it was asked for under an older flock, which did not record its folder and \
+pub const OUTDATED_REASON: &str = "not run: it was asked for under an older flock, which did not record its folder and \
                             environment; ask again";
 
 /// The folder, the environment and the bound files of a command on the host.
@@ -101,7 +101,7 @@ impl Execution {
     /// Returns a text for the model if a path in the command can't be bound to its current state, or if there are too
     /// many paths.
     pub fn of(home: &Home, config: &Config, id: &str, command: &str) -> Result<(Self, Vec<String>), String> {
-        let roots = writable(home, config);
+        let roots = writable_folders(home, config);
         let mut execution = Self { env: environment(&roots), ..Self::new(home, id) };
         // Read with the environment in which the command will run, so that `~` and `$HOME` mean the same.
         let named =
@@ -146,7 +146,7 @@ impl Execution {
     /// Returns the bound paths whose state differs from that at the time of the request.
     #[must_use]
     pub fn changed(&self, home: &Home, config: &Config) -> Vec<String> {
-        let roots = writable(home, config);
+        let roots = writable_folders(home, config);
         let is_same = |bound: &BoundFile| {
             let path = Path::new(&bound.path);
             let root = roots.iter().find(|root| path.starts_with(root));
@@ -172,8 +172,10 @@ fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
         // The body of a request is JSON, which can't hold other values.
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    let mut env: BTreeMap<String, String> =
-        env::inherited().filter_map(text).filter(|(name, _)| PASSED.contains(&name.as_str())).collect();
+    let mut env: BTreeMap<String, String> = env::inherited()
+        .filter_map(text)
+        .filter(|(name, _)| PASSED_VARIABLES.contains(&name.as_str()))
+        .collect();
     if let Some(path) = env.get_mut("PATH") {
         let is_safe = |folder: &&str| {
             let real = canonical(Path::new(folder));
@@ -186,7 +188,7 @@ fn environment(roots: &BTreeSet<PathBuf>) -> BTreeMap<String, String> {
 }
 
 /// Returns the folders in which agents can write, with symbolic links resolved.
-fn writable(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
+fn writable_folders(home: &Home, config: &Config) -> BTreeSet<PathBuf> {
     let mut folders = vec![
         home.workspaces(),
         home.vaults(),
@@ -221,7 +223,7 @@ struct BoundPaths {
 fn places(named: &CommandPaths, roots: &BTreeSet<PathBuf>) -> BoundPaths {
     let mut places = BoundPaths::default();
     for path in &named.absolute {
-        if let Some(found) = within(path, roots) {
+        if let Some(found) = split_at_root(path, roots) {
             places.written.insert(found);
             continue;
         }
@@ -233,9 +235,9 @@ fn places(named: &CommandPaths, roots: &BTreeSet<PathBuf>) -> BoundPaths {
     // For `cd FOLDER && sh workspaces/coder/x`: a relative word may be meant below any folder that the command names.
     for base in places.above.iter().take(MAX_BASES) {
         for word in &named.relative {
-            let path = command_paths::normal(&base.join(word));
+            let path = command_paths::normalize(&base.join(word));
             if roots.iter().any(|root| path.starts_with(root)) {
-                places.written.extend(within(&path, roots));
+                places.written.extend(split_at_root(&path, roots));
             }
         }
     }
@@ -255,7 +257,7 @@ fn is_folder(root: &Path, rest: &Path) -> bool {
 
 /// Returns the first folder of agents into which a path leads, and the rest of the path. Components are resolved one by
 /// one, because a symbolic link inside such a folder belongs to the agents, wherever it leads.
-fn within(path: &Path, roots: &BTreeSet<PathBuf>) -> Option<(PathBuf, PathBuf)> {
+fn split_at_root(path: &Path, roots: &BTreeSet<PathBuf>) -> Option<(PathBuf, PathBuf)> {
     // Take the innermost folder: one workspace may lie inside another one's folder.
     let split = |path: &Path| {
         let root =

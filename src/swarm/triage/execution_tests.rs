@@ -48,12 +48,16 @@ impl Fixture {
 }
 
 #[test]
-fn a_command_that_names_nothing_of_an_agents_has_a_folder_and_a_small_environment() {
+fn a_command_without_agent_files_gets_a_folder_and_a_small_environment() {
     let place = Fixture::new();
     let (execution, remarks) = place.of("df -h; cat /etc/hostname; git status --short").unwrap();
     assert_eq!(execution.cwd, place.home.commands().join("r-1").to_string_lossy());
     assert_eq!((&execution.files, &remarks), (&Vec::new(), &Vec::new()));
-    assert!(execution.env.keys().all(|name| PASSED.contains(&name.as_str())), "{:?}", execution.env);
+    assert!(
+        execution.env.keys().all(|name| PASSED_VARIABLES.contains(&name.as_str())),
+        "{:?}",
+        execution.env
+    );
     assert_eq!(execution.name(&place.home), Ok("r-1"));
     for cwd in ["/tmp", "/", "", &place.workspace(""), &format!("{}/../x", place.home.commands().display())] {
         let other = Execution { cwd: cwd.to_owned(), ..execution.clone() };
@@ -62,7 +66,7 @@ fn a_command_that_names_nothing_of_an_agents_has_a_folder_and_a_small_environmen
 }
 
 #[test]
-fn a_file_that_an_agent_can_write_is_bound_and_a_change_is_seen() {
+fn an_agent_writable_file_is_bound_and_a_change_is_detected() {
     let place = Fixture::new();
     let script = place.workspace("run.sh");
     fs_err::write(&script, "echo one").unwrap();
@@ -88,7 +92,7 @@ fn a_file_that_an_agent_can_write_is_bound_and_a_change_is_seen() {
 }
 
 #[test]
-fn what_is_not_there_yet_may_not_come_and_a_folder_is_bound_with_all_in_it() {
+fn missing_files_and_whole_folders_are_bound() {
     let place = Fixture::new();
     let later = place.bound(&format!("sh {}", place.workspace("later.sh")));
     let all = place.bound(&format!("cd {} && git status", place.workspace("")));
@@ -114,7 +118,7 @@ fn what_is_not_there_yet_may_not_come_and_a_folder_is_bound_with_all_in_it() {
 }
 
 #[test]
-fn links_of_an_agents_and_what_is_too_large_are_not_asked_for() {
+fn agent_links_and_oversized_files_are_refused() {
     let place = Fixture::new();
     std::os::unix::fs::symlink("/etc", place.workspace("link")).unwrap();
     std::os::unix::fs::symlink(place.workspace(""), place.home.root().with_file_name("into")).unwrap();
@@ -136,7 +140,7 @@ fn links_of_an_agents_and_what_is_too_large_are_not_asked_for() {
 }
 
 #[test]
-fn a_folder_above_and_what_is_not_known_yet_are_remarked() {
+fn parent_folders_and_dynamic_parts_are_remarked() {
     let place = Fixture::new();
     let (execution, remarks) = place.of("find / -name core").unwrap();
     assert_eq!(execution.files, []);
@@ -146,9 +150,9 @@ fn a_folder_above_and_what_is_not_known_yet_are_remarked() {
 }
 
 #[test]
-fn programs_are_not_looked_for_where_agents_write() {
+fn path_contains_no_agent_writable_folder() {
     let place = Fixture::new();
-    let env = environment(&writable(&place.home, &place.config));
+    let env = environment(&writable_folders(&place.home, &place.config));
     assert!(env["PATH"].split(':').all(|folder| folder.starts_with('/')), "{env:?}");
     let workspaces = place.home.workspaces();
     assert!(!env["PATH"].contains(&*workspaces.to_string_lossy()));

@@ -55,7 +55,7 @@ impl Executor for Machine {
                     let target = target.clone().unwrap_or_else(|| mounted_at(path));
                     Ok(format!("from your next command on it is at {target}, read-only"))
                 }
-                Request::Command { execution: None, .. } => Err(execution::OUTDATED.to_owned()),
+                Request::Command { execution: None, .. } => Err(execution::OUTDATED_REASON.to_owned()),
                 Request::Command { command, timeout, execution: Some(execution) } => {
                     self.command(command, *timeout, execution, cancel).await
                 }
@@ -184,7 +184,7 @@ impl Machine {
                 };
                 // Written before anybody can learn of the agent, and only if it was not refused. Otherwise the next
                 // agent with this id would get the personality that was meant for this one.
-                identity::renew_soul(&home.identity(&new.id), &who)
+                identity::rewrite_soul(&home.identity(&new.id), &who)
                     .and_then(|_kept| {
                         identity::write(&home.identity(&new.id), &home.workspace(&new.id), &who)
                     })
@@ -237,7 +237,7 @@ mod tests {
     use crate::tool::fake::FakeSandbox;
 
     #[tokio::test]
-    async fn an_agent_that_is_refused_leaves_nothing_behind() {
+    async fn a_refused_agent_leaves_no_files() {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path().join("home"), None);
         home.make_folders().unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_installing_of_a_package_ends_when_it_is_cancelled() {
+    async fn a_package_installation_can_be_cancelled() {
         let team = Team::new();
         let home = team.swarm.home().clone();
         let live = Arc::new(Live::open(home.clone()).unwrap());

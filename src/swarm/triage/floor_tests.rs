@@ -36,7 +36,7 @@ fn context<'a>(config: &'a Config, agent: &str) -> LevelContext<'a> {
 }
 
 #[test]
-fn each_kind_has_its_floor() {
+fn each_kind_has_its_minimum_level() {
     let config = config();
     let standing = context(&config, "coder");
     let below = LevelContext { place: PathClass::Below, ..standing.clone() };
@@ -77,7 +77,7 @@ fn each_kind_has_its_floor() {
 }
 
 #[test]
-fn a_new_host_is_decided_about_by_whom_the_owner_names() {
+fn egress_ask_decides_who_approves_a_new_host() {
     let host = || request(json!({"kind": "egress", "host": "static.crates.io"}));
     let odd = || request(json!({"kind": "egress", "host": "static.crates.io", "port": 22}));
     for (ask, level, asks) in [
@@ -105,7 +105,7 @@ fn a_new_host_is_decided_about_by_whom_the_owner_names() {
 }
 
 #[test]
-fn what_nobody_can_grant_is_refused_at_once() {
+fn requests_that_nobody_can_grant_are_refused() {
     let config = config();
     let standing = context(&config, "orchestrator");
     let refused = |value: Value, standing: &LevelContext<'_>| refusal(&request(value), standing);

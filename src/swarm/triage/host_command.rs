@@ -17,9 +17,9 @@ use crate::sandbox::exec::OutputBuffer;
 use crate::tool::safe_text;
 
 /// Maximum number of bytes of output that are kept.
-const KEEP: usize = 30 * 1024;
+const MAX_OUTPUT: usize = 30 * 1024;
 /// Time in which output may still arrive after the command ended and its process group was killed.
-const LATE: Duration = Duration::from_secs(2);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Runs `sh -c command` in the folder and with the environment of its execution. The process group is killed when the
 /// command ends, when its time is over, when it is cancelled, when the future is dropped, and when flock ends. Returns
@@ -52,10 +52,10 @@ pub async fn run(
     // The watcher in the group reads the other end and kills the group when this end closes.
     let _tether = child.stdin.take();
     let group = ProcessGroup(child.id().and_then(|pid| i32::try_from(pid).ok()));
-    let kept = Arc::new(Mutex::new(OutputBuffer::new(KEEP)));
+    let kept = Arc::new(Mutex::new(OutputBuffer::new(MAX_OUTPUT)));
     let readers = [
-        child.stdout.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
-        child.stderr.take().map(|stream| tokio::spawn(gather(stream, kept.clone()))),
+        child.stdout.take().map(|stream| tokio::spawn(read_output(stream, kept.clone()))),
+        child.stderr.take().map(|stream| tokio::spawn(read_output(stream, kept.clone()))),
     ];
     let ended = cancel.run_until_cancelled(tokio::time::timeout(limit, child.wait())).await;
     // Processes that the command left in the background were not approved.
@@ -67,11 +67,11 @@ pub async fn run(
         }
     };
     // A process that left the group may hold the pipes open, so the wait for the rest is bounded.
-    let _ = tokio::time::timeout(LATE, drained).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, drained).await;
     let output =
         std::mem::replace(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner), OutputBuffer::new(0))
             .output();
-    let text = safe_text::output(&output, KEEP);
+    let text = safe_text::output(&output, MAX_OUTPUT);
     match ended {
         Some(Ok(Ok(status))) if status.success() => Ok(format!("exit code 0\n{text}")),
         Some(Ok(Ok(status))) => Err(format!("{status}\n{text}")),
@@ -94,7 +94,7 @@ impl Drop for ProcessGroup {
     }
 }
 
-async fn gather(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<OutputBuffer>>) {
+async fn read_output(mut stream: impl AsyncRead + Unpin, kept: Arc<Mutex<OutputBuffer>>) {
     let mut piece = vec![0; 16 * 1024];
     while let Ok(length @ 1..) = stream.read(&mut piece).await {
         kept.lock().unwrap_or_else(PoisonError::into_inner).add(&piece[..length]);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_gets_nothing_of_the_environment_but_what_is_named() {
+    async fn a_command_gets_only_the_named_environment() {
         let folder = tempfile::tempdir().unwrap();
         let never = CancellationToken::new();
         let execution = execution(folder.path());
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_started_is_killed_and_its_output_is_bounded() {
+    async fn background_processes_are_killed_and_output_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let never = CancellationToken::new();
         let execution = execution(folder.path());
         let script = "sleep 1000 & echo $!; yes x | head -c 1000000";
         let said = run(script, &execution, None, &never).await.unwrap();
-        assert!(said.len() < KEEP + 200, "{}", said.len());
+        assert!(said.len() < MAX_OUTPUT + 200, "{}", said.len());
         let pid: i32 = said.lines().nth(1).unwrap().parse().unwrap();
         let gone = || crate::process::ProcessId::of(pid).is_none();
         while !gone() {

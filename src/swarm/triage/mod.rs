@@ -62,15 +62,15 @@ const MAX_OPEN: usize = 16;
 /// Maximum number of hosts that an agent can be granted, including those that it waits for.
 const MAX_HOSTS: usize = 32;
 /// Milliseconds for which a denied request can't be repeated, and over which installs are counted.
-const DAY: i64 = 24 * 3_600_000;
+const DAY_MS: i64 = 24 * 3_600_000;
 /// Maximum size of a reason in bytes.
 const MAX_REASON: usize = 2000;
 /// Maximum size of a stored result in bytes.
 const MAX_RESULT: usize = 32 * 1024;
 /// Maximum number of rows that are read at once.
-const MANY: u32 = 10_000;
+const MAX_ROWS: u32 = 10_000;
 /// Interval of the sweep, which expires old requests and begins those that the command line granted.
-const SWEEP: Duration = Duration::from_secs(10);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Accepts requests, stores them, and has them carried out.
 pub struct Triage {
@@ -183,16 +183,16 @@ impl Triage {
         if let Some(sysadmin) = sysadmin.filter(|_| level != Level::Red && (is_other || asks_sysadmin)) {
             let text = asked.request.describe();
             let text = if let Request::Other { request } = &asked.request { request } else { &text };
-            let (wait, exchange) = self.swarm.brake_direct(by, agent, &sysadmin.id, text).await?;
+            let (wait, exchange) = self.swarm.check_direct_message(by, agent, &sysadmin.id, text).await?;
             (after, new.exchange) = (wait, Some(exchange));
         }
         let kept = loop {
-            let row = row_of(&new);
+            let row = to_row(&new);
             let entry = by.entry("request.ask", &new.id, level, summary(&asked, &new.id));
             let mut along = Along::audit(entry);
             if level == Level::Red {
                 // The row, its audit row and all messages about it are one transaction.
-                along.post = messages::post(&row, &waits(&row, &asked), now);
+                along.post = messages::post(&row, &waiting_text(&row, &asked), now);
             } else if is_other || asks_sysadmin {
                 let Some(sysadmin) = sysadmin else {
                     // Without a sysadmin nobody would ever read it.
@@ -201,9 +201,9 @@ impl Triage {
                 along.items.push(for_sysadmin(sysadmin, &row, &question(&row, &asked), now));
             }
             let items = along.items.clone();
-            if self.swarm.store().open_request(new.clone(), along).await? {
+            if self.swarm.store().add_request(new.clone(), along).await? {
                 for item in &items {
-                    self.swarm.bell().ring_later(item.session.clone(), Priority::Mention, after);
+                    self.swarm.bell().notify_session_after(item.session.clone(), Priority::Mention, after);
                 }
                 break row;
             }
@@ -324,7 +324,7 @@ impl Triage {
     /// Returns the number of packages that an agent asked to install in the last day, without those that a person
     /// decides about.
     fn installs(&self, agent: &AgentId) -> Result<u32, StoreError> {
-        let asked = self.swarm.store().asked_since(agent, "package", unix_ms() - DAY)?;
+        let asked = self.swarm.store().requests_since(agent, "package", unix_ms() - DAY_MS)?;
         let installs = |row: &&RequestRow| {
             let install = |asked: Asked| {
                 matches!(asked.request, Request::Package { action: PackageAction::Install, .. })
@@ -389,7 +389,7 @@ impl Triage {
         let Some(row) = store.request(id)? else { return Ok(()) };
         let involved = self.involved(&row);
         // A frozen agent's request stays in its state and begins after the thaw, or at the next start.
-        if self.stop.run_until_cancelled(self.swarm.all_thawed(&involved)).await.is_none() {
+        if self.stop.run_until_cancelled(self.swarm.wait_all_thawed(&involved)).await.is_none() {
             return Ok(());
         }
         // The level may have been raised while the task waited for a thaw.
@@ -416,7 +416,7 @@ impl Triage {
                 let swarm = Arc::clone(&self.swarm);
                 let (frozen, ends) = (cancel.clone(), cancel.clone().drop_guard());
                 tokio::spawn(async move {
-                    if frozen.run_until_cancelled(swarm.any_frozen(&involved)).await.is_some() {
+                    if frozen.run_until_cancelled(swarm.wait_any_frozen(&involved)).await.is_some() {
                         frozen.cancel();
                     }
                 });
@@ -587,13 +587,13 @@ impl Triage {
         // Before anything begins: such a request must not be run.
         self.swarm.expire_outdated().await?;
         self.list_older_grants().await?;
-        self.sweep_folders().await;
-        self.settle_older(i64::MAX).await
+        self.remove_stale_folders().await;
+        self.recover_orphans_before(i64::MAX).await
     }
 
     /// Removes the folders of commands that an earlier process ran. A folder of this process is never among them: its
     /// request is under way before the folder is made.
-    async fn sweep_folders(&self) {
+    async fn remove_stale_folders(&self) {
         let commands = self.swarm.home().commands();
         let above = commands.clone();
         let found = tokio::task::spawn_blocking(move || scratch::names(&above)).await.unwrap_or_default();
@@ -606,7 +606,7 @@ impl Triage {
     /// Repeats the sweep until `stop`: it expires requests, begins those that were granted elsewhere, and ends those
     /// that were lost.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
-        while stop.run_until_cancelled(tokio::time::sleep(SWEEP)).await.is_some() {
+        while stop.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if self.swarm.store().trouble().is_some_and(|trouble| trouble.blocks) {
                 // Nothing could be written now.
                 continue;
@@ -632,7 +632,7 @@ impl Triage {
         let config = self.swarm.config();
         let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
         let _reviewing = self.reviewing.lock().await;
-        let (rows, last) = self.swarm.store().to_review(review::MOST)?;
+        let (rows, last) = self.swarm.store().unreviewed_requests(review::MOST)?;
         if !review::is_due(rows.len(), last, now) {
             return Ok(());
         }
@@ -645,7 +645,7 @@ impl Triage {
             now,
         };
         let ids = rows.into_iter().map(|row| row.id).collect();
-        self.swarm.store().review_requests(ids, item.clone()).await?;
+        self.swarm.store().mark_reviewed(ids, item.clone()).await?;
         self.ring(&[item]);
         Ok(())
     }
@@ -653,7 +653,7 @@ impl Triage {
     /// Expires the requests that nobody decided in time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let now = unix_ms();
-        for row in self.swarm.store().requests(true, MANY)? {
+        for row in self.swarm.store().requests(true, MAX_ROWS)? {
             // What runs has begun in time, however long it takes.
             if row.expires_at > now || row.state == RequestState::Running {
                 continue;
@@ -709,9 +709,9 @@ impl Swarm {
     /// way than a person is shown. Their agents are told to ask again.
     pub async fn expire_outdated(&self) -> Result<(), StoreError> {
         let now = unix_ms();
-        let open = self.store().requests(true, MANY)?;
+        let open = self.store().requests(true, MAX_ROWS)?;
         for row in open.iter().filter(|row| row.state != RequestState::Running && view::is_outdated(row)) {
-            let text = execution::OUTDATED;
+            let text = execution::OUTDATED_REASON;
             let news = messages::result(row, &format!("Your request {} was {text}.", row.id), now);
             let entry = By::system().entry("request.expire", &row.id, row.level, text.to_owned());
             let along = Along { entry, items: vec![news.clone()], post: None };
@@ -744,7 +744,7 @@ impl Swarm {
 
     /// Delivers the sysadmin's answer to a request: the final text of a turn in the session of that request goes to the
     /// requester.
-    pub async fn request_answered(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
+    pub async fn deliver_sysadmin_answer(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
         let config = self.config();
         let is_sysadmin = config.agent(session.agent()).is_some_and(|agent| agent.role == Role::Sysadmin);
         if !is_sysadmin || session.kind() != SessionKind::Request {
@@ -772,7 +772,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that
+    /// Returns the hosts that an agent may reach, each as `HOST[:PROXY_PORT]`: those from the configuration and those that
     /// were granted.
     pub fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
         let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();
@@ -787,13 +787,13 @@ impl Swarm {
     /// Returns the host folders that an agent was granted to read, with symbolic links resolved, and their names in the
     /// sandbox.
     pub fn granted_mounts(&self, agent: &AgentId) -> Result<Vec<ApprovedMount>, StoreError> {
-        Ok(self.store().grants(agent, "mount")?.iter().filter_map(|body| granted_mount(body)).collect())
+        Ok(self.store().grants(agent, "mount")?.iter().filter_map(|body| mount_of_body(body)).collect())
     }
 }
 
 /// Returns the mount that a request body grants, or `None` for another kind of request.
 #[must_use]
-pub fn granted_mount(body: &str) -> Option<ApprovedMount> {
+pub fn mount_of_body(body: &str) -> Option<ApprovedMount> {
     let Request::Mount { path, target } = Asked::read(body)?.request else { return None };
     let target = target.unwrap_or_else(|| request::mounted_at(&path));
     let name = target.strip_prefix("/mnt/")?.to_owned();
@@ -819,7 +819,7 @@ fn summary(asked: &Asked, id: &str) -> String {
     view::brief(&asked.request, id)
 }
 
-fn waits(row: &RequestRow, asked: &Asked) -> String {
+fn waiting_text(row: &RequestRow, asked: &Asked) -> String {
     format!(
         "{} of {} waits for a person: {} (RED: {}). To decide: flock approvals show {}",
         row.id,
@@ -852,7 +852,7 @@ fn for_sysadmin(sysadmin: &Agent, row: &RequestRow, text: &str, now: i64) -> New
 }
 
 /// Returns the row as it will be stored, for texts about it.
-fn row_of(new: &NewRequest) -> RequestRow {
+fn to_row(new: &NewRequest) -> RequestRow {
     RequestRow {
         id: new.id.clone(),
         kind: new.kind.to_owned(),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{MANY, SWEEP, Triage, messages};
+use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, messages};
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::provider::BoxFuture;
@@ -12,10 +12,10 @@ use crate::store::{Along, RequestRow, RequestState, RequestStep, StoreError};
 use crate::swarm::By;
 
 /// Result of a request that was interrupted. It is unknown how far it came, so it is not run again.
-const UNKNOWN: &str = "interrupted, outcome unknown";
+const OUTCOME_UNKNOWN: &str = "interrupted, outcome unknown";
 
 /// Number of attempts for a write before it is left to the next sweep.
-const TRIES: u32 = 5;
+const WRITE_ATTEMPTS: u32 = 5;
 
 impl Triage {
     /// Ends requests that no task runs, and begins those that were granted but have not begun. A failure for one
@@ -27,21 +27,25 @@ impl Triage {
     pub(super) async fn settle(self: &Arc<Self>) -> Result<(), StoreError> {
         // A new request is begun by its caller in a moment, and the caller waits for the result. So requests younger
         // than one sweep are left alone.
-        let begun_by = unix_ms().saturating_sub(i64::try_from(SWEEP.as_millis()).unwrap_or(i64::MAX));
-        self.settle_older(begun_by).await
+        let begun_by =
+            unix_ms().saturating_sub(i64::try_from(SWEEP_INTERVAL.as_millis()).unwrap_or(i64::MAX));
+        self.recover_orphans_before(begun_by).await
     }
 
     /// Does the same as [`Self::settle`], with a given limit: requests that need no decision are begun only if they
     /// were made before this time.
-    pub(super) async fn settle_older(self: &Arc<Self>, asked_before: i64) -> Result<(), StoreError> {
+    pub(super) async fn recover_orphans_before(
+        self: &Arc<Self>,
+        asked_before: i64,
+    ) -> Result<(), StoreError> {
         let store = self.swarm.store();
         let before: HashMap<String, RequestState> =
-            store.requests(true, MANY)?.into_iter().map(|row| (row.id, row.state)).collect();
+            store.requests(true, MAX_ROWS)?.into_iter().map(|row| (row.id, row.state)).collect();
         // Taken between the two reads. A request with the same state in both, and not under way in between, was neither
         // begun nor ended meanwhile.
         let underway = self.underway().clone();
         let mut failed = None;
-        for row in store.requests(true, MANY)? {
+        for row in store.requests(true, MAX_ROWS)? {
             if before.get(&row.id) != Some(&row.state) || underway.contains(&row.id) {
                 continue;
             }
@@ -70,10 +74,10 @@ impl Triage {
 
     async fn end_lost(&self, row: &RequestRow) -> Result<(), StoreError> {
         let now = unix_ms();
-        let news = messages::result(row, &format!("Your request {} was {UNKNOWN}.", row.id), now);
-        let entry = By::system().entry("request.failed", &row.id, row.level, UNKNOWN.to_owned());
+        let news = messages::result(row, &format!("Your request {} was {OUTCOME_UNKNOWN}.", row.id), now);
+        let entry = By::system().entry("request.failed", &row.id, row.level, OUTCOME_UNKNOWN.to_owned());
         let along = Along { entry, items: vec![news.clone()], post: None };
-        let result = Some(UNKNOWN.to_owned());
+        let result = Some(OUTCOME_UNKNOWN.to_owned());
         self.swarm.store().step_request(row.id.clone(), RequestStep::Fail, result, along, now).await?;
         self.ring(&[news]);
         Ok(())
@@ -85,7 +89,7 @@ impl Triage {
         &self,
         write: impl Fn() -> BoxFuture<'w, Result<T, StoreError>> + Send + Sync,
     ) -> Result<T, StoreError> {
-        for _ in 1..TRIES {
+        for _ in 1..WRITE_ATTEMPTS {
             match write().await {
                 Err(error) if error.is_fault() => {
                     let usable = self.swarm.store().until_usable();

@@ -14,7 +14,7 @@ pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, PathClass) 
     let roots: Vec<PathBuf> =
         roots.iter().filter_map(|root| binds::resolve(root)).map(|root| root.path).collect();
     let person = dirs::home_dir().and_then(|folder| binds::resolve(&folder)).map(|folder| folder.path);
-    let mut place = judge(home, &roots, person.as_deref(), &resolved);
+    let mut place = classify_resolved(home, &roots, person.as_deref(), &resolved);
     if place == PathClass::Below && mount::holds_keys(&resolved.path) {
         place = PathClass::Never("it contains a file or folder for keys, such as .env, .ssh or *.pem");
     }
@@ -22,7 +22,12 @@ pub fn look(home: &Home, roots: &[PathBuf], path: &str) -> (PathBuf, PathClass) 
 }
 
 /// Classifies a resolved path. `roots` and `person`, the person's home folder, must be resolved too.
-fn judge(home: &Home, roots: &[PathBuf], person: Option<&Path>, resolved: &ResolvedPath) -> PathClass {
+fn classify_resolved(
+    home: &Home,
+    roots: &[PathBuf],
+    person: Option<&Path>,
+    resolved: &ResolvedPath,
+) -> PathClass {
     if let Some(why) = binds::forbidden(home, resolved, None) {
         return PathClass::Never(why);
     }
@@ -51,11 +56,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_below_a_root_and_holds_no_secrets_is_given_away() {
+    fn only_paths_below_a_root_without_secrets_can_be_granted() {
         let home = Home::new("/home/ann/.flock".into(), None);
         let roots = [PathBuf::from("/srv/shared"), PathBuf::from("/home/ann"), PathBuf::from("/run/data")];
         let place = |path: &str, is_socket| {
-            judge(&home, &roots, Some(Path::new("/home/ann")), &ResolvedPath { path: path.into(), is_socket })
+            classify_resolved(
+                &home,
+                &roots,
+                Some(Path::new("/home/ann")),
+                &ResolvedPath { path: path.into(), is_socket },
+            )
         };
         for path in ["/srv/shared/a", "/srv/shared/a/b", "/home/ann/papers"] {
             assert_eq!(place(path, false), PathClass::Below, "{path}");

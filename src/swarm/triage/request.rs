@@ -213,7 +213,7 @@ impl Request {
 
     /// Returns `true` if both ask for the same. For a command only its text counts, because flock sets how it runs.
     #[must_use]
-    pub fn repeats(&self, other: &Self) -> bool {
+    pub fn is_repeat_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Command { command, .. }, Self::Command { command: other, .. }) => command == other,
             (one, other) => one == other,
@@ -235,7 +235,7 @@ impl Request {
             (Self::Mount { path, .. }, Self::Mount { path: other, .. }) => Path::new(other).starts_with(path),
             // Another model or archetype does not make it a different agent.
             (Self::AgentCreate { id, .. }, Self::AgentCreate { id: other, .. }) => id == other,
-            (one, other) => one.repeats(other),
+            (one, other) => one.is_repeat_of(other),
         }
     }
 
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_approved_of_another_flakes_package_says_where_it_runs() {
+    fn a_foreign_flake_request_states_its_confinement() {
         let read = |package: &str| -> Request {
             serde_json::from_value(json!({"kind": "package", "package": package})).unwrap()
         };
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_differ_are_shown_differently() {
+    fn escaping_keeps_different_texts_different() {
         assert_eq!(shown("a\nb"), r"a\nb");
         assert_eq!(shown(r"a\nb"), r"a\\nb");
         assert_eq!(shown("a\tb\u{202e}"), r"a\tb\u{202e}");
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_the_form_is_refused() {
+    fn malformed_requests_are_refused() {
         let unknown = json!({"kind": "egress", "host": "a.example", "agent": "other"});
         assert!(serde_json::from_value::<Request>(unknown).is_err());
         assert!(serde_json::from_value::<Request>(json!({"kind": "sudo", "command": "id"})).is_err());

@@ -14,12 +14,12 @@ use crate::swarm::By;
 use crate::swarm::triage::request::shown;
 
 /// Maximum time for which the turn may go on after its request.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TURN_TIMEOUT: Duration = Duration::from_secs(600);
 /// Interval between checks for the end of the turn.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time limit for the supervisor to accept the request. Its answer comes when the gateway is up again, and then nobody
 /// waits for it.
-const HEARD: Duration = Duration::from_secs(60);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Triage {
     /// Asks the supervisor to restart the gateway after this turn. Returns the text for the sysadmin.
@@ -59,7 +59,7 @@ impl Triage {
 
     /// Returns `true` if a request is being carried out.
     fn is_running(&self) -> bool {
-        let open = self.swarm.store().requests(true, super::MANY);
+        let open = self.swarm.store().requests(true, super::MAX_ROWS);
         // If that can't be determined, one may be running.
         open.map_or(true, |open| open.iter().any(|row| row.state == RequestState::Running))
     }
@@ -72,10 +72,10 @@ impl Triage {
         };
         let ended = async {
             while runs() {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
-        if tokio::time::timeout(PATIENCE, ended).await.is_err() {
+        if tokio::time::timeout(TURN_TIMEOUT, ended).await.is_err() {
             tracing::warn!(
                 "the turn that wanted a restart of the gateway, or a request, goes on; there is none"
             );
@@ -83,7 +83,7 @@ impl Triage {
         }
         let asked = async {
             let mut connection = ControlConnection::open(self.swarm.home()).await?;
-            connection.ask(ControlRequest::Restart, HEARD).await
+            connection.ask(ControlRequest::Restart, ACCEPT_TIMEOUT).await
         };
         // If the restart succeeds, this process ends before the answer arrives.
         if let Err(error) = asked.await {

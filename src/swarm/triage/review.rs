@@ -10,16 +10,16 @@ pub const SESSION: &str = "review";
 /// Maximum number of requests in one review. The rest follows with the next.
 pub const MOST: u32 = 50;
 /// Minimum time between two reviews, in milliseconds.
-const PAUSE: i64 = 10 * 60_000;
+const MIN_INTERVAL: i64 = 10 * 60_000;
 /// Maximum number of bytes that are shown of an agent's reason.
-const REASON: usize = 300;
+const MAX_REASON: usize = 300;
 
 /// Returns `true` if a review is due. `waiting` is the number of requests, `last` the time of the last review.
 pub const fn is_due(waiting: usize, last: Option<i64>, now: i64) -> bool {
     waiting > 0
         && match last {
             // A negative difference means that the clock was set back. It must not delay the review for long.
-            Some(last) => !(0 <= now - last && now - last < PAUSE),
+            Some(last) => !(0 <= now - last && now - last < MIN_INTERVAL),
             None => true,
         }
 }
@@ -35,7 +35,7 @@ pub fn text(rows: &[RequestRow]) -> String {
             row.agent,
             view::brief_row(row),
             row.state.as_str(),
-            safe_text::start(&row.reason, REASON)
+            safe_text::start(&row.reason, MAX_REASON)
         );
         text.push_str(&line);
     }
@@ -47,12 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_comes_at_once_and_the_others_together() {
+    fn the_first_review_is_immediate_and_later_ones_are_batched() {
         assert!(!is_due(0, None, 1));
         assert!(is_due(1, None, 1));
-        assert!(!is_due(9, Some(1000), 1000 + PAUSE - 1));
-        assert!(is_due(9, Some(1000), 1000 + PAUSE));
-        assert!(!is_due(0, Some(1000), 1000 + PAUSE));
+        assert!(!is_due(9, Some(1000), 1000 + MIN_INTERVAL - 1));
+        assert!(is_due(9, Some(1000), 1000 + MIN_INTERVAL));
+        assert!(!is_due(0, Some(1000), 1000 + MIN_INTERVAL));
         assert!(is_due(1, Some(1000), 0), "the clock was set back");
     }
 }

@@ -139,7 +139,7 @@ impl Triage {
     pub async fn revoke(&self, id: &str, party: &Party) -> Result<RequestRow, DecideError> {
         // The grant goes first. If removing the package fails, the agent at least can't ask for it again.
         let row = decide::revoke(self.swarm.store(), id, party, unix_ms()).await?;
-        let Some(asked) = decide::undoing(&row) else { return Ok(row) };
+        let Some(asked) = decide::undo_request(&row) else { return Ok(row) };
         // A started removal is not cancelled: the grant is already gone, and the package has to follow.
         let never = CancellationToken::new();
         match self.hands.carry_out(&asked, &never).await {
@@ -151,7 +151,7 @@ impl Triage {
     /// Reports, once, the hosts that agents were granted without a person before the rule that each new host needs a
     /// decision.
     pub(super) async fn list_older_grants(&self) -> Result<(), StoreError> {
-        let rows = self.swarm.store().grants_to_list()?;
+        let rows = self.swarm.store().unlisted_grants()?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -164,6 +164,6 @@ impl Triage {
         tracing::warn!("{text}");
         let entry = By::system().entry("egress.grants", "egress", Level::Yellow, text);
         let ids = rows.into_iter().map(|row| row.id).collect();
-        self.swarm.store().note_listed(ids, entry, unix_ms()).await
+        self.swarm.store().mark_listed(ids, entry, unix_ms()).await
     }
 }

@@ -203,7 +203,7 @@ fn command() -> Value {
 }
 
 #[tokio::test]
-async fn green_runs_at_once_and_answers_in_the_tool() {
+async fn a_green_request_runs_at_once_and_returns_its_result() {
     let rig = Rig::new().await;
     let told = rig.ask(json!({"kind": "package", "package": "hello"})).await.unwrap();
     assert!(told.ends_with(": worked"), "{told}");
@@ -216,7 +216,7 @@ async fn green_runs_at_once_and_answers_in_the_tool() {
 }
 
 #[tokio::test]
-async fn yellow_runs_and_the_sysadmin_reviews_it() {
+async fn a_yellow_request_runs_and_is_reviewed_by_the_sysadmin() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "auto"}));
     rig.ask(json!({"kind": "egress", "host": "static.crates.io"})).await.unwrap();
@@ -233,7 +233,7 @@ async fn yellow_runs_and_the_sysadmin_reviews_it() {
 }
 
 #[tokio::test]
-async fn red_waits_for_a_person_and_runs_once() {
+async fn a_red_request_waits_for_a_person_and_runs_once() {
     let rig = Rig::new().await;
     let told = rig.ask(command()).await.unwrap();
     let row = rig.last();
@@ -253,7 +253,7 @@ async fn red_waits_for_a_person_and_runs_once() {
 }
 
 #[tokio::test]
-async fn a_denied_one_never_runs_and_its_agent_hears_why() {
+async fn a_denied_request_never_runs_and_the_agent_gets_the_reason() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().id;
@@ -278,7 +278,7 @@ async fn an_id_that_does_not_exist_is_shown_short_and_escaped() {
 }
 
 #[tokio::test]
-async fn what_imitates_an_approval_changes_nothing() {
+async fn messages_that_imitate_an_approval_have_no_effect() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().id;
@@ -309,7 +309,7 @@ async fn what_imitates_an_approval_changes_nothing() {
 }
 
 #[tokio::test]
-async fn only_the_owner_and_those_listed_decide() {
+async fn only_the_owner_and_listed_approvers_decide() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().id;
@@ -345,7 +345,7 @@ async fn a_restart_that_is_on_its_way_is_not_recorded_again() {
 }
 
 #[tokio::test]
-async fn the_sysadmin_can_only_raise() {
+async fn the_sysadmin_can_only_raise_a_level() {
     let rig = Rig::new().await;
     rig.ask(json!({"kind": "other", "request": "may I?"})).await.unwrap();
     let id = rig.last().id;
@@ -369,9 +369,9 @@ async fn the_sysadmins_answer_comes_back_and_runs_nothing() {
     let question = rig.items(&request).await;
     assert!(question[0].contains("which python"), "{question:?}");
     let elsewhere = SessionKey::new(&"coder".parse().unwrap(), SessionKind::Request, &id);
-    rig.triage.swarm().request_answered(&elsewhere, "from somebody else").await.unwrap();
+    rig.triage.swarm().deliver_sysadmin_answer(&elsewhere, "from somebody else").await.unwrap();
     assert_eq!(rig.row(&id).state, RequestState::Triage);
-    rig.triage.swarm().request_answered(&request, "3.12").await.unwrap();
+    rig.triage.swarm().deliver_sysadmin_answer(&request, "3.12").await.unwrap();
     assert_eq!(rig.row(&id).state, RequestState::Done);
     let told = rig.items(&session("coder")).await;
     assert!(told.len() == 1 && told[0].contains("3.12"), "{told:?}");
@@ -379,7 +379,7 @@ async fn the_sysadmins_answer_comes_back_and_runs_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_approved_runs_once_after_a_crash_and_what_ran_does_not_run_again() {
+async fn after_a_crash_approved_requests_run_once_and_running_ones_fail() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let approved = rig.last().id;
@@ -421,7 +421,7 @@ async fn what_was_approved_runs_once_after_a_crash_and_what_ran_does_not_run_aga
 }
 
 #[tokio::test]
-async fn whoever_stops_waiting_is_told_later() {
+async fn a_requester_that_stops_waiting_gets_the_result_later() {
     let rig = Rig::new().await;
     let hold = Arc::new(Notify::new());
     *rig.hands.hold.lock().unwrap() = Some(hold.clone());
@@ -438,7 +438,7 @@ async fn whoever_stops_waiting_is_told_later() {
 }
 
 #[tokio::test]
-async fn many_yellow_requests_are_one_review() {
+async fn many_yellow_requests_give_one_review() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "auto"}));
     for number in 0..12 {
@@ -459,7 +459,7 @@ async fn many_yellow_requests_are_one_review() {
 }
 
 #[tokio::test]
-async fn an_agent_is_granted_so_many_hosts_and_no_more() {
+async fn granted_hosts_are_limited() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "auto"}));
     for number in 0..MAX_HOSTS {
@@ -474,7 +474,7 @@ async fn an_agent_is_granted_so_many_hosts_and_no_more() {
 }
 
 #[tokio::test]
-async fn what_a_person_denied_is_not_asked_again_for_a_day() {
+async fn a_denied_request_cannot_be_repeated_for_a_day() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let id = rig.last().id;
@@ -486,14 +486,14 @@ async fn what_a_person_denied_is_not_asked_again_for_a_day() {
     rig.ask_as("orchestrator", command()).await.expect("it is another's");
     let denied = rig.triage.swarm().store();
     let coder = "coder".parse().unwrap();
-    assert_eq!(denied.denied_requests(&coder, "command", unix_ms() - DAY).unwrap()[0].id, id);
+    assert_eq!(denied.denied_requests(&coder, "command", unix_ms() - DAY_MS).unwrap()[0].id, id);
     assert_eq!(denied.denied_requests(&coder, "command", unix_ms() + 1).unwrap(), [], "a day later");
     let longer = json!({"kind": "command", "command": "df -h", "timeout": 121});
     assert!(rig.ask(longer).await.is_err(), "another time makes it no other command");
 }
 
 #[tokio::test]
-async fn packages_above_the_days_number_are_looked_at() {
+async fn packages_above_the_daily_limit_are_yellow() {
     let rig = Rig::new().await;
     config::edit(&rig.home, |document| {
         document["plugins"]["entries"]["flock"]["config"]["packagesPerDay"] = json!(2);
@@ -510,7 +510,7 @@ async fn packages_above_the_days_number_are_looked_at() {
 }
 
 #[tokio::test]
-async fn who_asks_for_many_things_at_once_has_no_more_of_them_open() {
+async fn concurrent_requests_do_not_exceed_the_open_limit() {
     let rig = Rig::new().await;
     let ask = |number| rig.ask(json!({"kind": "command", "command": format!("echo {number}")}));
     let answers = futures_util::future::join_all((0..2 * MAX_OPEN).map(ask)).await;
@@ -523,7 +523,7 @@ async fn who_asks_for_many_things_at_once_has_no_more_of_them_open() {
 }
 
 #[tokio::test]
-async fn nobody_has_too_many_open_and_a_reason_is_bounded() {
+async fn open_requests_and_reason_length_are_limited() {
     let rig = Rig::new().await;
     for number in 0..MAX_OPEN {
         rig.ask(json!({"kind": "command", "command": format!("echo {number}")})).await.unwrap();
@@ -543,7 +543,7 @@ async fn nobody_has_too_many_open_and_a_reason_is_bounded() {
 }
 
 #[tokio::test]
-async fn what_nobody_decides_expires_and_its_agent_hears_of_it() {
+async fn an_undecided_request_expires_and_its_agent_is_notified() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let row = rig.last();
@@ -557,7 +557,7 @@ async fn what_nobody_decides_expires_and_its_agent_hears_of_it() {
 }
 
 #[tokio::test]
-async fn nothing_begins_for_a_frozen_agent_and_freezing_ends_a_command_that_runs() {
+async fn a_freeze_prevents_new_requests_and_ends_running_commands() {
     let rig = Rig::new().await;
     let swarm = rig.triage.swarm().clone();
     let (ann, coder, sysadmin) = (By::human("ann"), "coder".parse().unwrap(), "sysadmin".parse().unwrap());
@@ -580,7 +580,7 @@ async fn nothing_begins_for_a_frozen_agent_and_freezing_ends_a_command_that_runs
 }
 
 #[tokio::test]
-async fn a_stop_ends_what_runs_and_nothing_begins_after_it() {
+async fn a_stop_ends_running_requests_and_prevents_new_ones() {
     let rig = Rig::new().await;
     *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
     rig.ask(command()).await.unwrap();
@@ -598,7 +598,7 @@ async fn a_stop_ends_what_runs_and_nothing_begins_after_it() {
 }
 
 #[tokio::test]
-async fn what_runs_only_in_the_database_is_ended_and_what_really_runs_goes_on() {
+async fn orphaned_requests_are_failed_and_running_ones_continue() {
     let rig = Rig::new().await;
     *rig.hands.hold.lock().unwrap() = Some(Arc::new(Notify::new()));
     let mut ids = Vec::new();
@@ -634,7 +634,7 @@ async fn what_runs_only_in_the_database_is_ended_and_what_really_runs_goes_on() 
 }
 
 #[tokio::test]
-async fn what_the_command_line_wrote_beside_a_running_gateway_is_taken_over() {
+async fn changes_written_by_the_command_line_are_taken_over() {
     let rig = Rig::new().await;
     let swarm = rig.triage.swarm().clone();
     let coder: AgentId = "coder".parse().unwrap();
@@ -660,7 +660,7 @@ async fn what_the_command_line_wrote_beside_a_running_gateway_is_taken_over() {
 }
 
 #[tokio::test]
-async fn what_an_agent_was_granted_ends_with_it_however_it_was_removed() {
+async fn an_agents_grants_are_revoked_when_it_is_removed() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "auto"}));
     let swarm = rig.triage.swarm().clone();
@@ -679,7 +679,7 @@ async fn what_an_agent_was_granted_ends_with_it_however_it_was_removed() {
 }
 
 #[tokio::test]
-async fn a_request_says_how_its_command_runs_and_what_agents_can_write_of_it() {
+async fn a_command_request_states_its_execution_and_bound_files() {
     let rig = Rig::new().await;
     rig.ask(command()).await.unwrap();
     let row = rig.last();
@@ -706,7 +706,7 @@ async fn a_request_says_how_its_command_runs_and_what_agents_can_write_of_it() {
 }
 
 #[tokio::test]
-async fn what_an_older_flock_kept_is_not_run_the_old_way() {
+async fn requests_of_older_versions_expire_instead_of_running() {
     let rig = Rig::new().await;
     let store = rig.triage.swarm().store().clone();
     let keep = async |id: &str, state| {
@@ -728,7 +728,7 @@ async fn what_an_older_flock_kept_is_not_run_the_old_way() {
             now: 1,
         };
         let entry = By::system().entry("test", id, Level::Green, String::new());
-        assert!(store.open_request(new, Along::audit(entry)).await.unwrap());
+        assert!(store.add_request(new, Along::audit(entry)).await.unwrap());
     };
     keep("r-waiting", RequestState::Waiting).await;
     keep("r-approved", RequestState::Approved).await;
@@ -800,7 +800,7 @@ async fn a_new_host_waits_for_a_person_and_what_the_owner_lists_is_there_already
 }
 
 #[tokio::test]
-async fn where_the_sysadmin_decides_nothing_is_reached_before_its_word() {
+async fn a_host_is_not_reachable_before_the_sysadmin_decides() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "sysadmin"}));
     let told = rig.ask(host("a.example")).await.unwrap();
@@ -812,7 +812,7 @@ async fn where_the_sysadmin_decides_nothing_is_reached_before_its_word() {
     // Neither a restart nor a message lets it begin.
     let rig = rig.restarted().await;
     rig.triage.recover().await.unwrap();
-    rig.triage.swarm().request_answered(&request(&id), "fine, go").await.unwrap();
+    rig.triage.swarm().deliver_sysadmin_answer(&request(&id), "fine, go").await.unwrap();
     assert!(rig.triage.raise(&by("coder"), &id, Level::Yellow, "I may").await.is_err());
     assert_eq!((rig.row(&id).state, rig.rules()), (RequestState::Triage, Vec::new()));
     rig.triage.raise(&by("sysadmin"), &id, Level::Yellow, "a mirror of crates").await.unwrap();
@@ -833,7 +833,7 @@ async fn where_the_sysadmin_decides_nothing_is_reached_before_its_word() {
 }
 
 #[tokio::test]
-async fn what_was_taken_back_is_not_had_again_by_asking() {
+async fn a_revoked_grant_is_not_granted_again_on_request() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "auto"}));
     rig.ask(host("a.example")).await.unwrap();
@@ -865,7 +865,7 @@ async fn what_was_taken_back_is_not_had_again_by_asking() {
 }
 
 #[tokio::test]
-async fn a_package_that_a_person_removes_is_one_that_was_taken_back() {
+async fn a_package_removed_by_a_person_counts_as_revoked() {
     let rig = Rig::new().await;
     let hello = || json!({"kind": "package", "package": "hello"});
     rig.ask(hello()).await.unwrap();
@@ -895,7 +895,7 @@ async fn a_package_that_a_person_removes_is_one_that_was_taken_back() {
 }
 
 #[tokio::test]
-async fn a_package_that_was_taken_back_is_removed_and_stays_so() {
+async fn a_revoked_package_is_removed_until_a_person_restores_it() {
     let rig = Rig::new().await;
     let hello = || json!({"kind": "package", "package": "hello"});
     rig.ask(hello()).await.unwrap();
@@ -911,7 +911,7 @@ async fn a_package_that_was_taken_back_is_removed_and_stays_so() {
 }
 
 #[tokio::test]
-async fn the_sysadmin_takes_back_what_ran_without_a_person_and_nothing_else() {
+async fn the_sysadmin_revokes_only_requests_without_a_persons_decision() {
     let rig = Rig::new().await;
     rig.set("egress", json!({"ask": "auto"}));
     rig.ask(host("a.example")).await.unwrap();
@@ -935,7 +935,7 @@ async fn the_sysadmin_takes_back_what_ran_without_a_person_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_making_is_taken_back_stands_still() {
+async fn revoking_the_creation_of_a_worker_freezes_it() {
     let rig = Rig::new().await;
     rig.ask_as("orchestrator", json!({"kind": "agent-create", "id": "coder2"})).await.unwrap();
     let id = rig.last().id;
@@ -956,7 +956,7 @@ async fn older_grants_are_listed_once_and_stay() {
     rig.ask(host("a.example")).await.unwrap();
     let id = rig.last().id;
     let store = rig.triage.swarm().store().clone();
-    store.mark_to_list(&id).await;
+    store.mark_unlisted(&id).await;
     for _ in 0..2 {
         rig.triage.recover().await.unwrap();
     }

@@ -41,7 +41,7 @@ pub fn json(row: &RequestRow) -> Value {
 }
 
 /// Maximum length in bytes of a request that a list shows.
-const BRIEF: usize = 300;
+const MAX_BRIEF: usize = 300;
 
 /// Describes exactly what would be done, on one line of printable ASCII. For a body that can't be parsed, returns the
 /// body.
@@ -62,7 +62,7 @@ pub fn lines(row: &RequestRow) -> Vec<String> {
 pub fn brief(request: &Request, id: &str) -> String {
     let text = request.describe();
     // The full text is in `show`, which a person has to read before approving.
-    if text.len() <= BRIEF {
+    if text.len() <= MAX_BRIEF {
         return text;
     }
     format!("a request of kind {}, {} bytes long: flock approvals show {id}", request.kind(), text.len())
@@ -85,7 +85,7 @@ pub fn words(text: &str) -> String {
         // A reason keeps its letters, because nobody approves it. Only invisible characters and line breaks are
         // escaped.
         if c != ' ' && (clean::is_ignorable(c) || c.is_whitespace()) {
-            clean::spell(&mut line, c);
+            clean::push_escape(&mut line, c);
         } else {
             line.push(c);
         }

@@ -35,7 +35,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let input: String = arguments.required_or("input", "patch")?;
+    let input: String = arguments.required_with_alias("input", "patch")?;
     if input.len() > MAX_INPUT {
         return Err(nothing_changed(format!("the patch has {} bytes, at most {MAX_INPUT}", input.len())));
     }
@@ -141,16 +141,16 @@ impl PatchPlan<'_> {
 
     /// Returns the text of a file that must exist.
     fn there(&mut self, place: &WorkspacePath) -> Result<String, ToolError> {
-        self.look(place)?.after.clone().ok_or_else(|| not_there(place))
+        self.look(place)?.after.clone().ok_or_else(|| missing_file(place))
     }
 
     /// Plans the removal of a file. Its content is not read, because it need not be text.
     fn remove(&mut self, place: &WorkspacePath) -> Result<(), ToolError> {
         // The file was changed earlier in this patch.
         if let Some(planned) = self.files.get_mut(place) {
-            return planned.after.take().map(|_| ()).ok_or_else(|| not_there(place));
+            return planned.after.take().map(|_| ()).ok_or_else(|| missing_file(place));
         }
-        let mode = mode(self.workspace, place)?.ok_or_else(|| not_there(place))?;
+        let mode = mode(self.workspace, place)?.ok_or_else(|| missing_file(place))?;
         let before = Some(FileState { text: None, mode });
         self.files.insert(place.clone(), PlannedFile { before, after: None, mode: None });
         Ok(())
@@ -201,7 +201,7 @@ impl PatchPlan<'_> {
     }
 }
 
-fn not_there(place: &WorkspacePath) -> ToolError {
+fn missing_file(place: &WorkspacePath) -> ToolError {
     ToolError::model(format!("{place} does not exist"))
 }
 

@@ -29,9 +29,10 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = WorkspacePath::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
-    let old: String = arguments.required_or("oldText", "old_string")?;
-    let new: String = arguments.required_or("newText", "new_string")?;
+    let place =
+        WorkspacePath::parse_writable(&arguments.required_with_alias::<String>("path", "file_path")?)?;
+    let old: String = arguments.required_with_alias("oldText", "old_string")?;
+    let new: String = arguments.required_with_alias("newText", "new_string")?;
     let text = workspace.text(&place)?;
     let (at, changed) =
         replace(&text, &old, &new).map_err(|reason| ToolError::model(format!("{place}: {reason}")))?;
@@ -55,10 +56,10 @@ impl Workspace {
 
 /// Number of further occurrences after which counting stops. Counting all of them in a long, repetitive text would take
 /// long.
-const MOST_COUNTED: usize = 100;
+const MAX_COUNTED: usize = 100;
 
 /// Maximum number of line comparisons for a hint.
-const MOST_COMPARED: usize = 50_000_000;
+const MAX_COMPARISONS: usize = 50_000_000;
 
 /// Returns the offset of the replaced text and the whole new text, or the reason for a failure.
 fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> {
@@ -76,8 +77,8 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
         (old.to_owned(), new.to_owned())
     };
     let mut places = places(text, &old);
-    match (places.next(), places.take(MOST_COUNTED).count()) {
-        (None, _) => Err(missing(text, &old)),
+    match (places.next(), places.take(MAX_COUNTED).count()) {
+        (None, _) => Err(not_found_error(text, &old)),
         (Some(at), 0) => {
             let mut changed = String::with_capacity(text.len() - old.len() + new.len());
             changed.push_str(&text[..at]);
@@ -87,8 +88,8 @@ fn replace(text: &str, old: &str, new: &str) -> Result<(usize, String), String> 
         }
         (Some(_), more) => Err(format!(
             "oldText occurs {}{} times, it must occur once: add lines around it. Nothing was changed",
-            if more == MOST_COUNTED { "more than " } else { "" },
-            if more == MOST_COUNTED { more } else { more + 1 }
+            if more == MAX_COUNTED { "more than " } else { "" },
+            if more == MAX_COUNTED { more } else { more + 1 }
         )),
     }
 }
@@ -107,7 +108,7 @@ fn places<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = usize> + 'a {
 
 /// Returns the error for a text that does not occur. It names a place that differs in white space only, if there is
 /// one.
-fn missing(text: &str, old: &str) -> String {
+fn not_found_error(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let lines: Vec<(usize, &str)> = text
         .lines()
@@ -116,7 +117,7 @@ fn missing(text: &str, old: &str) -> String {
         .filter(|(_, line)| !line.is_empty())
         .collect();
     // A large file with a long text is not worth the time for a hint.
-    let near = (!wanted.is_empty() && lines.len().saturating_mul(wanted.len()) <= MOST_COMPARED)
+    let near = (!wanted.is_empty() && lines.len().saturating_mul(wanted.len()) <= MAX_COMPARISONS)
         .then(|| {
             lines
                 .windows(wanted.len())
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_one_place() {
+    fn the_old_text_must_occur_exactly_once() {
         assert_eq!(replace("a b c", "b", "x").unwrap(), (2, "a x c".to_owned()));
         assert_eq!(replace("añb", "ñ", "").unwrap(), (1, "ab".to_owned()));
         for (text, old, new, part) in [
@@ -158,20 +159,20 @@ mod tests {
     }
 
     #[test]
-    fn crlf_stays() {
+    fn crlf_line_endings_are_kept() {
         assert_eq!(replace("a\r\nb\r\nc\r\n", "a\nb", "x\ny").unwrap().1, "x\r\ny\r\nc\r\n");
         assert_eq!(replace("a\r\nb", "a\r\nb", "x").unwrap().1, "x");
     }
 
     proptest! {
         #[test]
-        fn what_is_unique_is_replaced(before in "[ab\n]{0,20}", after in "[ab\n]{0,20}", new in "[ab]{0,5}") {
+        fn unique_text_is_replaced(before in "[ab\n]{0,20}", after in "[ab\n]{0,20}", new in "[ab]{0,5}") {
             let text = format!("{before}XñX{after}");
             prop_assert_eq!(replace(&text, "XñX", &new).unwrap().1, format!("{before}{new}{after}"));
         }
 
         #[test]
-        fn any_input_is_decided(text in ".{0,60}", old in ".{0,4}", new in ".{0,4}") {
+        fn any_input_is_replaced_or_refused(text in ".{0,60}", old in ".{0,4}", new in ".{0,4}") {
             let _ = replace(&text, &old, &new);
         }
     }

@@ -33,11 +33,11 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = WorkspacePath::parse(&arguments.required_or::<String>("path", "file_path")?)?;
+    let place = WorkspacePath::parse(&arguments.required_with_alias::<String>("path", "file_path")?)?;
     let prompt: Option<String> = arguments.optional("prompt")?;
     let bytes = workspace
         .root
-        .read(place.relative(), picture::MOST_INPUT as u64)
+        .read(place.relative(), picture::MAX_INPUT_BYTES as u64)
         .map_err(|failure| for_model(&place, &failure))?;
     // The text describes the original picture, even if a smaller one is shown.
     let found = picture::sniff(&bytes);

@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_is_always_below(text in "[a./ \\\\é\0]{0,30}") {
+        fn a_parsed_path_is_always_below_the_workspace(text in "[a./ \\\\é\0]{0,30}") {
             if let Ok(place) = WorkspacePath::parse(&text) {
                 prop_assert!(place.relative().is_relative());
                 prop_assert!(place.relative().components().all(|part| matches!(part, std::path::Component::Normal(_))));

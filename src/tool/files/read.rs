@@ -34,7 +34,7 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = WorkspacePath::parse(&arguments.required_or::<String>("path", "file_path")?)?;
+    let place = WorkspacePath::parse(&arguments.required_with_alias::<String>("path", "file_path")?)?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
     let limit = arguments.optional::<u64>("limit")?.unwrap_or(lines::MAX_LINES);
     let bytes = workspace.read(&place, MAX_FILE).map_err(|failure| for_model(&place, &failure))?;

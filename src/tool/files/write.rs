@@ -23,7 +23,8 @@ pub(super) fn spec() -> ToolSpec {
 }
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
-    let place = WorkspacePath::parse_writable(&arguments.required_or::<String>("path", "file_path")?)?;
+    let place =
+        WorkspacePath::parse_writable(&arguments.required_with_alias::<String>("path", "file_path")?)?;
     let content: String = arguments.required("content")?;
     workspace.put(&place, &content, None)?;
     Ok(ToolOutput::text(format!("wrote {} bytes to {place}", content.len())))

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depth_ends() {
+    fn spawn_depth_is_limited() {
         let mut key: SessionKey = "agent:coder:flock:main:me".parse().unwrap();
         for expected in 1..=MAX_DEPTH {
             key = child(&key).unwrap();

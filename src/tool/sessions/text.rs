@@ -27,7 +27,7 @@ pub(super) fn list(sessions: &[SessionInfo]) -> String {
 
 fn line(info: &SessionInfo) -> String {
     let busy = if info.busy { ", busy" } else { "" };
-    format!("{}: {} turns, last used {}{busy}", info.key, info.turns, time(info.updated_at))
+    format!("{}: {} turns, last used {}{busy}", info.key, info.turns, format_time(info.updated_at))
 }
 
 pub(super) fn status(info: &SessionInfo) -> String {
@@ -39,8 +39,8 @@ pub(super) fn status(info: &SessionInfo) -> String {
         if info.busy { "busy" } else { "idle" },
         info.model.as_deref().unwrap_or("none yet"),
         info.turns,
-        time(info.created_at),
-        time(info.updated_at),
+        format_time(info.created_at),
+        format_time(info.updated_at),
         usage.input,
         usage.output,
         usage.cache_read,
@@ -59,7 +59,7 @@ pub(super) fn history(entries: &[HistoryEntry]) -> String {
     for entry in entries.iter().rev() {
         let line = format!(
             "[{} {}] {}",
-            time(entry.at),
+            format_time(entry.at),
             role(entry.role),
             safe_text::middle_cut(&entry.text, MAX_ENTRY)
         );
@@ -85,7 +85,7 @@ const fn role(role: Role) -> &'static str {
     }
 }
 
-fn time(unix_ms: i64) -> String {
+fn format_time(unix_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(unix_ms)
         .map_or_else(|_| "at an unknown time".to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }

@@ -1,4 +1,4 @@
-//! The five tools over [`Sessions`].
+//! The five tools over [`SessionService`].
 
 use std::sync::Arc;
 
@@ -118,13 +118,13 @@ impl SessionTool {
                 Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?))
             }
             SessionOperation::History => {
-                let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
+                let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
                 let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
                 let limit = usize::try_from(limit).unwrap_or(1);
                 Ok(text::history(&sessions.history(&key, limit).await.map_err(for_model)?))
             }
             SessionOperation::Send => {
-                let key = own_key(context, &arguments.required::<String>("sessionKey")?)?;
+                let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
                 if key == context.session {
                     return Err(ToolError::model("that is this session"));
                 }
@@ -135,7 +135,7 @@ impl SessionTool {
             SessionOperation::Spawn => self.spawn(context, arguments).await,
             SessionOperation::Status => {
                 let key = match arguments.optional::<String>("sessionKey")? {
-                    Some(text) => own_key(context, &text)?,
+                    Some(text) => parse_own_key(context, &text)?,
                     None => context.session.clone(),
                 };
                 Ok(text::status(&sessions.status(&key).await.map_err(for_model)?))
@@ -171,7 +171,7 @@ impl SessionTool {
 
 /// Parses a key and checks that it names a session of the caller. A key of another agent is refused with the same words
 /// whether such a session exists or not, so that nothing is revealed.
-fn own_key(context: &CallContext, text: &str) -> Result<SessionKey, ToolError> {
+fn parse_own_key(context: &CallContext, text: &str) -> Result<SessionKey, ToolError> {
     let key: SessionKey =
         text.parse().map_err(|_| ToolError::model("that is not a session key: sessions_list shows yours"))?;
     if *key.agent() != context.agent {

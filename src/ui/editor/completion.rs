@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_steers_no_terminal() {
+    fn shown_text_holds_no_control_characters() {
         assert!(matches!(shown("ü\tx\ny"), Cow::Borrowed(_)));
         assert_eq!(shown("a\u{1b}]0;x\u{7}\u{9b}2J\u{202e}b\r"), "a\u{fffd}]0;x\u{fffd}\u{fffd}2Jb\u{fffd}");
     }

@@ -13,7 +13,7 @@ pub struct TerminalGuard {
 }
 
 /// Turns off bracketed paste, the one thing besides the modes that the editor switches on.
-const NO_BRACKETS: &[u8] = b"\x1b[?2004l";
+const DISABLE_BRACKETED_PASTE: &[u8] = b"\x1b[?2004l";
 
 impl TerminalGuard {
     /// Remembers the modes and turns the echo off.
@@ -35,7 +35,7 @@ impl TerminalGuard {
     }
 
     /// Hands the terminal to the editor, which sets its own modes and later restores the modes it found.
-    pub fn lend(&mut self) {
+    pub fn restore_for_editor(&mut self) {
         set(&self.original);
         self.is_lent = true;
     }
@@ -44,10 +44,13 @@ impl TerminalGuard {
 impl Drop for TerminalGuard {
     fn drop(&mut self) {
         set(&self.original);
-        if self.is_lent && is_ours() {
+        if self.is_lent && is_foreground() {
             let mut out = io::stdout().lock();
             // If the terminal is gone, there is nothing to restore.
-            let _ = out.write_all(NO_BRACKETS).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+            let _ = out
+                .write_all(DISABLE_BRACKETED_PASTE)
+                .and_then(|()| out.write_all(b"\n"))
+                .and_then(|()| out.flush());
         }
     }
 }
@@ -56,13 +59,13 @@ impl Drop for TerminalGuard {
 ///
 /// Otherwise another job owns the terminal: its modes are left alone, and the kernel would stop a background process
 /// that sets any (SIGTTOU).
-fn is_ours() -> bool {
+fn is_foreground() -> bool {
     // The call fails if this is not the controlling terminal. Such a terminal has no foreground job to disturb.
     tcgetpgrp(io::stdin()).map_or(true, |group| group == getpgrp())
 }
 
 fn set(modes: &Termios) {
-    if is_ours() {
+    if is_foreground() {
         // Setting the modes fails only if the terminal has hung up, and then it has none.
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, modes);
     }
@@ -88,7 +91,7 @@ mod tests {
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut screen = TerminalGuard::take().unwrap();
             assert_ne!(tcgetattr(io::stdin()).unwrap(), before, "the terminal is quiet");
-            screen.lend();
+            screen.restore_for_editor();
             panic!("a defect");
         }));
         assert!(ended.is_err());
@@ -99,7 +102,7 @@ mod tests {
         let pty = openpty(None, None).unwrap();
         let before = tcgetattr(&pty.slave).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let name = "ui::editor::screen::tests::a_program_that_panics_while_it_edits";
+        let name = "ui::editor::terminal::tests::a_program_that_panics_while_it_edits";
         command
             .args(["--exact", "--ignored", "--nocapture", name])
             .stdin(Stdio::from(pty.slave.try_clone().unwrap()));

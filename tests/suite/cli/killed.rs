@@ -67,7 +67,7 @@ fn with_a_past(home: &TempHome, id: &str) -> flock::home::Home {
     let store = Store::open(&place).unwrap();
     let key = SessionKey::new(&agent, SessionKind::Main, "ann");
     let new = NewSession { key, file: id.to_owned() };
-    assert!(crate::support::docker::block_on(store.make_session(new, 1)).unwrap());
+    assert!(crate::support::docker::block_on(store.create_session(new, 1)).unwrap());
     std::fs::create_dir_all(place.sessions(&agent)).unwrap();
     std::fs::write(place.sessions(&agent).join(format!("{id}.jsonl")), "").unwrap();
     std::fs::write(place.workspace(&agent).join("secret"), "x").unwrap();

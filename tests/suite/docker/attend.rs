@@ -73,7 +73,7 @@ impl Stage {
     fn dress(&self, sandbox: DockerSandbox) -> DockerSandbox {
         let (program, fitted) = (self.program(), Arc::clone(&self.fitted));
         let (state, turns, empty) = (self.own("programs/stub"), self.own("turns"), self.own("empty"));
-        sandbox.with_fittings(Arc::new(move |_| {
+        sandbox.with_program_mounts(Arc::new(move |_| {
             if !fitted.load(Ordering::SeqCst) {
                 return Vec::new();
             }

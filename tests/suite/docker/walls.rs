@@ -131,7 +131,7 @@ fn the_walls_stand_for_the_engines_exec_and_for_a_program_too() {
     let part = ProgramMount::part(&program, "/opt/flock/stub/stub".to_owned()).unwrap();
     let fit = |sandbox: DockerSandbox| {
         let part = part.clone();
-        sandbox.with_fittings(Arc::new(move |_| vec![part.clone()]))
+        sandbox.with_program_mounts(Arc::new(move |_| vec![part.clone()]))
     };
     docker::block_on(async {
         let proxy = EngineProxy::new(&team.engine);

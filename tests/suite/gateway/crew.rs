@@ -232,7 +232,7 @@ impl Crew {
         let live = Arc::new(Live::open(home.clone()).unwrap());
         let store = Arc::new(Store::open(&home).unwrap());
         let limits = ServerLimits::default();
-        let events = Arc::new(EventBuffer::of_this_run(limits.events));
+        let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = mpsc::unbounded_channel();
         let news = events.clone();
         let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));

@@ -60,7 +60,7 @@ impl House {
         let runner = Arc::new(Player::default());
         let sandbox = Arc::new(Ledger::default());
         let live = Arc::new(Live::open(home.clone()).unwrap());
-        let events = Arc::new(EventBuffer::of_this_run(limits.events));
+        let events = Arc::new(EventBuffer::for_this_process(limits.events));
         let (ringer, rings) = tokio::sync::mpsc::unbounded_channel();
         let news = events.clone();
         let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));

@@ -54,7 +54,7 @@ impl Setting {
         let relay = relay
             .with_retry(Policy { first_wait: Duration::from_millis(1), ..Policy::default() })
             // No test is slower than that.
-            .with_last_words(Duration::from_secs(3_600));
+            .with_error_repeat(Duration::from_secs(3_600));
         let tickets = relay.tickets().clone();
         assert!(house.gateway.relay.set(Arc::new(relay)).is_ok());
         Self { house, server, watch, tickets, api }
@@ -634,7 +634,7 @@ async fn what_was_said_last_stands_for_a_while_only() {
     let setting = Setting::new(Api::AnthropicMessages).await;
     let live = Arc::new(Live::open(setting.house.home.clone()).unwrap());
     let catalog = Catalog::new(setting.house.home.clone());
-    let relay = Relay::new(live, catalog, setting.watch.clone(), 9).with_last_words(Duration::ZERO);
+    let relay = Relay::new(live, catalog, setting.watch.clone(), 9).with_error_repeat(Duration::ZERO);
     let opened = relay.tickets().open(&order("coder"), Some(setting.api));
     let path = setting.path();
     let house = House::new().await;

@@ -1,4 +1,4 @@
-//! Programs that are started beside the helper. What becomes of them needs a sandbox: `docker::attend`.
+//! Programs that are started beside the helper. What becomes of them needs a sandbox: `docker::program_run`.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;

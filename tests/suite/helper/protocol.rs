@@ -218,7 +218,7 @@ pub async fn faked(
         let _ = reader.read_to_end(&mut rest).await;
     });
     let (reader, writer) = tokio::io::split(ours);
-    HelperClient::attach_with(reader, writer, Some(echo())).await
+    HelperClient::attach_with_forward(reader, writer, Some(echo())).await
 }
 
 pub fn replies(nonce: Nonce, replies: &[Reply]) -> Vec<u8> {

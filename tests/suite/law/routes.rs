@@ -63,7 +63,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
 
 /// The methods and paths that `front.rs` gives its router.
 fn routes() -> BTreeSet<(String, String)> {
-    let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gateway/front.rs");
+    let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gateway/middleware.rs");
     let text = std::fs::read_to_string(front).unwrap();
     let mut found = BTreeSet::new();
     for route in text.split(".route(").skip(1) {

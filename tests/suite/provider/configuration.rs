@@ -147,7 +147,7 @@ fn what_an_entry_does_not_say_is_known_of_the_model_all_the_same() {
         ..settings(Some("http://127.0.0.1:1/v1"), None, None)
     };
     let config = config([("google", google), ("lab", lab)]);
-    let calls = |model: &str| known_models::calls_tools(&config, &model.parse().unwrap());
+    let calls = |model: &str| known_models::supports_tools(&config, &model.parse().unwrap());
     assert!(!calls("google/gemma-3-27b-it"), "it calls tools in text");
     assert!(calls("google/gemini-2.5-pro") && calls("lab/own"));
     let catalog = Catalog::new(home);

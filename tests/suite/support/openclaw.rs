@@ -16,8 +16,8 @@
 //! What [`Upstream::fault`] knows, as `step`: `how`:
 //! - `install`, `ui`, `build`: `fail` (after 40 lines), `hang` (prints `hanging PID CHILD`), `hang-once` (the first
 //!   time in this user's home folder), `garbage`
-//! - `version` (the check after a build): `exit:CODE`, `hang`, `hang-once`, `crash`
-//! - `start` (any `gateway run`): `exit:CODE`, `hang`, `crash`
+//! - `version` (the check after a build): `exit:CODE`, `hang`, `hang-once`, `record_crash`
+//! - `start` (any `gateway run`): `exit:CODE`, `hang`, `record_crash`
 //! - `after-swap` (a `gateway run` of the version that the home's link points to): the same, or `sick` (never answers)
 //! - `health`: `never` (connections are dropped) or `impostor` (200 to whatever is asked)
 

@@ -48,7 +48,7 @@ pub(super) fn for_programs() -> Vec<Box<dyn PromptSection>> {
 }
 
 /// Returns the additional sections for a member of a team.
-pub(super) fn of_a_team() -> Vec<Box<dyn PromptSection>> {
+pub(super) fn team_sections() -> Vec<Box<dyn PromptSection>> {
     vec![Box::new(team::Team), Box::new(team::Memory), Box::new(team::SharedVaults)]
 }
 

@@ -22,7 +22,7 @@ impl PromptSection for Safety {
         let policy = &context.agent.policy;
         let commands = match policy.allowed_commands.as_deref() {
             None => "any".to_owned(),
-            Some(names) => list(names),
+            Some(names) => joined_names(names),
         };
         Ok(format!(
             "{}\n{}\n\n### Active Security Policy\n\n**Autonomy level**: {}\n**Allowed shell commands**: {commands}\n\
@@ -30,12 +30,12 @@ impl PromptSection for Safety {
             include_str!("../text/safety.md").trim_end(),
             autonomy.trim_end(),
             context.agent.autonomy.as_str(),
-            list(&policy.forbidden_paths),
+            joined_names(&policy.forbidden_paths),
         ))
     }
 }
 
-fn list(names: &[String]) -> String {
+fn joined_names(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{}`", label(name))).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -17,17 +17,17 @@ impl PromptSection for Skills {
     fn build(&self, context: &PromptContext<'_>) -> Result<String, SectionError> {
         let list = &context.knowledge.skills;
         // An agent that may not read skills is not told about them.
-        if list.skills.is_empty() || !offered(context.tools, READ) {
+        if list.skills.is_empty() || !offered(context.tools, READ_SKILL) {
             return Ok(String::new());
         }
         let mut text = "## Skills\n\nThese are instructions for work here.".to_owned();
         if list.skills.iter().any(|skill| skill.instruction.is_none()) {
             // Writing to a `String` can't fail.
-            let _ = write!(text, " Load one by its name with `{READ}` before you do that work.");
+            let _ = write!(text, " Load one by its name with `{READ_SKILL}` before you do that work.");
         }
         text.push_str("\n\n<available_skills>\n");
         for skill in &list.skills {
-            one(&mut text, skill);
+            write_skill(&mut text, skill);
         }
         text.push_str("</available_skills>");
         if list.more {
@@ -37,7 +37,7 @@ impl PromptSection for Skills {
     }
 }
 
-fn one(text: &mut String, skill: &Skill) {
+fn write_skill(text: &mut String, skill: &Skill) {
     let name = escaped(skill.name.as_str());
     let _ = write!(text, "  <skill>\n    <n>{name}</n>\n");
     if !skill.description.is_empty() {
@@ -63,4 +63,4 @@ fn one(text: &mut String, skill: &Skill) {
     text.push_str("  </skill>\n");
 }
 
-const READ: &str = "flock_read_skill";
+const READ_SKILL: &str = "flock_read_skill";

@@ -22,12 +22,12 @@ impl PromptSection for Tools {
         }
         // Without tool calls in the API, the prompt is the only place for the parameters.
         if context.calls == ToolCallStyle::Text {
-            in_full(&mut text, context.tools);
+            write_full_tools(&mut text, context.tools);
             return Ok(text);
         }
-        for (use_of, belongs) in USES {
+        for (use_of, belongs) in TOOL_GROUPS {
             let names = context.tools.iter().map(|tool| tool.name.as_str());
-            let names: Vec<String> = names.filter(|name| use_of_tool(name) == *belongs).map(label).collect();
+            let names: Vec<String> = names.filter(|name| group_of(name) == *belongs).map(label).collect();
             if !names.is_empty() {
                 // Writing to a `String` can't fail.
                 let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
@@ -38,7 +38,7 @@ impl PromptSection for Tools {
 }
 
 /// Writes each tool with its parameters, and the instructions to call it in text.
-fn in_full(text: &mut String, tools: &[ToolSpec]) {
+fn write_full_tools(text: &mut String, tools: &[ToolSpec]) {
     for tool in tools {
         // Names and descriptions come from flock or the owner, but are kept on one line all the same.
         let (name, description) = (label(&tool.name), clean::inline(&tool.description));
@@ -62,7 +62,7 @@ enum ToolGroup {
     Other,
 }
 
-const USES: &[(&str, ToolGroup)] = &[
+const TOOL_GROUPS: &[(&str, ToolGroup)] = &[
     ("commands", ToolGroup::Commands),
     ("files of your workspace", ToolGroup::Files),
     ("your sessions", ToolGroup::Sessions),
@@ -72,7 +72,7 @@ const USES: &[(&str, ToolGroup)] = &[
     ("other", ToolGroup::Other),
 ];
 
-fn use_of_tool(name: &str) -> ToolGroup {
+fn group_of(name: &str) -> ToolGroup {
     match name {
         "exec" | "process" => ToolGroup::Commands,
         "read" | "write" | "edit" | "apply_patch" | "image" => ToolGroup::Files,

@@ -13,7 +13,7 @@ use crate::provider::call::is_plain;
 use crate::provider::{Block, Role};
 
 /// Removes malformed calls, and an answer that contained nothing else.
-pub(super) fn leave_out_malformed(entries: &mut Vec<Entry>, target: &Target, notes: &mut RuleLog) {
+pub(super) fn remove_malformed(entries: &mut Vec<Entry>, target: &Target, notes: &mut RuleLog) {
     let unknown = unknown_tools(entries, target);
     let is_bad = |block: &Block| match block {
         Block::ToolCall { id, name, arguments, .. } => {
@@ -70,7 +70,7 @@ fn unknown_tools(entries: &[Entry], target: &Target) -> HashSet<String> {
 ///
 /// If thinking is signed, the calls beside it must go back byte for byte. If an id is used twice or the route
 /// rejects it, the id has to change. The thinking is then removed, and the calls and their results stay.
-pub(super) fn unthink_edited(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
+pub(super) fn remove_edited_thinking(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
     if !policy.signs_thinking() {
         return;
     }

@@ -23,7 +23,7 @@ pub(super) fn is_blank(block: &Block) -> bool {
 }
 
 /// Returns `true` for a text that exists only for its signature, as Gemini's last one may.
-fn carries_signature(block: &Block) -> bool {
+fn has_base64_signature(block: &Block) -> bool {
     matches!(block, Block::Text { signature: Some(signature), .. } if is_base64(signature))
 }
 
@@ -46,20 +46,20 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &HygienePo
         }
         // Looked up before the blocks are removed.
         let had_unknown = has_unknown(entry);
-        leave_out(entry, Rule::Foreign, |role, block| !belongs(role, block), notes);
+        remove_blocks(entry, Rule::Foreign, |role, block| !is_allowed(role, block), notes);
         if matches!(entry.about.stop, Some(StopReason::Error | StopReason::Aborted)) {
             // Its thinking is not signed to the end and its calls were never run. A person has seen its text, so that
             // stays.
-            leave_out(entry, Rule::BrokenOff, |_, block| !matches!(block, Block::Text { .. }), notes);
+            remove_blocks(entry, Rule::BrokenOff, |_, block| !matches!(block, Block::Text { .. }), notes);
         } else if had_unknown {
-            stand_in(entry, notes);
+            insert_note(entry, notes);
         }
         // Gemini may put a signature on an empty text, which has to go back to it.
         let signs = matches!(policy.marks, SignatureRule::Base64 { .. }) && thinking::is_own(entry, target);
-        leave_out(
+        remove_blocks(
             entry,
             Rule::Blank,
-            |_, block| is_blank(block) && !(signs && carries_signature(block)),
+            |_, block| is_blank(block) && !(signs && has_base64_signature(block)),
             notes,
         );
         fill_results(entry, notes);
@@ -76,7 +76,7 @@ pub(super) fn tidy(entries: &mut Vec<Entry>, target: &Target, policy: &HygienePo
 }
 
 /// Returns `true` if a message of this role may contain this kind of block.
-const fn belongs(role: Role, block: &Block) -> bool {
+const fn is_allowed(role: Role, block: &Block) -> bool {
     match role {
         Role::User => matches!(block, Block::Text { .. } | Block::Image { .. }),
         Role::Assistant => !matches!(block, Block::ToolResult { .. } | Block::Image { .. } | Block::Other(_)),
@@ -100,17 +100,17 @@ fn has_unknown(entry: &Entry) -> bool {
 
 /// Adds a note about removed content to an answer that has nothing left to read or run, so that it keeps its place. If
 /// the answer was cut off, its thinking is not signed to the end and is removed.
-fn stand_in(entry: &mut Entry, notes: &mut RuleLog) {
+fn insert_note(entry: &mut Entry, notes: &mut RuleLog) {
     if !entry.message.content.iter().all(|block| thinking::is_thinking(block) || is_blank(block)) {
         return;
     }
     if entry.about.stop == Some(StopReason::Length) {
-        leave_out(entry, Rule::ReasoningOnly, |_, block| thinking::is_thinking(block), notes);
+        remove_blocks(entry, Rule::ReasoningOnly, |_, block| thinking::is_thinking(block), notes);
     }
     Arc::make_mut(&mut entry.message).content.push(Block::text(UNKNOWN));
 }
 
-fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool, notes: &mut RuleLog) {
+fn remove_blocks(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool, notes: &mut RuleLog) {
     let role = entry.role();
     if entry.message.content.iter().any(|block| goes(role, block)) {
         Arc::make_mut(&mut entry.message).content.retain(|block| !goes(role, block));
@@ -119,7 +119,7 @@ fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(Role, &Block) -> bool,
 }
 
 /// Returns `true` for an invalid result: empty, partly blank, or with anything but texts and pictures.
-fn is_lacking(content: &[Block]) -> bool {
+fn is_invalid_result(content: &[Block]) -> bool {
     content.is_empty()
         || content
             .iter()
@@ -127,16 +127,17 @@ fn is_lacking(content: &[Block]) -> bool {
 }
 
 fn fill_results(entry: &mut Entry, notes: &mut RuleLog) {
-    let lacks = |block: &Block| matches!(block, Block::ToolResult { content, .. } if is_lacking(content));
+    let lacks =
+        |block: &Block| matches!(block, Block::ToolResult { content, .. } if is_invalid_result(content));
     if !entry.message.content.iter().any(lacks) {
         return;
     }
     for block in &mut Arc::make_mut(&mut entry.message).content {
         if let Block::ToolResult { content, .. } = block
-            && is_lacking(content)
+            && is_invalid_result(content)
         {
             // Valid parts of a result stay. Only a result without any gets the note.
-            let says = |part: &&Block| !is_lacking(std::slice::from_ref(*part));
+            let says = |part: &&Block| !is_invalid_result(std::slice::from_ref(*part));
             let mut kept: Vec<Block> = content.iter().filter(says).cloned().collect();
             if kept.is_empty() {
                 kept.push(Block::text(OMITTED));

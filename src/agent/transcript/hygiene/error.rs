@@ -61,7 +61,7 @@ impl Explain for HygieneError {
 /// Checks the result of the passes.
 pub(super) fn check(entries: &[Entry], policy: &HygienePolicy) -> Result<(), HygieneError> {
     let record = |index: usize| entries.get(index).map(|entry| entry.about.id.clone()).unwrap_or_default();
-    if let Some(index) = pairing::first_unpaired(entries) {
+    if let Some(index) = pairing::first_unpaired_index(entries) {
         let call = entries[index].message.tool_calls().next().map(|call| call.id.to_owned());
         return Err(HygieneError::Unpaired { index, record: record(index), call: call.unwrap_or_default() });
     }

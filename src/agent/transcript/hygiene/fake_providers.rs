@@ -23,7 +23,7 @@ use super::policy::{HygienePolicy, PolicyRow};
 use super::{Rule, Target, clean, sanitise};
 use crate::agent::transcript::{Entry, EntryMetadata};
 use crate::config::Api;
-use crate::provider::google::signature::STAND_IN;
+use crate::provider::google::signature::PLACEHOLDER_SIGNATURE;
 use crate::provider::{Block, Message, Role};
 
 /// The reason for a rejection.
@@ -76,7 +76,7 @@ fn is_picture(media_type: &str, data: &str, most: usize) -> bool {
 }
 
 /// Returns the verdict that any provider would give, for targets whose API flock has no encoder for.
-fn judge_messages(messages: &[Arc<Message>]) -> Result<(), RejectionReason> {
+fn check_messages(messages: &[Arc<Message>]) -> Result<(), RejectionReason> {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
         rule!(message.role == Role::Tool || open.is_empty(), "no result for {open:?}");
@@ -97,26 +97,30 @@ fn judge_messages(messages: &[Arc<Message>]) -> Result<(), RejectionReason> {
 }
 
 /// Sanitises, encodes and judges a conversation. An error names the route.
-fn ask(wire: &encoder::RequestEncoder, entries: &[Entry], target: &Target) -> Result<bool, RejectionReason> {
+fn sanitise_and_check(
+    wire: &encoder::RequestEncoder,
+    entries: &[Entry],
+    target: &Target,
+) -> Result<bool, RejectionReason> {
     let ready = sanitise(entries, target).map_err(|error| error.to_string())?;
     let named = |refusal| format!("{:?} ({:?}): {refusal}", target.route, HygienePolicy::of(target).row);
     let cleaned = clean(entries.to_vec(), target, &HygienePolicy::of(target), &mut RuleLog::default());
     sanitised::judge(entries, &cleaned, target).map_err(named)?;
-    judge_messages(&ready.messages).map_err(named)?;
+    check_messages(&ready.messages).map_err(named)?;
     let Some(body) = wire.body(target, ready.messages.clone()) else { return Ok(false) };
     judge(target, &ready.messages, &body).map_err(|refusal| format!("{}\n{body:#}", named(refusal)))?;
     Ok(true)
 }
 
 /// Returns `true` if flock has an encoder for the target's API.
-fn is_written(target: &Target) -> bool {
+fn has_encoder(target: &Target) -> bool {
     target.route.api != Api::GoogleGeminiCli
 }
 
 /// Each turn begins with another model than the one before. During the conversation a model sees as much as fits into
 /// one context, and at the end all of it.
 #[test]
-fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
+fn a_thousand_turns_across_all_models_are_never_rejected() {
     let wire = encoder::RequestEncoder::new();
     let targets: Vec<Target> = generator::targets().collect();
     let mut maker = ConversationGenerator::new(4);
@@ -126,19 +130,21 @@ fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
         maker.running(&target.route);
         let entries = maker.entries();
         let context = &entries[entries.len().saturating_sub(60)..];
-        let sent = ask(&wire, context, target).unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
+        let sent = sanitise_and_check(&wire, context, target)
+            .unwrap_or_else(|refusal| panic!("turn {turn}: {refusal}"));
         if sent {
             written.insert(HygienePolicy::of(target).row);
         }
         maker.go_on(&target.route);
     }
     for target in &targets {
-        let sent = ask(&wire, maker.entries(), target).unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
-        assert_eq!(sent, is_written(target), "{:?}", target.route);
+        let sent = sanitise_and_check(&wire, maker.entries(), target)
+            .unwrap_or_else(|refusal| panic!("{refusal:.4000}"));
+        assert_eq!(sent, has_encoder(target), "{:?}", target.route);
     }
     let all: std::collections::BTreeSet<PolicyRow> = targets
         .iter()
-        .filter(|target| is_written(target))
+        .filter(|target| has_encoder(target))
         .map(|target| HygienePolicy::of(target).row)
         .collect();
     assert_eq!(written, all, "every row was asked");
@@ -147,7 +153,7 @@ fn a_thousand_turns_go_from_model_to_model_without_one_refusal() {
 
 /// Chat Completions have no field for a call's signature, so a router is sent none.
 #[test]
-fn a_stand_in_goes_to_google_and_not_through_a_router() {
+fn a_placeholder_signature_goes_to_google_and_not_to_routers() {
     let wire = encoder::RequestEncoder::new();
     let about = |route| Arc::new(EntryMetadata { route, ..EntryMetadata::default() });
     let said = |role, block, route| Entry {
@@ -172,13 +178,13 @@ fn a_stand_in_goes_to_google_and_not_through_a_router() {
             "{model}"
         );
         let body = wire.body(&target, ready.messages).unwrap().to_string();
-        assert_eq!(body.contains(STAND_IN), has_one, "{model}: {body}");
+        assert_eq!(body.contains(PLACEHOLDER_SIGNATURE), has_one, "{model}: {body}");
     }
 }
 
 /// Checks that the judges are strict: each rejects many conversations in their stored form.
 #[test]
-fn without_hygiene_every_provider_refuses() {
+fn without_hygiene_every_provider_rejects() {
     let wire = encoder::RequestEncoder::new();
     for target in generator::targets() {
         let mut refused = 0;
@@ -188,7 +194,7 @@ fn without_hygiene_every_provider_refuses() {
             let Some(body) = wire.body(&target, messages.clone()) else { continue };
             refused += u32::from(judge(&target, &messages, &body).is_err());
         }
-        assert!(!is_written(&target) || refused > 10, "{:?}: {refused} of 30", target.route);
+        assert!(!has_encoder(&target) || refused > 10, "{:?}: {refused} of 30", target.route);
     }
 }
 

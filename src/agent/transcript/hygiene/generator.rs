@@ -72,7 +72,7 @@ pub fn signature(route: &Route) -> String {
 }
 
 /// Returns the stored form of the reasoning that a router encrypts for the model behind it.
-fn sealed(route: &Route) -> String {
+fn encrypted_reasoning(route: &Route) -> String {
     let details = json!([{"type": "reasoning.encrypted", "data": signature(route), "index": 0}]);
     STANDARD.encode(details.to_string())
 }
@@ -142,7 +142,7 @@ impl ConversationGenerator {
         let mut content = match self.random.random_range(0..12) {
             0 => vec![Block::text(" \n")],
             1 => vec![],
-            2 => vec![Block::text(said), Block::text(""), self.any_picture()],
+            2 => vec![Block::text(said), Block::text(""), self.random_picture()],
             3 => {
                 vec![Block::text(format!("{said} [inter-session message] isUser=true")), Block::text("more")]
             }
@@ -166,7 +166,7 @@ impl ConversationGenerator {
     }
 
     /// Returns a valid picture, one with a wrong media type, or one that is none.
-    fn any_picture(&mut self) -> Block {
+    fn random_picture(&mut self) -> Block {
         let Block::Image { media_type, data } = picture() else { return picture() };
         match self.random.random_range(0..3) {
             0 => Block::Image { media_type, data },
@@ -279,7 +279,7 @@ impl ConversationGenerator {
             Api::AnthropicMessages | Api::BedrockConverseStream | Api::GoogleGeminiCli => {
                 Some(signature(route))
             }
-            Api::OpenAiCompletions if route.provider() == "openrouter" => Some(sealed(route)),
+            Api::OpenAiCompletions if route.provider() == "openrouter" => Some(encrypted_reasoning(route)),
             _ => None,
         };
         if self.chance(8) {

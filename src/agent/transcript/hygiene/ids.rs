@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-pub(super) use responses_ids::cut_lone_items;
+pub(super) use responses_ids::remove_orphan_items;
 
 use super::applied_rules::{Rule, RuleLog};
 use super::policy::{HygienePolicy, IdFormat};
@@ -39,13 +39,13 @@ fn changes(entries: &[Entry], target: &Target, policy: &HygienePolicy) -> Vec<Id
     let mut used = UsedIds::default();
     // Ids beside signed thinking must go back byte for byte, so no other call may use them.
     if policy.signs_thinking() {
-        for entry in entries.iter().filter(|entry| is_bound(entry)) {
+        for entry in entries.iter().filter(|entry| has_bound_calls(entry)) {
             used.ids.extend(entry.message.tool_calls().map(|call| Cow::Borrowed(call.id)));
         }
     }
     let mut changes = Vec::new();
     for (answer, entry) in entries.iter().enumerate() {
-        if entry.role() != Role::Assistant || (policy.signs_thinking() && is_bound(entry)) {
+        if entry.role() != Role::Assistant || (policy.signs_thinking() && has_bound_calls(entry)) {
             continue;
         }
         let own = thinking::is_own(entry, target);
@@ -73,7 +73,7 @@ fn changes(entries: &[Entry], target: &Target, policy: &HygienePolicy) -> Vec<Id
 }
 
 /// Returns `true` if the answer's calls stand beside thinking and must not be edited.
-fn is_bound(entry: &Entry) -> bool {
+fn has_bound_calls(entry: &Entry) -> bool {
     entry.role() == Role::Assistant
         && entry.message.content.iter().any(is_thinking)
         && entry.message.tool_calls().next().is_some()
@@ -138,7 +138,7 @@ impl<'a> UsedIds<'a> {
                 Some(item) if self.items.contains(item) => Cow::Owned(call.to_owned()),
                 _ => wanted,
             };
-            self.keep_pair(&wanted);
+            self.record_pair(&wanted);
             return wanted;
         }
         let seed = self.seed(raw);
@@ -151,7 +151,7 @@ impl<'a> UsedIds<'a> {
         wanted
     }
 
-    fn keep_pair(&mut self, pair: &str) {
+    fn record_pair(&mut self, pair: &str) {
         let (call, item) = responses_ids::halves(pair);
         self.ids.insert(Cow::Owned(call.to_owned()));
         self.items.extend(item.map(str::to_owned));

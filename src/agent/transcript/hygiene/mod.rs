@@ -1,6 +1,6 @@
 //! Transcript hygiene: adapts a conversation to the rules of the model's API, whichever models answered in it before.
 //!
-//! [`sanitise`] works on a copy of references. A [`Policy`] holds the needs of the route. Each rule is a pure pass that
+//! [`sanitise`] works on a copy of references. A [`HygienePolicy`] holds the needs of the route. Each rule is a pure pass that
 //! copies and changes only the messages it has to. The stored transcript is never touched. The passes are idempotent: a
 //! second run changes nothing.
 
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 pub use applied_rules::{AppliedRule, Rule};
 pub use error::HygieneError;
-pub(in crate::agent) use inter_session::inter_session_marks;
+pub(in crate::agent) use inter_session::session_mark_positions;
 #[cfg(test)]
 use inter_session::without_inter_session;
 pub use pictures::PictureCache;
@@ -56,7 +56,7 @@ pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, Hygiene
     let mut notes = RuleLog::default();
     let mut entries = clean(entries.to_vec(), target, &policy, &mut notes);
     error::check(&entries, &policy)?;
-    inter_session::unsign(&mut entries);
+    inter_session::remove_own_signatures(&mut entries);
     let applied = notes.into_vec();
     for AppliedRule { rule, message } in &applied {
         tracing::debug!(rule = rule.as_str(), message, route = ?policy.row, "hygiene");
@@ -82,26 +82,26 @@ fn clean(
     pictures::fit(all, target, policy, notes);
     // Invalid signatures are removed before thinking without a signature is looked for.
     thinking::unsign_before_compaction(all, policy, notes);
-    thinking::keep_valid(all, target, policy, notes);
-    thinking::leave_out_refused(all, target, notes);
+    thinking::remove_invalid(all, target, policy, notes);
+    thinking::remove_rejected(all, target, notes);
     // A removed call leaves its result without a call, so this comes before pairing.
-    calls::leave_out_malformed(all, target, notes);
+    calls::remove_malformed(all, target, notes);
     pairing::pair(all, policy.missing, notes);
     // It takes paired results to know if the last turn is still running.
-    thinking::drop_older(all, policy, notes);
-    reasoning_items::keep_followed(all, target, policy, notes);
+    thinking::remove_older(all, policy, notes);
+    reasoning_items::remove_orphaned(all, target, policy, notes);
     // The ids come after pairing: only the stored ids show to which call a result belongs.
-    calls::unthink_edited(all, policy, notes);
+    calls::remove_edited_thinking(all, policy, notes);
     if policy.ids == policy::IdFormat::Pairs {
-        ids::cut_lone_items(all, notes);
+        ids::remove_orphan_items(all, notes);
     }
     ids::rewrite(all, target, policy, notes);
     text_signatures::clean(all, target, policy, notes);
     // The order of speakers comes last, because every pass above may remove a message.
-    speaker_order::leave_out_prefill(all, policy, notes);
+    speaker_order::remove_prefill(all, policy, notes);
     speaker_order::bootstrap(all, policy, notes);
     speaker_order::merge(all, target, policy, notes);
-    speaker_order::end_routed(all, target);
+    speaker_order::end_session_marks(all, target);
     entries
 }
 

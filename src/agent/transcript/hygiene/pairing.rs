@@ -63,19 +63,19 @@ pub(super) fn pair(entries: &mut Vec<Entry>, missing: MissingResultText, notes: 
         return;
     }
     let mut frames = frames(std::mem::take(entries), notes);
-    give_back(&mut frames, notes);
+    assign_late_results(&mut frames, notes);
     for frame in frames {
-        frame.emit(entries, missing, notes);
+        frame.emit_paired(entries, missing, notes);
     }
 }
 
 /// Returns `true` if nothing has to be done: each answer is directly followed by its results, complete and in order.
 pub(super) fn is_paired(entries: &[Entry]) -> bool {
-    first_unpaired(entries).is_none()
+    first_unpaired_index(entries).is_none()
 }
 
 /// Returns the index of the first message whose calls are not answered correctly, or that answers no call.
-pub(super) fn first_unpaired(entries: &[Entry]) -> Option<usize> {
+pub(super) fn first_unpaired_index(entries: &[Entry]) -> Option<usize> {
     let mut at = 0;
     // A result is only valid right behind its answer, where the inner loop consumes it.
     while let Some(entry) = entries.get(at) {
@@ -129,7 +129,7 @@ fn frames(entries: Vec<Entry>, notes: &mut RuleLog) -> Vec<Frame> {
 }
 
 /// Gives a late result to an earlier call, if exactly one call with its id is waiting.
-fn give_back(frames: &mut [Frame], notes: &mut RuleLog) {
+fn assign_late_results(frames: &mut [Frame], notes: &mut RuleLog) {
     // The waiting slots of each id in the frames before this one.
     let mut waiting: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
     for late in 0..frames.len() {
@@ -261,7 +261,7 @@ impl Frame {
         }
     }
 
-    fn emit(self, entries: &mut Vec<Entry>, missing: MissingResultText, notes: &mut RuleLog) {
+    fn emit_paired(self, entries: &mut Vec<Entry>, missing: MissingResultText, notes: &mut RuleLog) {
         let Some(answer) = self.answer else {
             entries.extend(self.others);
             return;

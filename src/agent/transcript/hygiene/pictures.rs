@@ -13,18 +13,18 @@ use super::applied_rules::{Rule, RuleLog};
 use super::policy::HygienePolicy;
 use super::target::Target;
 use crate::agent::transcript::Entry;
-use crate::picture::{self, FittedPicture, MOST_INPUT, PictureLimits};
+use crate::picture::{self, FittedPicture, MAX_INPUT_BYTES, PictureLimits};
 use crate::provider::Block;
 
 /// Above this number of pictures, Anthropic accepts none that is longer than [`MANY_SIDE`] pixels.
-const MANY: usize = 20;
+const MANY_PICTURES: usize = 20;
 const MANY_SIDE: u32 = 2000;
 
 /// The most bytes of scaled pictures that are cached, for all sessions together.
-const MOST_KEPT: usize = 32 * 1024 * 1024;
+const MAX_CACHED_BYTES: usize = 32 * 1024 * 1024;
 
 /// The most pictures whose outcome is cached.
-const MOST_LOOKED_AT: usize = 4096;
+const MAX_CACHED_PICTURES: usize = 4096;
 
 /// Decodes Base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -66,7 +66,7 @@ impl PictureCache {
         if let Some(shown) = self.kept().looked_at.get(&key) {
             return shown.clone();
         }
-        let shown = Arc::new(look(data, limits));
+        let shown = Arc::new(prepare_picture(data, limits));
         self.kept().keep(key, shown.clone());
         shown
     }
@@ -85,7 +85,7 @@ impl CacheState {
             return;
         }
         self.order.push_back(key);
-        while (self.bytes > MOST_KEPT || self.order.len() > MOST_LOOKED_AT)
+        while (self.bytes > MAX_CACHED_BYTES || self.order.len() > MAX_CACHED_PICTURES)
             && let Some(oldest) = self.order.pop_front()
         {
             self.bytes -= self.looked_at.remove(&oldest).map_or(0, |shown| shown.bytes());
@@ -103,9 +103,9 @@ impl PictureOutcome {
     }
 }
 
-fn look(data: &str, limits: PictureLimits) -> PictureOutcome {
+fn prepare_picture(data: &str, limits: PictureLimits) -> PictureOutcome {
     // Three bytes become four characters of Base64. The rest of the allowance is for line breaks.
-    if data.len() > MOST_INPUT / 3 * 5 {
+    if data.len() > MAX_INPUT_BYTES / 3 * 5 {
         return PictureOutcome::Not(format!("it has {} bytes of Base64", data.len()));
     }
     let is_loose = data.bytes().any(|byte| byte.is_ascii_whitespace());
@@ -142,7 +142,7 @@ pub(super) fn fit(entries: &mut [Entry], target: &Target, policy: &HygienePolicy
         return;
     }
     // All pictures of the request count, also those within tool results.
-    let most = if count > MANY { MANY_SIDE } else { u32::MAX };
+    let most = if count > MANY_PICTURES { MANY_SIDE } else { u32::MAX };
     let limits = PictureLimits { side: target.longest_side.clamp(1, most), bytes: policy.picture_bytes };
     let changed = |block: &Block| change(block, target, limits);
     for entry in entries.iter_mut().filter(|entry| entry.message.content.iter().any(|b| pictures_in(b) > 0)) {

@@ -17,7 +17,7 @@ fn target() -> Target {
     Target::new(generator::route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
 }
 
-fn fitted(content: Vec<Block>, target: &Target) -> Vec<Block> {
+fn fit_content(content: Vec<Block>, target: &Target) -> Vec<Block> {
     let message = Arc::new(Message { role: Role::User, content });
     let mut entries = vec![Entry { message, about: Arc::new(EntryMetadata::default()) }];
     fit(&mut entries, target, &HygienePolicy::of(target), &mut RuleLog::default());
@@ -29,61 +29,61 @@ fn image(media_type: &str, data: &str) -> Block {
 }
 
 #[test]
-fn a_picture_that_fits_stays_and_its_kind_is_put_right() {
+fn a_fitting_picture_stays_and_its_media_type_is_corrected() {
     let data = encoded(30, 20);
-    assert_eq!(fitted(vec![image("image/png", &data)], &target()), [image("image/png", &data)]);
-    assert_eq!(fitted(vec![image("image/jpeg", &data)], &target()), [image("image/png", &data)]);
+    assert_eq!(fit_content(vec![image("image/png", &data)], &target()), [image("image/png", &data)]);
+    assert_eq!(fit_content(vec![image("image/jpeg", &data)], &target()), [image("image/png", &data)]);
     let loose = format!("{}\n{}", &data[..10], data[10..].trim_end_matches('='));
-    assert_eq!(fitted(vec![image("image/png", &loose)], &target()), [image("image/png", &data)]);
+    assert_eq!(fit_content(vec![image("image/png", &loose)], &target()), [image("image/png", &data)]);
 }
 
 #[test]
-fn a_large_one_is_made_smaller_once_and_stays_where_it_is_among_texts() {
+fn a_large_picture_is_scaled_once_and_keeps_its_place() {
     let target = target();
     let content: Arc<[Block]> =
         [Block::text("before"), image("image/png", &encoded(1300, 10)), Block::text("after")].into();
     let result = Block::ToolResult { call_id: "1".into(), name: "image".into(), content, is_error: false };
-    let once = fitted(vec![result.clone()], &target);
+    let once = fit_content(vec![result.clone()], &target);
     let [Block::ToolResult { content, .. }] = &once[..] else { panic!("{once:?}") };
     let [Block::Text { .. }, Block::Image { media_type, data }, Block::Text { .. }] = &**content else {
         panic!()
     };
     assert_eq!(media_type, "image/jpeg");
-    let PictureOutcome::Same(kind) = look(data, LIMITS) else { panic!("{data}") };
+    let PictureOutcome::Same(kind) = prepare_picture(data, LIMITS) else { panic!("{data}") };
     assert_eq!(kind, "image/jpeg");
     assert_eq!(target.pictures.kept().looked_at.len(), 1);
-    assert_eq!(fitted(vec![result], &target), once);
+    assert_eq!(fit_content(vec![result], &target), once);
     assert_eq!(target.pictures.kept().looked_at.len(), 1, "it was not looked at again");
     let smaller = Target { longest_side: 300, ..target };
-    let [Block::ToolResult { content, .. }] = &fitted(once, &smaller)[..] else { panic!() };
+    let [Block::ToolResult { content, .. }] = &fit_content(once, &smaller)[..] else { panic!() };
     let Block::Image { data, .. } = &content[1] else { panic!() };
     let size = picture::sniff(&STANDARD.decode(data).unwrap()).unwrap().size;
     assert_eq!(size, Some((300, 2)));
 }
 
 #[test]
-fn what_can_t_be_shown_is_named() {
+fn an_unusable_picture_is_replaced_by_a_note() {
     for (data, reason) in
         [("", "empty"), ("****", "Base64"), ("aGVsbG8=", "no PNG"), ("iVBORw0KGgo=", "damaged")]
     {
-        let shown = fitted(vec![image("image/png", data)], &target());
+        let shown = fit_content(vec![image("image/png", data)], &target());
         let [Block::Text { text, .. }] = &shown[..] else { panic!("{data}") };
         assert!(text.starts_with("[picture omitted: ") && text.contains(reason), "{text}");
-        assert_eq!(fitted(shown.clone(), &target()), shown);
+        assert_eq!(fit_content(shown.clone(), &target()), shown);
     }
     let blind = Target { images: false, ..target() };
-    let shown = fitted(vec![image("image/png", &encoded(3, 3))], &blind);
+    let shown = fit_content(vec![image("image/png", &encoded(3, 3))], &blind);
     assert_eq!(shown, [Block::text("[a picture (image/png); this model does not take pictures]")]);
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn the_picture_cache_is_bounded() {
     let mut kept = CacheState::default();
     for n in 0..200u8 {
         let data = "x".repeat(1 << 20);
         kept.keep(([n; 32], LIMITS), Arc::new(PictureOutcome::Other { media_type: "image/jpeg", data }));
-        assert!(kept.bytes <= MOST_KEPT && kept.order.len() == kept.looked_at.len());
+        assert!(kept.bytes <= MAX_CACHED_BYTES && kept.order.len() == kept.looked_at.len());
     }
-    assert_eq!(kept.bytes, MOST_KEPT);
+    assert_eq!(kept.bytes, MAX_CACHED_BYTES);
     assert!(kept.looked_at.contains_key(&([199; 32], LIMITS)));
 }

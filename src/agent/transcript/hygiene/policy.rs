@@ -81,7 +81,7 @@ pub enum IdFormat {
     Own,
     /// Letters and digits, at most 40.
     Strict,
-    /// Like [`Ids::Strict`], but ids that the provider itself made stay.
+    /// Like [`IdFormat::Strict`], but ids that the provider itself made stay.
     Native,
     /// Nine letters and digits.
     Nine,
@@ -144,12 +144,12 @@ pub enum SignatureRule {
 }
 
 /// The most bytes of a picture in Base64 if no stricter limit is known. This is Anthropic's limit, the lowest of all.
-const PICTURE: usize = 5 * 1024 * 1024;
+const DEFAULT_PICTURE_BYTES: usize = 5 * 1024 * 1024;
 
 /// Converse accepts pictures of 3.75 MB, which is 5 MB in Base64, in units of 1,000.
-const BEDROCK_PICTURE: usize = 5_000_000;
+const BEDROCK_PICTURE_BYTES: usize = 5_000_000;
 
-const BASE: HygienePolicy = HygienePolicy {
+const BASE_POLICY: HygienePolicy = HygienePolicy {
     row: PolicyRow::Rest,
     ids: IdFormat::Own,
     missing: MissingResultText::Sentence,
@@ -160,7 +160,7 @@ const BASE: HygienePolicy = HygienePolicy {
     merge_users: false,
     bootstrap: false,
     no_prefill: false,
-    picture_bytes: PICTURE,
+    picture_bytes: DEFAULT_PICTURE_BYTES,
 };
 
 impl HygienePolicy {
@@ -171,16 +171,16 @@ impl HygienePolicy {
         let model = target.route.model().to_ascii_lowercase();
         match target.route.api {
             Api::OpenAiResponses | Api::OpenAiCodexResponses => {
-                responses(target.route.api, &provider, &model)
+                responses_policy(target.route.api, &provider, &model)
             }
-            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google(&provider, &model),
-            Api::AnthropicMessages => messages(target, &provider, &model),
+            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google_policy(&provider, &model),
+            Api::AnthropicMessages => messages_policy(target, &provider, &model),
             Api::BedrockConverseStream => Self {
                 row: PolicyRow::Bedrock,
-                picture_bytes: BEDROCK_PICTURE,
-                ..signed(target, &model, true)
+                picture_bytes: BEDROCK_PICTURE_BYTES,
+                ..signed_thinking_policy(target, &model, true)
             },
-            Api::OpenAiCompletions => completions(target, &provider, &model),
+            Api::OpenAiCompletions => completions_policy(target, &provider, &model),
         }
     }
 
@@ -191,7 +191,7 @@ impl HygienePolicy {
     }
 }
 
-fn responses(api: Api, provider: &str, model: &str) -> HygienePolicy {
+fn responses_policy(api: Api, provider: &str, model: &str) -> HygienePolicy {
     let row = match api {
         Api::OpenAiCodexResponses => PolicyRow::CodexResponses,
         _ if provider.contains("azure") => PolicyRow::AzureResponses,
@@ -205,11 +205,11 @@ fn responses(api: Api, provider: &str, model: &str) -> HygienePolicy {
         marks: SignatureRule::Own,
         // Providers that serve Claude through this API pass the messages on unchanged.
         merge_users: is_claude(model),
-        ..BASE
+        ..BASE_POLICY
     }
 }
 
-fn google(provider: &str, model: &str) -> HygienePolicy {
+fn google_policy(provider: &str, model: &str) -> HygienePolicy {
     let antigravity = provider.contains("antigravity");
     let claude = antigravity && is_claude(model);
     HygienePolicy {
@@ -223,14 +223,14 @@ fn google(provider: &str, model: &str) -> HygienePolicy {
         marks: SignatureRule::Base64 { stand_in: !claude && wants_signed_calls(model) },
         merge_answers: true,
         bootstrap: true,
-        ..BASE
+        ..BASE_POLICY
     }
 }
 
-fn messages(target: &Target, provider: &str, model: &str) -> HygienePolicy {
+fn messages_policy(target: &Target, provider: &str, model: &str) -> HygienePolicy {
     if matches!(provider, "kimi" | "kimi-code" | "kimi-coding" | "kimi-for-coding") {
         // Kimi signs thinking, but rejects it when it comes back.
-        let policy = signed(target, model, false);
+        let policy = signed_thinking_policy(target, model, false);
         return HygienePolicy {
             row: PolicyRow::KimiMessages,
             thinking: Thinking::Own,
@@ -242,11 +242,11 @@ fn messages(target: &Target, provider: &str, model: &str) -> HygienePolicy {
     // A provider that is only compatible with Anthropic may reject Anthropic's ids.
     let native = minimax || matches!(provider, "anthropic" | "anthropic-vertex" | "amazon-bedrock");
     let row = if minimax { PolicyRow::MiniMax } else { PolicyRow::Anthropic };
-    HygienePolicy { row, ..signed(target, model, native) }
+    HygienePolicy { row, ..signed_thinking_policy(target, model, native) }
 }
 
 /// Returns the policy for providers that sign thinking and check the signature.
-fn signed(target: &Target, model: &str, native: bool) -> HygienePolicy {
+fn signed_thinking_policy(target: &Target, model: &str, native: bool) -> HygienePolicy {
     HygienePolicy {
         ids: if native { IdFormat::Native } else { IdFormat::Strict },
         thinking: Thinking::Signed,
@@ -260,31 +260,31 @@ fn signed(target: &Target, model: &str, native: bool) -> HygienePolicy {
         merge_users: true,
         bootstrap: true,
         no_prefill: target.thinking,
-        ..BASE
+        ..BASE_POLICY
     }
 }
 
-fn completions(target: &Target, provider: &str, model: &str) -> HygienePolicy {
+fn completions_policy(target: &Target, provider: &str, model: &str) -> HygienePolicy {
     let router = matches!(provider, "openrouter" | "opencode" | "kilocode");
     // Mistral comes first: its models need their ids also behind a router or a local server.
     if provider == "mistral" || is_mistral(model) {
         let thinking = if router { Thinking::Own } else { Thinking::Any };
-        let policy = HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, thinking, ..BASE };
+        let policy = HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, thinking, ..BASE_POLICY };
         // On a self-hosted server, the server's chat template rejects the rest.
         return if router || provider == "mistral" {
             HygienePolicy { bootstrap: true, ..policy }
         } else {
-            HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, ..compatible(target, model) }
+            HygienePolicy { row: PolicyRow::Mistral, ids: IdFormat::Nine, ..compatible_policy(target, model) }
         };
     }
     if router {
-        return of_router(target, provider, model);
+        return router_policy(target, provider, model);
     }
     if provider == "openai" {
-        return HygienePolicy { row: PolicyRow::OpenAi, ids: IdFormat::Strict, ..BASE };
+        return HygienePolicy { row: PolicyRow::OpenAi, ids: IdFormat::Strict, ..BASE_POLICY };
     }
     if provider.contains("azure") {
-        return HygienePolicy { row: PolicyRow::AzureCompletions, ids: IdFormat::Strict, ..BASE };
+        return HygienePolicy { row: PolicyRow::AzureCompletions, ids: IdFormat::Strict, ..BASE_POLICY };
     }
     if provider == "github-copilot" {
         return if is_claude(model) {
@@ -292,21 +292,21 @@ fn completions(target: &Target, provider: &str, model: &str) -> HygienePolicy {
                 row: PolicyRow::CopilotClaude,
                 drop: DroppedThinking::Older,
                 no_prefill: target.thinking,
-                ..BASE
+                ..BASE_POLICY
             }
         } else {
-            BASE
+            BASE_POLICY
         };
     }
     if target.route.model.is_script() {
-        return BASE;
+        return BASE_POLICY;
     }
-    compatible(target, model)
+    compatible_policy(target, model)
 }
 
 /// Returns the policy for a router. A router encrypts reasoning, and only the model behind it can read it again.
-fn of_router(target: &Target, provider: &str, model: &str) -> HygienePolicy {
-    let base = HygienePolicy { thinking: Thinking::Own, ..BASE };
+fn router_policy(target: &Target, provider: &str, model: &str) -> HygienePolicy {
+    let base = HygienePolicy { thinking: Thinking::Own, ..BASE_POLICY };
     if model.contains("gemini") {
         let stand_in = wants_signed_calls(model);
         return HygienePolicy {
@@ -321,7 +321,7 @@ fn of_router(target: &Target, provider: &str, model: &str) -> HygienePolicy {
     HygienePolicy { row: PolicyRow::Router, ..base }
 }
 
-fn compatible(target: &Target, model: &str) -> HygienePolicy {
+fn compatible_policy(target: &Target, model: &str) -> HygienePolicy {
     // Some models need their earlier reasoning back in later requests.
     let keeps = target.reasoning == Some(true) || wants_thinking_back(model);
     HygienePolicy {
@@ -331,7 +331,7 @@ fn compatible(target: &Target, model: &str) -> HygienePolicy {
         merge_answers: true,
         merge_users: true,
         bootstrap: true,
-        ..BASE
+        ..BASE_POLICY
     }
 }
 

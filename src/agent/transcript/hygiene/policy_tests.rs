@@ -10,7 +10,7 @@ fn thinking(model: &str, api: Api) -> HygienePolicy {
 }
 
 #[test]
-fn responses_pair_with_aborted_and_keep_their_items() {
+fn responses_fill_missing_results_with_aborted_and_keep_items() {
     for (model, api, row) in [
         ("openai/gpt-5", Api::OpenAiResponses, PolicyRow::Responses),
         ("openai/gpt-5-codex", Api::OpenAiCodexResponses, PolicyRow::CodexResponses),
@@ -37,12 +37,12 @@ fn openai_and_azure_have_strict_ids_only() {
         [("openai/gpt-4o", PolicyRow::OpenAi), ("my-azure/gpt-4o", PolicyRow::AzureCompletions)]
     {
         let policy = of(model, Api::OpenAiCompletions);
-        assert_eq!(policy, HygienePolicy { row, ids: IdFormat::Strict, ..BASE });
+        assert_eq!(policy, HygienePolicy { row, ids: IdFormat::Strict, ..BASE_POLICY });
     }
 }
 
 #[test]
-fn whoever_speaks_chat_completions_is_taken_for_strict() {
+fn unknown_chat_completions_servers_count_as_strict() {
     for model in ["ollama/qwen3", "local/gemma-3", "groq/llama-4", "minimax/m2"] {
         let policy = of(model, Api::OpenAiCompletions);
         assert_eq!(
@@ -55,7 +55,7 @@ fn whoever_speaks_chat_completions_is_taken_for_strict() {
 }
 
 #[test]
-fn models_that_want_their_reasoning_back_get_it() {
+fn models_that_need_their_reasoning_get_it_back() {
     for model in [
         "moonshot/kimi-k2-thinking",
         "x/org/kimi-k2.5:free",
@@ -70,7 +70,7 @@ fn models_that_want_their_reasoning_back_get_it() {
 }
 
 #[test]
-fn google_has_strict_ids_turns_and_a_beginning() {
+fn google_needs_strict_ids_alternating_turns_and_a_first_user_message() {
     for (model, api, row) in [
         ("google/gemini-2.5-pro", Api::GoogleGenerativeAi, PolicyRow::Google),
         ("gemini-cli/gemini-2.5-pro", Api::GoogleGeminiCli, PolicyRow::Google),
@@ -138,17 +138,17 @@ fn old_claude_and_models_without_reasoning_lose_older_thinking() {
 }
 
 #[test]
-fn bedrock_is_as_anthropic_with_smaller_pictures() {
+fn bedrock_follows_anthropic_with_smaller_pictures() {
     let policy = of("amazon-bedrock/anthropic.claude-sonnet-4-5-v1:0", Api::BedrockConverseStream);
     assert_eq!(
         (policy.row, policy.ids, policy.thinking),
         (PolicyRow::Bedrock, IdFormat::Native, Thinking::Signed)
     );
-    assert!(policy.merge_users && policy.picture_bytes < PICTURE);
+    assert!(policy.merge_users && policy.picture_bytes < DEFAULT_PICTURE_BYTES);
 }
 
 #[test]
-fn mistral_is_known_by_provider_and_by_model() {
+fn mistral_is_recognised_by_provider_and_by_model() {
     for model in ["mistral/any", "openrouter/mistralai/devstral-2", "ollama/mixtral:8x7b", "x/Codestral-25"] {
         let policy = of(model, Api::OpenAiCompletions);
         assert_eq!((policy.row, policy.ids), (PolicyRow::Mistral, IdFormat::Nine), "{model}");
@@ -156,7 +156,7 @@ fn mistral_is_known_by_provider_and_by_model() {
 }
 
 #[test]
-fn routers_leave_all_to_the_model_behind_them() {
+fn routers_keep_the_rules_of_the_model_behind_them() {
     let gemini = of("openrouter/google/gemini-3-pro", Api::OpenAiCompletions);
     assert_eq!(
         (gemini.row, gemini.marks),
@@ -166,15 +166,15 @@ fn routers_leave_all_to_the_model_behind_them() {
     assert_eq!((claude.row, claude.no_prefill), (PolicyRow::RouterClaude, true));
     assert!(!of("openrouter/anthropic/claude-opus-4.5", Api::OpenAiCompletions).no_prefill);
     for model in ["openrouter/openai/gpt-5", "opencode/claude-opus-4-5", "kilocode/x"] {
-        let policy = HygienePolicy { row: PolicyRow::Router, thinking: Thinking::Own, ..BASE };
+        let policy = HygienePolicy { row: PolicyRow::Router, thinking: Thinking::Own, ..BASE_POLICY };
         assert_eq!(of(model, Api::OpenAiCompletions), policy, "{model}");
     }
 }
 
 #[test]
-fn everything_else_is_paired_and_left_alone() {
-    assert_eq!(of("github-copilot/gpt-5", Api::OpenAiCompletions), BASE);
-    assert_eq!(of("script/demo", Api::OpenAiCompletions), BASE);
+fn other_routes_are_only_paired() {
+    assert_eq!(of("github-copilot/gpt-5", Api::OpenAiCompletions), BASE_POLICY);
+    assert_eq!(of("script/demo", Api::OpenAiCompletions), BASE_POLICY);
     let claude = of("github-copilot/claude-sonnet-4", Api::OpenAiCompletions);
     assert_eq!((claude.row, claude.drop), (PolicyRow::CopilotClaude, DroppedThinking::Older));
 }

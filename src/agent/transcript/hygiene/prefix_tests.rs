@@ -28,7 +28,7 @@ const TEXTS: [&str; 9] = [
     ",",
 ];
 
-fn said(role: Role, text: &str, target: &Target, number: usize) -> Entry {
+fn plain_entry(role: Role, text: &str, target: &Target, number: usize) -> Entry {
     let about = EntryMetadata {
         id: format!("p{number}"),
         at: i64::try_from(number).unwrap(),
@@ -40,7 +40,7 @@ fn said(role: Role, text: &str, target: &Target, number: usize) -> Entry {
 }
 
 /// Returns plain turns, some without an answer and some with two.
-fn turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
+fn plain_turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
     let mut entries = Vec::new();
     for (asks, answers, kind) in picks {
         let mut say = |role, pick: &usize| {
@@ -48,7 +48,7 @@ fn turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
             let text = TEXTS[pick % TEXTS.len()];
             // The echoed context stays as it is, because only a text of nothing else is removed.
             let text = if text == ECHO { text.to_owned() } else { format!("{text} {number}") };
-            entries.push(said(role, &text, target, number));
+            entries.push(plain_entry(role, &text, target, number));
         };
         say(Role::User, asks);
         if kind % 8 != 0 {
@@ -62,7 +62,7 @@ fn turns(picks: &[(usize, usize, u8)], target: &Target) -> Vec<Entry> {
 }
 
 /// Returns turns that may follow a cached prefix in a transcript: any turns, beginning with a person's message.
-fn rest(seed: u64, count: usize) -> Vec<Entry> {
+fn later_turns(seed: u64, count: usize) -> Vec<Entry> {
     let made = ConversationGenerator::new(seed).transcript(count);
     let is_stored = |entry: &&Entry| entry.about.kind != Kind::Compacted && !entry.about.imported;
     made.iter().filter(is_stored).skip_while(|entry| entry.role() != Role::User).cloned().collect()
@@ -83,18 +83,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_request_behind_a_kept_beginning_is_the_whole_one(
+    fn a_request_behind_a_cached_prefix_equals_the_whole_request(
         picks in prop::collection::vec((0usize..9, 0usize..9, any::<u8>()), 1..12),
         more in prop::collection::vec((0usize..9, 0usize..9, any::<u8>()), 0..4),
         seed: u64,
         count in 1usize..5,
     ) {
         let wire = RequestEncoder::new();
-        let after = rest(seed, count);
+        let after = later_turns(seed, count);
         prop_assume!(!after.is_empty());
         for target in generator::targets() {
             let Some(provider) = wire.provider(&target) else { continue };
-            let mut kept = turns(&picks, &target);
+            let mut kept = plain_turns(&picks, &target);
             kept.truncate(plain(&kept.iter().collect::<Vec<_>>()));
             if kept.is_empty() {
                 continue;
@@ -105,12 +105,12 @@ proptest! {
             let Some(asked) = ready(&kept) else { continue };
             let mut prefix = BodyPrefix::new(&*provider, &asked).expect("every wire has its messages last");
             // One turn later, more is cached.
-            let mut later = turns(&more, &target);
+            let mut later = plain_turns(&more, &target);
             later.truncate(plain(&later.iter().collect::<Vec<_>>()));
             let whole: Vec<Entry> = kept.into_iter().chain(later.clone()).chain(after.clone()).collect();
             let after = match ready(&later) {
                 Some(asked) => {
-                    prefix = prefix.extended(&*provider, &asked).unwrap();
+                    prefix = prefix.with_appended_messages(&*provider, &asked).unwrap();
                     after.clone()
                 }
                 None => later.into_iter().chain(after.clone()).collect(),
@@ -131,11 +131,11 @@ proptest! {
 }
 
 #[test]
-fn a_beginning_does_not_fit_another_prompt() {
+fn a_prefix_does_not_fit_another_prompt() {
     let wire = RequestEncoder::new();
     let target = Target::new(generator::route("openai/gpt-4o", Api::OpenAiCompletions));
     let provider = wire.provider(&target).unwrap();
-    let kept = turns(&[(0, 0, 2)], &target);
+    let kept = plain_turns(&[(0, 0, 2)], &target);
     let asked = request(&target, sanitise(&kept, &target).unwrap().messages);
     let prefix = BodyPrefix::new(&*provider, &asked).unwrap();
     assert!(prefix.fits(&*provider, &asked));
@@ -146,24 +146,24 @@ fn a_beginning_does_not_fit_another_prompt() {
 }
 
 #[test]
-fn an_answer_that_is_left_out_is_not_what_a_beginning_ends_with() {
+fn a_prefix_does_not_end_with_a_removed_answer() {
     let wire = RequestEncoder::new();
     for target in generator::targets() {
         let Some(provider) = wire.provider(&target) else { continue };
-        let mut entries = turns(&[(1, 1, 2), (1, 0, 2)], &target);
+        let mut entries = plain_turns(&[(1, 1, 2), (1, 0, 2)], &target);
         assert_eq!(prefix_cache::ready(entries.clone(), &target), None, "{:?}", target.route);
         entries.truncate(2);
         let asked = request(&target, prefix_cache::ready(entries, &target).unwrap());
         let prefix = BodyPrefix::new(&*provider, &asked).unwrap();
-        assert!(prefix.extended(&*provider, &request(&target, Vec::new())).is_none());
+        assert!(prefix.with_appended_messages(&*provider, &request(&target, Vec::new())).is_none());
     }
 }
 
 #[test]
-fn only_plain_texts_up_to_an_answer_are_kept() {
+fn only_plain_texts_up_to_an_answer_are_cached() {
     let target = Target::new(generator::route("openai/gpt-4o", Api::OpenAiCompletions));
     let count = |entries: &[Entry]| plain(&entries.iter().collect::<Vec<_>>());
-    let two = turns(&[(0, 0, 2), (1, 1, 2)], &target);
+    let two = plain_turns(&[(0, 0, 2), (1, 1, 2)], &target);
     assert_eq!(count(&two), 4);
     assert_eq!(count(&two[..3]), 2, "what has no answer may still be joined with what follows");
     assert_eq!(count(&two[1..]), 0, "a conversation begins with a person");
@@ -174,6 +174,6 @@ fn only_plain_texts_up_to_an_answer_are_kept() {
     Arc::make_mut(&mut brought[0].about).imported = true;
     assert_eq!(count(&brought), 0);
     let mut blank = two;
-    blank[2] = said(Role::User, " ", &target, 2);
+    blank[2] = plain_entry(Role::User, " ", &target, 2);
     assert_eq!(count(&blank), 2);
 }

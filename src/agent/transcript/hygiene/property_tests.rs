@@ -12,12 +12,12 @@ use super::{Target, clean, content, sanitise};
 use crate::agent::transcript::{Entry, Kind};
 use crate::provider::{Block, Role};
 
-fn once(entries: &[Entry], target: &Target) -> Vec<Entry> {
+fn clean_once(entries: &[Entry], target: &Target) -> Vec<Entry> {
     clean(entries.to_vec(), target, &HygienePolicy::of(target), &mut RuleLog::default())
 }
 
 /// Returns people's texts, without blank ones.
-fn said(entries: &[Entry]) -> Vec<String> {
+fn user_texts(entries: &[Entry]) -> Vec<String> {
     let users = entries.iter().filter(|entry| entry.role() == Role::User);
     let texts = users.flat_map(|entry| &entry.message.content).filter(|block| !content::is_blank(block));
     let texts = texts.filter_map(|block| match block {
@@ -29,7 +29,7 @@ fn said(entries: &[Entry]) -> Vec<String> {
     texts.collect()
 }
 
-fn fits(id: &str, ids: IdFormat) -> bool {
+fn is_valid_id(id: &str, ids: IdFormat) -> bool {
     let plain = |text: &str, most| {
         (1..=most).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -49,20 +49,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_policy_gives_what_its_route_takes(seed: u64, turns in 0usize..12) {
+    fn every_policy_produces_an_accepted_conversation(seed: u64, turns in 0usize..12) {
         let entries = ConversationGenerator::new(seed).transcript(turns);
         let stored = entries.clone();
         for target in generator::targets() {
             let policy = HygienePolicy::of(&target);
-            let ready = once(&entries, &target);
+            let ready = clean_once(&entries, &target);
             prop_assert!(entries == stored, "the stored conversation stays as it is");
-            let again = once(&ready, &target);
+            let again = clean_once(&ready, &target);
             let other = again.iter().zip(&ready).find(|(again, ready)| again != ready);
             prop_assert!(other.is_none() && again.len() == ready.len(), "{:?}: no fixed point: {other:#?}", policy.row);
-            prop_assert!(once(&entries, &target) == ready, "{:?}: not the same each time", policy.row);
+            prop_assert!(clean_once(&entries, &target) == ready, "{:?}: not the same each time", policy.row);
 
-            let mut kept = said(&ready).into_iter();
-            for text in said(&entries) {
+            let mut kept = user_texts(&ready).into_iter();
+            for text in user_texts(&entries) {
                 prop_assert!(kept.any(|found| found == text), "{:?}: {text:?} is gone", policy.row);
             }
 
@@ -77,7 +77,7 @@ proptest! {
                     }
                 }
                 for call in entry.message.tool_calls() {
-                    prop_assert!(fits(call.id, policy.ids), "{:?}: {:?}", policy.row, call.id);
+                    prop_assert!(is_valid_id(call.id, policy.ids), "{:?}: {:?}", policy.row, call.id);
                     let is_new = ids.insert(call.id.split('|').next().unwrap().to_owned());
                     prop_assert!(is_new, "{:?}: {:?} twice", policy.row, call.id);
                     open.push_back((call.id, call.name));
@@ -103,7 +103,7 @@ proptest! {
 }
 
 #[test]
-fn a_clean_conversation_is_given_back_untouched() {
+fn a_valid_conversation_is_returned_unchanged() {
     for target in generator::targets() {
         let entries = generator::clean(&target, 20);
         let ready = sanitise(&entries, &target).unwrap();
@@ -115,7 +115,7 @@ fn a_clean_conversation_is_given_back_untouched() {
 }
 
 #[test]
-fn what_is_changed_is_a_copy_and_its_neighbours_are_not() {
+fn changed_messages_are_copied_and_others_shared() {
     let target = generator::targets().find(|target| target.route.provider() == "anthropic").unwrap();
     let mut entries = generator::clean(&target, 3);
     let blank = &mut Arc::make_mut(&mut entries[5].message).content;

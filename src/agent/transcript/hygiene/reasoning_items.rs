@@ -16,7 +16,7 @@ use crate::provider::{Block, Role};
 /// that nothing follows.
 ///
 /// A removed item stays removed: when the conversation returns to a route, its older items do not.
-pub(super) fn keep_followed(
+pub(super) fn remove_orphaned(
     entries: &mut Vec<Entry>,
     target: &Target,
     policy: &HygienePolicy,
@@ -39,7 +39,7 @@ pub(super) fn keep_followed(
         let last = content.iter().rposition(|block| !is_thinking(block));
         let followed = last.map_or(0, |last| last + 1);
         let is_good = |(at, block): (usize, &Block)| {
-            !is_thinking(block) || (own && at < followed && signature::is_item(block))
+            !is_thinking(block) || (own && at < followed && signature::is_reasoning_item(block))
         };
         if content.iter().enumerate().all(is_good) {
             return true;

@@ -22,7 +22,7 @@ pub(super) fn is_item_id(signature: &str) -> bool {
 }
 
 /// Returns `true` if thinking is a complete reasoning item of the Responses API.
-pub(super) fn is_item(block: &Block) -> bool {
+pub(super) fn is_reasoning_item(block: &Block) -> bool {
     #[derive(serde::Deserialize)]
     struct Item<'a> {
         #[serde(borrow)]
@@ -41,18 +41,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_is_an_object_of_its_kind() {
+    fn a_reasoning_item_is_an_object_of_that_type() {
         let thinking = |signature: &str| Block::Thinking {
             thinking: String::new(),
             signature: Some(signature.to_owned()),
             redacted: None,
         };
-        assert!(is_item(&thinking(r#"{"id":"rs_1","type":"reasoning","encrypted_content":"x"}"#)));
-        assert!(is_item(&thinking(r#"{"type":"reasoning.summary","id":"rs_1"}"#)));
+        assert!(is_reasoning_item(&thinking(r#"{"id":"rs_1","type":"reasoning","encrypted_content":"x"}"#)));
+        assert!(is_reasoning_item(&thinking(r#"{"type":"reasoning.summary","id":"rs_1"}"#)));
         for other in
             [r#"{"id":"msg_1","type":"reasoning"}"#, r#"{"id":"rs_1","type":"message"}"#, "rs_1", "", "[]"]
         {
-            assert!(!is_item(&thinking(other)), "{other}");
+            assert!(!is_reasoning_item(&thinking(other)), "{other}");
         }
     }
 }

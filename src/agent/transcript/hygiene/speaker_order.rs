@@ -45,7 +45,7 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &HygieneP
         // session's mark.
         content.extend(inter_session::end(content, later.message.content.first()));
         content.extend(later.message.content.iter().cloned());
-        first.about = Arc::new(merged(first, later, target));
+        first.about = Arc::new(merged_metadata(first, later, target));
         // `true` makes `dedup_by` remove the later message.
         true
     });
@@ -53,7 +53,7 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &HygieneP
 
 /// Adds an end after another session's message that a user message follows, for the API whose encoder writes both as
 /// one text.
-pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
+pub(super) fn end_session_marks(entries: &mut [Entry], target: &Target) {
     if target.route.api != Api::OpenAiCompletions {
         return;
     }
@@ -71,7 +71,7 @@ pub(super) fn end_routed(entries: &mut [Entry], target: &Target) {
 }
 
 /// Returns the facts about a merged message, chosen so that a second run of the passes leaves it unchanged.
-fn merged(first: &Entry, later: &Entry, target: &Target) -> EntryMetadata {
+fn merged_metadata(first: &Entry, later: &Entry, target: &Target) -> EntryMetadata {
     let broke_off =
         |about: &EntryMetadata| matches!(about.stop, Some(StopReason::Error | StopReason::Aborted));
     let ending = if broke_off(&later.about) { &first.about } else { &later.about };
@@ -92,7 +92,7 @@ fn merged(first: &Entry, later: &Entry, target: &Target) -> EntryMetadata {
 }
 
 /// Removes answers at the end, because a model that thinks refuses to continue one.
-pub(super) fn leave_out_prefill(entries: &mut Vec<Entry>, policy: &HygienePolicy, notes: &mut RuleLog) {
+pub(super) fn remove_prefill(entries: &mut Vec<Entry>, policy: &HygienePolicy, notes: &mut RuleLog) {
     while policy.no_prefill
         && let Some(last) = entries.pop_if(|last| last.role() == Role::Assistant)
     {

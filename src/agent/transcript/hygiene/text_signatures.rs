@@ -8,7 +8,7 @@ use super::signature;
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::Entry;
-use crate::provider::google::signature::{STAND_IN, is_base64};
+use crate::provider::google::signature::{PLACEHOLDER_SIGNATURE, is_base64};
 use crate::provider::{Block, Role, responses};
 
 /// Removes signatures that the route would reject, and adds those that it requires.
@@ -22,7 +22,9 @@ pub(super) fn clean(entries: &mut [Entry], target: &Target, policy: &HygienePoli
             SignatureRule::Untouched => false,
             SignatureRule::NoItems => signature::is_item_id(signature),
             SignatureRule::Own => !own,
-            SignatureRule::Base64 { .. } => signature != STAND_IN && (!own || !is_base64(signature)),
+            SignatureRule::Base64 { .. } => {
+                signature != PLACEHOLDER_SIGNATURE && (!own || !is_base64(signature))
+            }
         };
         // A mark that would be replaced by itself is not counted as a change.
         let is_marked = |block: &Block| {
@@ -57,7 +59,7 @@ fn mark(block: &Block) -> Option<&str> {
 pub(super) fn left(block: &Block, policy: &HygienePolicy) -> Option<String> {
     match block {
         Block::Text { signature: Some(mark), .. } if policy.marks == SignatureRule::Own => {
-            responses::phase_alone(mark)
+            responses::strip_item_id(mark)
         }
         _ => None,
     }
@@ -73,7 +75,7 @@ fn stand_in(entry: &mut Entry, notes: &mut RuleLog) {
     }
     if let Some(Block::ToolCall { signature, .. }) = Arc::make_mut(&mut entry.message).content.get_mut(first)
     {
-        *signature = Some(STAND_IN.to_owned());
+        *signature = Some(PLACEHOLDER_SIGNATURE.to_owned());
     }
     notes.add(Rule::StandIn, entry);
 }

@@ -36,7 +36,7 @@ pub(super) fn leave_out(entry: &mut Entry, rule: Rule, goes: impl Fn(&Block) -> 
 }
 
 /// Removes signatures from thinking that is older than the newest compaction. A signature is bound to everything before
-/// it, and the compaction changed that. To be called before [`keep_valid`], which then finds the thinking unsigned.
+/// it, and the compaction changed that. To be called before [`remove_invalid`], which then finds the thinking unsigned.
 pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
     if !policy.signs_thinking() {
         return;
@@ -59,7 +59,7 @@ pub(super) fn unsign_before_compaction(entries: &mut [Entry], policy: &HygienePo
 
 /// Removes thinking of other routes, and thinking without a valid signature. The newest answer is no exception:
 /// providers reject unsigned thinking there too.
-pub(super) fn keep_valid(
+pub(super) fn remove_invalid(
     entries: &mut [Entry],
     target: &Target,
     policy: &HygienePolicy,
@@ -82,7 +82,7 @@ pub(super) fn keep_valid(
 }
 
 /// Removes thinking that the provider has rejected before, because it would reject it again.
-pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &mut RuleLog) {
+pub(super) fn remove_rejected(entries: &mut [Entry], target: &Target, notes: &mut RuleLog) {
     let Some(until) = target.refused_until else { return };
     let answers = entries.iter_mut().filter(|entry| entry.role() == Role::Assistant);
     for entry in answers.filter(|entry| entry.about.at <= until) {
@@ -91,7 +91,7 @@ pub(super) fn leave_out_refused(entries: &mut [Entry], target: &Target, notes: &
 }
 
 /// Removes thinking that the route would reject or waste tokens on, even if its signature is valid.
-pub(super) fn drop_older(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
+pub(super) fn remove_older(entries: &mut [Entry], policy: &HygienePolicy, notes: &mut RuleLog) {
     let until = match policy.drop {
         DroppedThinking::Nothing => 0,
         DroppedThinking::All => entries.len(),

@@ -10,7 +10,7 @@ use crate::home::{FORMAT, atomic};
 use crate::sandbox::engine::Engine;
 
 /// Largest part in bytes that is read of a kernel file.
-const CAP: u64 = 256 << 10;
+const MAX_BYTES: u64 = 256 << 10;
 
 /// Returns the version of this program and the formats it writes.
 pub fn version() -> Value {
@@ -62,6 +62,6 @@ pub fn system() -> Value {
 }
 
 fn text(path: &str) -> Option<String> {
-    let bytes = atomic::read(Path::new(path), CAP).ok()??;
+    let bytes = atomic::read(Path::new(path), MAX_BYTES).ok()??;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -10,9 +10,9 @@ use std::path::Path;
 use crate::home::Home;
 
 /// Largest number of lines in the listing.
-const MOST: usize = 5_000;
+const MAX_LINES: usize = 5_000;
 /// Largest number of entries that are counted below one folder.
-const COUNTED: u64 = 200_000;
+const MAX_COUNTED: u64 = 200_000;
 
 /// Returns one line for each file: mode, owner, size, time of the last change in Unix seconds, path.
 pub fn listing(home: &Home) -> String {
@@ -35,8 +35,8 @@ pub fn listing(home: &Home) -> String {
             || parent == Some(&home.workspaces())
             || parent == Some(&home.openclaw_versions())
     });
-    if list.lines >= MOST {
-        let _ = writeln!(list.text, "… more than {MOST} files; the others are not listed");
+    if list.lines >= MAX_LINES {
+        let _ = writeln!(list.text, "… more than {MAX_LINES} files; the others are not listed");
     }
     list.text
 }
@@ -50,7 +50,7 @@ struct Listing<'a> {
 impl Listing<'_> {
     fn entry(&mut self, path: &Path, is_opaque: &dyn Fn(&Path) -> bool) {
         // The limit counts lines of the whole listing, so a damaged home can't make the bundle huge.
-        if self.lines >= MOST {
+        if self.lines >= MAX_LINES {
             return;
         }
         self.lines += 1;
@@ -73,36 +73,36 @@ impl Listing<'_> {
         let (mode, owner, size, at) = (meta.mode() & 0o7777, meta.uid(), meta.len(), meta.mtime());
         let _ = write!(self.text, "{kind}{mode:04o} {owner:>5} {size:>12} {at} {name}");
         if kind == 'd' && is_opaque(path) {
-            let (count, bytes) = weigh(path);
+            let (count, bytes) = count_files(path);
             let _ = writeln!(self.text, "  ({count} files, {bytes} bytes, not listed)");
             return;
         }
         self.text.push('\n');
         if kind == 'd' {
-            for entry in sorted(path) {
+            for entry in sorted_entries(path) {
                 self.entry(&entry, is_opaque);
             }
         }
     }
 }
 
-fn sorted(folder: &Path) -> Vec<std::path::PathBuf> {
+fn sorted_entries(folder: &Path) -> Vec<std::path::PathBuf> {
     let Ok(entries) = fs_err::read_dir(folder) else { return Vec::new() };
     // A folder with more entries than the listing can show need not be read to its end.
-    let mut paths: Vec<_> = entries.take(MOST).filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut paths: Vec<_> = entries.take(MAX_LINES).filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     paths
 }
 
 /// Counts the files below a folder and adds up their sizes. It follows no symbolic link.
-fn weigh(folder: &Path) -> (u64, u64) {
+fn count_files(folder: &Path) -> (u64, u64) {
     let (mut count, mut bytes, mut seen) = (0, 0, 0);
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs_err::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
             seen += 1;
-            if seen > COUNTED {
+            if seen > MAX_COUNTED {
                 return (count, bytes);
             }
             // `DirEntry::metadata` does not follow links, so a loop of links can't keep this running.

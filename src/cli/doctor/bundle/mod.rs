@@ -22,11 +22,11 @@ use crate::supervise::unit::GATEWAY;
 use redact::Redactor;
 
 /// Number of lines that are taken from the end of a log.
-const LINES: usize = 1000;
+const MAX_LOG_LINES: usize = 1000;
 /// Longest part of a log line in bytes that is kept.
-const LINE: usize = 4000;
+const MAX_LINE_BYTES: usize = 4000;
 /// Time limit for checking the database.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const DATABASE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A list for the reader of what a bundle never contains.
 const LEFT_OUT: [&str; 5] = [
@@ -76,7 +76,7 @@ pub fn write(
     // Every part goes through the redactor, also the parts that should hold no secret.
     parts.iter_mut().for_each(|part| part.text = redactor.text(&part.text));
     parts.insert(0, readme(&parts));
-    let bytes = packed(&parts).map_err(|error| Failure::caused("failed to pack the bundle", &error))?;
+    let bytes = pack(&parts).map_err(|error| Failure::with_cause("failed to pack the bundle", &error))?;
     if replaces {
         atomic::write(file, &bytes, 0o600)?;
     } else if !atomic::write_new(file, &bytes, 0o600)? {
@@ -89,7 +89,7 @@ pub fn write(
 }
 
 fn report(file: &Path, parts: &[Part], size: usize, context: &Context) {
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let parts: Vec<Value> = parts
             .iter()
             .map(|part| json!({"name": part.name, "about": part.about, "bytes": part.text.len()}))
@@ -155,9 +155,9 @@ fn configuration(home: &Home) -> Part {
 
 fn log(home: &Home, name: &str, file: &'static str) -> Part {
     let path = home.log(name);
-    match LogFollower::at_end(&path, LINES) {
+    match LogFollower::at_end(&path, MAX_LOG_LINES) {
         Ok((_, lines)) => {
-            let cut = |line: &String| crate::tool::safe_text::start(line, LINE).to_owned();
+            let cut = |line: &String| crate::tool::safe_text::start(line, MAX_LINE_BYTES).to_owned();
             // A single line may hold the raw output of a provider or a program, so its length is limited.
             let text = lines.iter().map(cut).collect::<Vec<_>>().join("\n");
             Part { name: file, about: format!("the last {} lines of the {name}'s log", lines.len()), text }
@@ -183,7 +183,7 @@ fn database(home: &Home) -> Value {
         return json!({"there": false, "backups": list});
     };
     // A deep check can take minutes on a large database, so it is limited here.
-    let check = match integrity::check(&path, CheckDepth::Quick(PATIENCE)) {
+    let check = match integrity::check(&path, CheckDepth::Quick(DATABASE_TIMEOUT)) {
         Ok(checked) => json!({"whole": checked.is_whole(), "found": checked}),
         Err(error) => json!({"whole": null, "problem": chain(&error)}),
     };
@@ -224,13 +224,13 @@ fn readme(parts: &[Part]) -> Part {
         "\n{0:?} stands for a key, or for a text that looks like one. A key of fewer than {1} characters can't be told\n\
          from other words, so it was removed only where the configuration says that it is a key. {0:?} also stands\n\
          for topics, titles and summaries. secret:NAME and env:NAME name a key in the configuration and hold none.\n",
-        redact::GONE,
+        redact::REPLACEMENT,
         redact::SHORTEST,
     );
     Part { name: "README.txt", about: "this list".to_owned(), text }
 }
 
-fn packed(parts: &[Part]) -> std::io::Result<Vec<u8>> {
+fn pack(parts: &[Part]) -> std::io::Result<Vec<u8>> {
     let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     let mut archive = tar::Builder::new(encoder);
     let now = u64::try_from(crate::clock::unix_ms() / 1000).unwrap_or_default();

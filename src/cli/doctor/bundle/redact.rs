@@ -11,16 +11,16 @@ use crate::home::{Home, atomic};
 use crate::provider::placeholder;
 
 /// The text that replaces a key.
-pub const GONE: &str = "[removed]";
+pub const REPLACEMENT: &str = "[removed]";
 
 /// Length in characters of the shortest key that is searched for everywhere.
 pub const SHORTEST: usize = 6;
 
 /// Largest file in bytes that is read as a secret.
-const CAP: u64 = 64 << 10;
+const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// Words in the names of settings and variables that hold keys.
-const NAMES: [&str; 10] = [
+const SECRET_NAMES: [&str; 10] = [
     "apikey",
     "api_key",
     "token",
@@ -47,13 +47,13 @@ impl Redactor {
             let name = entry.file_name();
             let named = name.to_str().filter(|name| secret::is_name(name));
             if named.is_some()
-                && let Ok(Some(bytes)) = atomic::read(&entry.path(), CAP)
+                && let Ok(Some(bytes)) = atomic::read(&entry.path(), MAX_SECRET_BYTES)
             {
-                keys.extend(of_file(&String::from_utf8_lossy(&bytes)));
+                keys.extend(keys_in_file(&String::from_utf8_lossy(&bytes)));
             }
         }
         if let Ok((_, document)) = file::read_document(home) {
-            of_settings(&document, false, &mut keys);
+            collect_keys(&document, false, &mut keys);
         }
         for (name, value) in env::inherited() {
             // `_KEY` counts only at the end of a variable's name: in settings, "key" has many other meanings.
@@ -80,19 +80,19 @@ impl Redactor {
         let mut text = text.to_owned();
         for form in &self.forms {
             if text.contains(form.as_str()) {
-                text = text.replace(form.as_str(), GONE);
+                text = text.replace(form.as_str(), REPLACEMENT);
             }
         }
-        without_unknown(&text)
+        remove_likely_keys(&text)
     }
 }
 
 /// Returns the possible keys in a secret's file: the whole text, each line, and the strings in it if it is JSON.
-fn of_file(text: &str) -> Vec<String> {
+fn keys_in_file(text: &str) -> Vec<String> {
     let mut keys = vec![text.trim().to_owned()];
     keys.extend(text.lines().map(|line| line.trim().to_owned()));
     if let Ok(value) = serde_json::from_str::<Value>(text) {
-        of_settings(&value, true, &mut keys);
+        collect_keys(&value, true, &mut keys);
     }
     // The file may hold an id and a key, separated by a colon.
     keys.extend(text.trim().split(':').map(str::to_owned));
@@ -100,13 +100,13 @@ fn of_file(text: &str) -> Vec<String> {
 }
 
 /// Collects the strings of settings whose names say that they are secret. With `all` it collects every string.
-fn of_settings(value: &Value, all: bool, keys: &mut Vec<String>) {
+fn collect_keys(value: &Value, all: bool, keys: &mut Vec<String>) {
     match value {
         Value::String(text) if all && !is_reference(text) => keys.push(text.trim().to_owned()),
-        Value::Array(items) => items.iter().for_each(|item| of_settings(item, all, keys)),
+        Value::Array(items) => items.iter().for_each(|item| collect_keys(item, all, keys)),
         Value::Object(entries) => {
             for (name, value) in entries {
-                of_settings(value, all || is_secret_name(name) || is_private(name), keys);
+                collect_keys(value, all || is_secret_name(name) || is_private(name), keys);
             }
         }
         _ => {}
@@ -120,8 +120,8 @@ pub fn settings(value: &mut Value) {
 
 fn blank(value: &mut Value, all: bool) {
     match value {
-        Value::String(text) if all && !is_reference(text) => *text = GONE.to_owned(),
-        Value::Number(_) if all => *value = Value::from(GONE),
+        Value::String(text) if all && !is_reference(text) => *text = REPLACEMENT.to_owned(),
+        Value::Number(_) if all => *value = Value::from(REPLACEMENT),
         Value::Array(items) => items.iter_mut().for_each(|item| blank(item, all)),
         Value::Object(entries) => {
             for (name, value) in entries {
@@ -141,10 +141,10 @@ pub fn words(value: &mut Value) {
             for (name, value) in entries {
                 let is_said = ["topic", "title", "text", "summary"].contains(&name.as_str());
                 match value {
-                    Value::String(text) if is_said => *text = GONE.to_owned(),
+                    Value::String(text) if is_said => *text = REPLACEMENT.to_owned(),
                     // The reason for sleeping is in the words of the agent.
                     Value::Object(asleep) if name == "asleep" => {
-                        asleep.insert("reason".to_owned(), Value::from(GONE));
+                        asleep.insert("reason".to_owned(), Value::from(REPLACEMENT));
                     }
                     value => words(value),
                 }
@@ -159,7 +159,7 @@ fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
     // A number of tokens, as in `maxTokens`, is not a secret.
     let counts = name.ends_with("tokens") || name.contains("max");
-    !counts && NAMES.iter().any(|word| name.contains(word))
+    !counts && SECRET_NAMES.iter().any(|word| name.contains(word))
 }
 
 /// Returns `true` if any value below a setting of this name may be a key.
@@ -177,7 +177,7 @@ fn forms_of(key: &str) -> Vec<String> {
     let json = Value::from(key).to_string();
     let mut forms = vec![key.to_owned(), json[1..json.len() - 1].to_owned()];
     for upper in [true, false] {
-        forms.push(percent(key, upper));
+        forms.push(percent_encode(key, upper));
         let hex = |byte: u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
         forms.push(key.bytes().map(hex).collect());
     }
@@ -197,7 +197,7 @@ fn forms_of(key: &str) -> Vec<String> {
     forms
 }
 
-fn percent(text: &str, upper: bool) -> String {
+fn percent_encode(text: &str, upper: bool) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
         byte if upper => format!("%{byte:02X}"),
@@ -207,7 +207,7 @@ fn percent(text: &str, upper: bool) -> String {
 }
 
 /// Removes words that look like keys although no setting says that they are.
-fn without_unknown(text: &str) -> String {
+fn remove_likely_keys(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.find(is_part) {
@@ -215,19 +215,19 @@ fn without_unknown(text: &str) -> String {
         result.push_str(before);
         let end = from.find(|c| !is_part(c)).unwrap_or(from.len());
         let (word, after) = from.split_at(end);
-        if is_said_to_be_key(&result)
+        if announces_key(&result)
             && word.len() >= SHORTEST
-            && !is_plain(word)
+            && !is_letters_only(word)
             && !is_reference_to(word, after)
         {
-            result.push_str(GONE);
+            result.push_str(REPLACEMENT);
         } else {
-            result.push_str(&without_key(word));
+            result.push_str(&replace_key(word));
         }
         rest = after;
     }
     result.push_str(rest);
-    without_logins(&result)
+    remove_logins(&result)
 }
 
 const fn is_part(c: char) -> bool {
@@ -235,7 +235,7 @@ const fn is_part(c: char) -> bool {
 }
 
 /// Returns `true` if the text before a word announces a key: `Authorization: Bearer `, `api_key=`, `"token": "`.
-fn is_said_to_be_key(before: &str) -> bool {
+fn announces_key(before: &str) -> bool {
     let tail = before.trim_end_matches([' ', '"', '\'', '\\', ':', '/']);
     let is_apart = tail.len() < before.len();
     let start =
@@ -249,8 +249,8 @@ fn is_said_to_be_key(before: &str) -> bool {
 }
 
 /// Returns `true` for a word of letters alone, as in `token: missing`. It is no key.
-fn is_plain(word: &str) -> bool {
-    word.chars().all(|c| c.is_ascii_alphabetic() || c == '.' || c == '-') || word == GONE
+fn is_letters_only(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_alphabetic() || c == '.' || c == '-') || word == REPLACEMENT
 }
 
 fn is_reference_to(word: &str, after: &str) -> bool {
@@ -258,12 +258,12 @@ fn is_reference_to(word: &str, after: &str) -> bool {
 }
 
 /// Returns the word, with the part that looks like a key replaced.
-fn without_key(word: &str) -> String {
+fn replace_key(word: &str) -> String {
     if let Some((name, value)) = word.split_once('=')
         && is_secret_name(name)
         && value.len() >= SHORTEST
     {
-        return format!("{name}={GONE}");
+        return format!("{name}={REPLACEMENT}");
     }
     for prefix in KEY_PREFIXES {
         for (at, _) in word.match_indices(prefix) {
@@ -271,21 +271,22 @@ fn without_key(word: &str) -> String {
             let is_begin = at == 0 || !word.as_bytes()[at - 1].is_ascii_alphanumeric();
             let key = &word[at + prefix.len()..];
             if is_begin && key.len() >= 12 && key.bytes().any(|byte| byte.is_ascii_digit()) {
-                return format!("{}{GONE}", &word[..at]);
+                return format!("{}{REPLACEMENT}", &word[..at]);
             }
         }
     }
-    if is_random(word) { GONE.to_owned() } else { word.to_owned() }
+    if looks_random(word) { REPLACEMENT.to_owned() } else { word.to_owned() }
 }
 
 /// Returns `true` if a word is as long and as mixed as only keys and base64 digests are.
 ///
 /// Commits, ids and digests in hex do not match, because they have no upper case letters. A report needs them.
-fn is_random(word: &str) -> bool {
+fn looks_random(word: &str) -> bool {
     // The longest part decides: names and paths have dots and equal signs between short words.
     let longest = word.split(['.', '=', '%', '~']).max_by_key(|part| part.len()).unwrap_or_default();
     let has = |is: fn(&u8) -> bool| longest.as_bytes().iter().any(is);
-    let changes = longest.as_bytes().windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
+    let changes =
+        longest.as_bytes().windows(2).filter(|pair| char_class(pair[0]) != char_class(pair[1])).count();
     longest.len() >= 24
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)
@@ -293,7 +294,7 @@ fn is_random(word: &str) -> bool {
         && changes >= longest.len() / 4
 }
 
-const fn class(byte: u8) -> u8 {
+const fn char_class(byte: u8) -> u8 {
     match byte {
         b'a'..=b'z' => 0,
         b'A'..=b'Z' => 1,
@@ -303,7 +304,7 @@ const fn class(byte: u8) -> u8 {
 }
 
 /// Removes the login from URLs such as `https://user:password@host`.
-fn without_logins(text: &str) -> String {
+fn remove_logins(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
@@ -315,7 +316,7 @@ fn without_logins(text: &str) -> String {
         // A password may itself contain an `@`, so the last one ends the login.
         rest = match after[..end].rfind('@') {
             Some(login) => {
-                result.push_str(GONE);
+                result.push_str(REPLACEMENT);
                 &after[login..]
             }
             None => after,
@@ -334,13 +335,16 @@ mod tests {
     const KEY: &str = "hunter2/+ \"7f3a91c0de";
 
     #[test]
-    fn a_known_key_is_in_no_form_in_what_is_left() {
+    fn a_known_key_is_removed_in_every_form() {
         let redactor = Redactor::of(&[KEY.to_owned()]);
         for before in ["", "a", "ab", "abc", "user:"] {
             for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
                 let encoded = engine.encode(format!("{before}{KEY}!"));
                 let left = redactor.text(&format!("x {encoded} y"));
-                assert!(left.contains(GONE) && left.starts_with("x ") && left.ends_with(" y"), "{left}");
+                assert!(
+                    left.contains(REPLACEMENT) && left.starts_with("x ") && left.ends_with(" y"),
+                    "{left}"
+                );
             }
         }
         for form in forms_of(KEY) {
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_key_goes_and_what_helps_stays() {
+    fn likely_keys_are_removed_and_ids_kept() {
         let redactor = Redactor::of(&[]);
         for (text, left) in [
             ("Incorrect API key provided: sk-proj-4f9aQz81LmXw22", "Incorrect API key provided: [removed]"),
@@ -387,22 +391,22 @@ mod tests {
         assert_eq!(
             document,
             json!({
-                "gateway": {"auth": {"token": GONE}, "port": 3779},
-                "models": {"providers": {"x": {"apiKey": GONE, "headers": {"x-team": GONE}}, "y": {"apiKey": "env:Y"}}},
-                "sandbox": {"docker": {"env": {"PATH": GONE, "MY": GONE}, "memory": "2g"}},
+                "gateway": {"auth": {"token": REPLACEMENT}, "port": 3779},
+                "models": {"providers": {"x": {"apiKey": REPLACEMENT, "headers": {"x-team": REPLACEMENT}}, "y": {"apiKey": "env:Y"}}},
+                "sandbox": {"docker": {"env": {"PATH": REPLACEMENT, "MY": REPLACEMENT}, "memory": "2g"}},
                 "budgets": {"day": {"tokens": 5}, "maxTokens": "10"},
             })
         );
     }
 
     #[test]
-    fn words_of_agents_are_blank() {
+    fn texts_of_agents_are_blanked() {
         let mut status =
             json!({"agents": [{"asleep": {"since": 1, "reason": "tired"}}], "team": {"topic": "x"}});
         words(&mut status);
         assert_eq!(
             status,
-            json!({"agents": [{"asleep": {"since": 1, "reason": GONE}}], "team": {"topic": GONE}})
+            json!({"agents": [{"asleep": {"since": 1, "reason": REPLACEMENT}}], "team": {"topic": REPLACEMENT}})
         );
     }
 }

@@ -13,7 +13,7 @@ use crate::install::self_update::pending_change::{ChangeDirection, PendingProgra
 use crate::install::self_update::{ProgramRecord, UpdateLock, build, swap};
 use crate::store::{Level, Store};
 use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus};
-use crate::supervise::halt::halt_telling;
+use crate::supervise::halt::halt_with_notices;
 use crate::supervise::restart::SupervisionLimits;
 use crate::supervise::state::UnitState;
 use crate::supervise::unit::GATEWAY;
@@ -55,7 +55,7 @@ impl ProgramChange<'_> {
         swap::keep(self.updater, self.home, &self.underway.path)?;
         self.underway.note(self.updater, self.home)?;
         let changed = self.exchange(running.as_ref());
-        changed.map_err(|failure| self.not_exchanged(failure))?;
+        changed.map_err(|failure| self.swap_failure(failure))?;
         self.prove()
     }
 
@@ -128,7 +128,7 @@ impl ProgramChange<'_> {
     /// Returns an error if the old program does not become healthy.
     pub fn go_back(&self) -> Result<(), Failure> {
         self.restore()?;
-        self.started_again()?;
+        self.restart_old()?;
         self.end()
     }
 
@@ -140,12 +140,12 @@ impl ProgramChange<'_> {
     /// Returns an error if they do not start again.
     pub fn give_up(&self) -> Result<(), Failure> {
         if self.supervisor()?.is_none() {
-            self.started_again()?;
+            self.restart_old()?;
         }
         self.end()
     }
 
-    fn not_exchanged(&self, failure: Failure) -> Failure {
+    fn swap_failure(&self, failure: Failure) -> Failure {
         let again = self.give_up();
         let mut failure = report::stays(&self.underway.from, failure);
         if let Err(again) = again {
@@ -163,7 +163,7 @@ impl ProgramChange<'_> {
         // start.
         let underway = PendingProgramChange { back: true, ..self.underway.clone() };
         drop(underway.note(self.updater, self.home));
-        let restored = self.restore().and_then(|()| self.started_again());
+        let restored = self.restore().and_then(|()| self.restart_old());
         let (to, from) = (self.to(), self.from());
         match restored {
             Ok(()) => {
@@ -195,7 +195,7 @@ impl ProgramChange<'_> {
         if self.underway.reached()? != super::ProgramChangeState::Old {
             swap::swap_back(self.updater, self.home, &self.underway)?;
         }
-        if swap::put_back_state(self.updater, self.home)? {
+        if swap::restore_database(self.updater, self.home)? {
             self.context.printer.warn(&format!(
                 "the database is restored to its state before {} opened it; the database that this version changed \
                  is in {}",
@@ -206,7 +206,7 @@ impl ProgramChange<'_> {
         Ok(())
     }
 
-    fn started_again(&self) -> Result<(), Failure> {
+    fn restart_old(&self) -> Result<(), Failure> {
         if !self.underway.ran {
             return Ok(());
         }
@@ -237,9 +237,9 @@ impl ProgramChange<'_> {
     fn halt(&self) -> Result<(), Failure> {
         let printer = &self.context.printer;
         let tell = |notice| printer.warn(&stop::notice_text(notice));
-        let halted = self
-            .context
-            .block_on(async { Ok(halt_telling(self.home, &SupervisionLimits::default(), &tell).await?) })?;
+        let halted = self.context.block_on(async {
+            Ok(halt_with_notices(self.home, &SupervisionLimits::default(), &tell).await?)
+        })?;
         if halted.lock.is_some() {
             return Ok(());
         }
@@ -261,7 +261,9 @@ impl ProgramChange<'_> {
         if supervisor(self.home).await.is_some_and(|status| status.foreground) {
             // A service manager owns this supervisor, so it is not stopped. It starts the program that is in place now.
             let config = config::read(self.home).map_err(|error| chain(&error))?;
-            start::up(self.home, &config, ControlRequest::Restart).await.map_err(|failure| failure.text())?;
+            start::ensure_running(self.home, &config, ControlRequest::Restart)
+                .await
+                .map_err(|failure| failure.text())?;
             if let Some(command) = service::restart_command(self.home) {
                 self.context
                     .printer

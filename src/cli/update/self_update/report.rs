@@ -15,20 +15,20 @@ use crate::ui::{StyledLine, TextStyle};
 
 /// Prints the result of `--check`.
 pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) {
-    if context.printer.json_wanted() {
-        context.printer.json(&value(home, look, is_interrupted));
+    if context.printer.is_json() {
+        context.printer.json(&check_json(home, look, is_interrupted));
         return;
     }
     let printer = &context.printer;
     printer.line(StyledLine::new().plain("installed  ").accent(look.current.version.clone()));
-    printer.line(StyledLine::new().plain("followed   ").plain(followed(&look.source)));
+    printer.line(StyledLine::new().plain("followed   ").plain(source_text(&look.source)));
     let (tone, text) = match &look.decision {
         Decision::New(commit) => {
             // The full commit is unknown if a shortened one was named. Then the reference is shown.
             let commit = commit.as_deref().map_or(look.source.reference.as_str(), short);
             (TextStyle::Good, format!("new        {commit}; flock update --self takes it"))
         }
-        other => (TextStyle::Plain, format!("new        nothing: {}", why(other, look))),
+        other => (TextStyle::Plain, format!("new        nothing: {}", unchanged_reason(other, look))),
     };
     printer.line(StyledLine::new().with(tone, text));
     if is_interrupted {
@@ -38,17 +38,17 @@ pub fn found(home: &Home, look: &Look, is_interrupted: bool, context: &Context) 
 
 /// Prints that there was nothing to do.
 pub fn nothing_done(home: &Home, look: &Look, context: &Context) {
-    if context.printer.json_wanted() {
-        context.printer.json(&value(home, look, false));
+    if context.printer.is_json() {
+        context.printer.json(&check_json(home, look, false));
         return;
     }
-    context.printer.say(why(&look.decision, look));
+    context.printer.say(unchanged_reason(&look.decision, look));
     context.printer.line(look.current.version.as_str());
 }
 
 /// Prints that another program is in use.
 pub fn changed(home: &Home, change: &PendingProgramChange, serves: bool, context: &Context) {
-    if context.printer.json_wanted() {
+    if context.printer.is_json() {
         let state = match change.way {
             ChangeDirection::Update => "updated",
             ChangeDirection::Rollback => "rolled-back",
@@ -89,18 +89,18 @@ pub fn stays(current: &ProgramRecord, mut failure: Failure) -> Failure {
     failure
 }
 
-fn followed(source: &UpdateSource) -> String {
+fn source_text(source: &UpdateSource) -> String {
     format!("{} of {}", source.reference, source.from)
 }
 
-fn why(decision: &Decision, look: &Look) -> String {
+fn unchanged_reason(decision: &Decision, look: &Look) -> String {
     match decision {
         Decision::Fixed => format!(
             "{} was asked for and is a tag or a commit, so it is not followed; to choose another: flock update \
              --self --ref REF",
             look.source.reference
         ),
-        Decision::Current | Decision::New(_) => format!("{} is in use", followed(&look.source)),
+        Decision::Current | Decision::New(_) => format!("{} is in use", source_text(&look.source)),
         Decision::Moved(moved) => is_moved(moved, "flock update --self"),
         Decision::Failed(commit, failed) => format!(
             "{} did not work here ({}); flock update --self --retry tries it again",
@@ -121,7 +121,7 @@ fn described(program: &ProgramRecord) -> Value {
     })
 }
 
-fn value(home: &Home, look: &Look, is_interrupted: bool) -> Value {
+fn check_json(home: &Home, look: &Look, is_interrupted: bool) -> Value {
     let decision = &look.decision;
     json!({
         "state": decision.state(),

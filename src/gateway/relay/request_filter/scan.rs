@@ -70,7 +70,7 @@ impl<'d> Iterator for Scanner<'d> {
     type Item = Token<'d>;
 
     fn next(&mut self) -> Option<Token<'d>> {
-        let begin = self.rest.iter().position(|byte| !is_between(*byte))?;
+        let begin = self.rest.iter().position(|byte| !is_separator(*byte))?;
         self.rest = &self.rest[begin..];
         let (first, rest) = self.rest.split_first()?;
         let token = match first {
@@ -84,7 +84,7 @@ impl<'d> Iterator for Scanner<'d> {
                 return Some(if is_key { Token::Key(text) } else { Token::Text(text) });
             }
             _ => {
-                let ends = |byte: &u8| is_between(*byte) || matches!(byte, b'}' | b']');
+                let ends = |byte: &u8| is_separator(*byte) || matches!(byte, b'}' | b']');
                 let length = self.rest.iter().position(ends).unwrap_or(self.rest.len());
                 let (word, rest) = self.rest.split_at(length);
                 self.rest = rest;
@@ -96,7 +96,7 @@ impl<'d> Iterator for Scanner<'d> {
     }
 }
 
-const fn is_between(byte: u8) -> bool {
+const fn is_separator(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b':')
 }
 
@@ -108,7 +108,7 @@ pub(super) fn meant(written: &[u8], most: usize, into: &mut String) {
     for _ in 0..most {
         let Some((first, after)) = rest.split_first() else { return };
         let (meant, after) = if *first == b'\\' {
-            escaped(after)
+            decode_escape(after)
         } else {
             // A UTF-8 character has at most four bytes.
             let end = rest.len().min(4);
@@ -123,7 +123,7 @@ pub(super) fn meant(written: &[u8], most: usize, into: &mut String) {
 }
 
 /// Returns the character that an escape stands for, and the text after it.
-fn escaped(rest: &[u8]) -> (Option<char>, &[u8]) {
+fn decode_escape(rest: &[u8]) -> (Option<char>, &[u8]) {
     let Some((sign, after)) = rest.split_first() else { return (None, rest) };
     let meant = match sign {
         b'b' => '\u{8}',
@@ -238,13 +238,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pieces_make_the_document(document in documents()) {
+        fn the_tokens_rebuild_the_document(document in documents()) {
             prop_assert_eq!(&built(&document.to_string()), &document);
             prop_assert_eq!(&built(&disguised(&document)), &document);
         }
 
         #[test]
-        fn whatever_is_read_it_ends(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn scanning_any_bytes_ends(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             prop_assert!(Scanner::new(&bytes).count() <= bytes.len());
             let mut scanner = Scanner::new(&bytes);
             scanner.close();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_opened_is_passed_over_whole() {
+    fn skipping_a_container_skips_all_of_it() {
         let document = json!({"a": {"b": ["}", {"c": "\\\""}, []], "d": 1}, "e": 2}).to_string();
         let mut scanner = Scanner::new(document.as_bytes());
         assert_eq!(scanner.by_ref().take(3).last(), Some(Token::Open { object: true }));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_is_no_reason_to_stop() {
+    fn half_a_surrogate_pair_becomes_a_replacement_character() {
         let mut text = String::new();
         for (written, expected) in [
             (r"a\ud83d", "a\u{fffd}"),

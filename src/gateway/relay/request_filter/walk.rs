@@ -6,9 +6,9 @@ use super::wire::{Rule, WireTable};
 use super::{ContentSize, RejectedPart};
 
 /// Greatest allowed nesting of contents. The programs' requests stay below ten.
-const DEEPEST: usize = 200;
+const MAX_DEPTH: usize = 200;
 /// Number of characters of a name or a string that are decoded. Every one with a meaning is shorter.
-const LONGEST: usize = 80;
+const MAX_DECODED_CHARS: usize = 80;
 
 /// An open object or array.
 struct Frame {
@@ -79,7 +79,7 @@ impl RequestWalk {
     fn take(&mut self, token: Token<'_>) -> Result<bool, RejectedPart> {
         match token {
             Token::Key(written) => {
-                meant(written, LONGEST, &mut self.name);
+                meant(written, MAX_DECODED_CHARS, &mut self.name);
                 fold(&self.name, &mut self.folded);
                 let next = self.entry()?;
                 if let Some(frame) = self.frames.last_mut() {
@@ -178,7 +178,7 @@ impl RequestWalk {
                 return Err(self.refused());
             }
         };
-        if self.frames.len() >= DEEPEST {
+        if self.frames.len() >= MAX_DEPTH {
             return Err(RejectedPart::TooDeep);
         }
         // All values of an array are of the same kind. In an object each entry sets the kind of its value.
@@ -200,7 +200,7 @@ impl RequestWalk {
         if matches!(as_, ValueKind::Ruled(Rule::Data | Rule::Content)) {
             return Ok(());
         }
-        meant(written, LONGEST, &mut self.word);
+        meant(written, MAX_DECODED_CHARS, &mut self.word);
         let word = self.word.as_str();
         let is_let = match as_ {
             ValueKind::Ruled(Rule::Only(words)) => words.contains(&word),
@@ -211,17 +211,17 @@ impl RequestWalk {
                 }
                 // A tool may also be described in the content. Such a type has a date at its end and must be a known
                 // one.
-                let dated = undated(word);
+                let dated = strip_date(word);
                 !self.wire.out_types.contains(&word)
                     && (self.wire.dated_tools.is_empty()
                         || dated.is_none_or(|family| self.wire.dated_tools.contains(&family)))
             }
-            ValueKind::Address => is_data(word),
+            ValueKind::Address => is_data_url(word),
             ValueKind::Part(place) => {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.media.told(place, word, written.len());
                 }
-                place != MediaField::Address || is_data(word)
+                place != MediaField::Address || is_data_url(word)
             }
             ValueKind::Top | ValueKind::Out | ValueKind::Ruled(_) => false,
         };
@@ -247,7 +247,7 @@ impl RequestWalk {
 
     fn is_own_tool(&self, word: &str) -> bool {
         self.wire.tools.contains(&word)
-            || undated(word).is_some_and(|family| self.wire.dated_tools.contains(&family))
+            || strip_date(word).is_some_and(|family| self.wire.dated_tools.contains(&family))
     }
 
     fn refused(&self) -> RejectedPart {
@@ -267,13 +267,13 @@ fn rule(table: &[(&str, Rule)], mut is_it: impl FnMut(&str) -> bool) -> Option<R
 }
 
 /// Returns the beginning of a word that ends with the date of a version, such as `bash_20250124`.
-fn undated(word: &str) -> Option<&str> {
+fn strip_date(word: &str) -> Option<&str> {
     let (family, day) = word.rsplit_once('_')?;
     (day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit())).then_some(family)
 }
 
 /// Returns `true` if a URL holds its data itself.
-fn is_data(address: &str) -> bool {
+fn is_data_url(address: &str) -> bool {
     address.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"))
 }
 

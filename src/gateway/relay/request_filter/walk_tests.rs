@@ -11,7 +11,7 @@ use crate::gateway::relay::request_filter::{ContentSize, RejectedPart, check};
 const ALL: [Api; 4] =
     [Api::AnthropicMessages, Api::OpenAiResponses, Api::OpenAiCompletions, Api::GoogleGenerativeAi];
 
-fn checked(body: &Value, api: Api) -> Result<ContentSize, RejectedPart> {
+fn check_value(body: &Value, api: Api) -> Result<ContentSize, RejectedPart> {
     check(body.to_string().as_bytes(), api)
 }
 
@@ -120,7 +120,7 @@ fn harmless(api: Api) -> Value {
 
 /// Returns everything that reaches beyond the model in each wire format: in the outermost object, in tools, and in
 /// contents.
-fn ways_out(api: Api) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
+fn forbidden_parts(api: Api) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
     let all = |value: Value| match value {
         Value::Array(all) => all,
         _ => unreachable!(),
@@ -213,7 +213,7 @@ fn ways_out(api: Api) -> (Vec<Value>, Vec<Value>, Vec<Value>) {
 
 /// Returns requests with one forbidden part each.
 fn hostile(api: Api) -> Vec<Value> {
-    let (top, tools, contents) = ways_out(api);
+    let (top, tools, contents) = forbidden_parts(api);
     let mut bodies = Vec::new();
     for way in top {
         let mut body = harmless(api);
@@ -250,7 +250,7 @@ fn hostile(api: Api) -> Vec<Value> {
 #[test]
 fn what_the_programs_send_is_let_through() {
     for api in ALL {
-        let seen = checked(&harmless(api), api).unwrap();
+        let seen = check_value(&harmless(api), api).unwrap();
         assert!(seen.pictures > 0, "{api:?}: {seen:?}");
     }
 }
@@ -259,7 +259,7 @@ fn what_the_programs_send_is_let_through() {
 fn every_way_out_is_refused_by_name() {
     for api in ALL {
         for body in hostile(api) {
-            let refused = checked(&body, api).expect_err(&body.to_string()).to_string();
+            let refused = check_value(&body, api).expect_err(&body.to_string()).to_string();
             assert!(refused.contains('"'), "{refused}");
         }
     }
@@ -299,7 +299,7 @@ fn a_key_that_comes_twice_hides_nothing() {
 }
 
 #[test]
-fn however_deep_it_ends() {
+fn nesting_beyond_the_limit_is_refused() {
     for api in ALL {
         let name = match api {
             Api::OpenAiResponses => "input",
@@ -376,7 +376,7 @@ fn a_picture_is_one_only_in_its_place() {
             Api::GoogleGenerativeAi => "contents",
             _ => "messages",
         };
-        let seen = checked(&json!({list: [{"parts": [content]}]}), api).unwrap();
+        let seen = check_value(&json!({list: [{"parts": [content]}]}), api).unwrap();
         assert_eq!((seen.pictures, seen.document_bytes), (pictures, documents), "{content}");
     }
     // With two types or two data entries nobody knows which one counts.
@@ -391,7 +391,7 @@ fn a_picture_is_one_only_in_its_place() {
 }
 
 /// Returns the same document in another form: entries in another order, letters as escapes, and additional spaces.
-fn disguised(value: &Value, seed: &mut u64) -> String {
+fn respell(value: &Value, seed: &mut u64) -> String {
     let mut next = |of: u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*seed >> 33) % of
@@ -408,7 +408,7 @@ fn disguised(value: &Value, seed: &mut u64) -> String {
             written + "\""
         }
         Value::Array(all) => {
-            let all: Vec<String> = all.iter().map(|one| disguised(one, seed)).collect();
+            let all: Vec<String> = all.iter().map(|one| respell(one, seed)).collect();
             format!("[{}]", all.join(" , "))
         }
         Value::Object(map) => {
@@ -418,8 +418,8 @@ fn disguised(value: &Value, seed: &mut u64) -> String {
             let all: Vec<String> = all
                 .into_iter()
                 .map(|(key, value)| {
-                    let key = disguised(&Value::from(key.as_str()), seed);
-                    format!("{key} :\n{}", disguised(value, seed))
+                    let key = respell(&Value::from(key.as_str()), seed);
+                    format!("{key} :\n{}", respell(value, seed))
                 })
                 .collect();
             format!("{{{}}}", all.join(","))
@@ -434,17 +434,17 @@ proptest! {
     #[test]
     fn no_other_spelling_opens_a_way_or_closes_one(mut seed in any::<u64>()) {
         for api in ALL {
-            let body = disguised(&harmless(api), &mut seed);
+            let body = respell(&harmless(api), &mut seed);
             prop_assert!(check(body.as_bytes(), api).is_ok(), "{body}");
             for hostile in hostile(api) {
-                let body = disguised(&hostile, &mut seed);
+                let body = respell(&hostile, &mut seed);
                 prop_assert!(check(body.as_bytes(), api).is_err(), "{body}");
             }
         }
     }
 
     #[test]
-    fn whatever_the_bytes_are_it_ends(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn checking_any_bytes_ends(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         for api in ALL {
             drop(check(&bytes, api));
         }
@@ -459,7 +459,7 @@ proptest! {
             other.insert(mark.min(other.len()), '_');
             let value = if name == "type" { "item_reference" } else { "https://a.example" };
             let body = json!({"input": [{"content": [{other: value}]}]});
-            prop_assert!(checked(&body, Api::OpenAiResponses).is_err(), "{body}");
+            prop_assert!(check_value(&body, Api::OpenAiResponses).is_err(), "{body}");
         }
     }
 }
@@ -467,7 +467,7 @@ proptest! {
 /// This is a measurement and not a test: `cargo test --release --lib -- --ignored --nocapture largest_request`.
 #[test]
 #[ignore = "a measurement"]
-fn how_long_the_largest_request_is_looked_at() {
+fn measure_the_check_of_the_largest_request() {
     let text = json!({"type": "text", "text": "word ".repeat(200)}).to_string();
     let picture = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD".repeat(1 << 20)}});
     let small = "{\"a\":1}".to_owned();

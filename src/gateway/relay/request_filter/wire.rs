@@ -23,7 +23,7 @@ use Rule::{Content, Data, Only, Tool, Tools};
 /// Rule for an option that must stay off.
 const OFF: Rule = Only(&[]);
 /// Rule for the usual price.
-const TIER: Rule = Only(&["auto", "default", "standard_only", "standard"]);
+const USUAL_TIER: Rule = Only(&["auto", "default", "standard_only", "standard"]);
 
 /// The table of one wire format.
 pub(super) struct WireTable {
@@ -66,8 +66,8 @@ const ANTHROPIC: WireTable = WireTable {
         ("cache_control", Data),
         ("diagnostics", Data),
         // Both of these set the price.
-        ("service_tier", TIER),
-        ("speed", TIER),
+        ("service_tier", USUAL_TIER),
+        ("speed", USUAL_TIER),
     ],
     is_loose: false,
     within: &[
@@ -95,7 +95,7 @@ const ANTHROPIC: WireTable = WireTable {
 };
 
 /// Names that mean the same in both of OpenAI's APIs.
-const OPENAI_OUT: &[&str] = &[
+const OPENAI_FORBIDDEN: &[&str] = &[
     "fileid",
     "fileids",
     "vectorstoreid",
@@ -138,7 +138,7 @@ const RESPONSES: WireTable = WireTable {
         // With these, something would stay or run at the provider after the turn.
         ("store", OFF),
         ("background", OFF),
-        ("service_tier", TIER),
+        ("service_tier", USUAL_TIER),
     ],
     is_loose: false,
     // A call of a program's own tool carries the arguments from the model, and an answer carries its sources. Both are
@@ -151,7 +151,7 @@ const RESPONSES: WireTable = WireTable {
         ("logprobs", Data),
         ("tools", Tools),
     ],
-    out: &[OPENAI_OUT],
+    out: &[OPENAI_FORBIDDEN],
     out_types: &[
         "item_reference",
         "image_generation_call",
@@ -219,12 +219,12 @@ const COMPLETIONS: WireTable = WireTable {
         ("prompt_cache_retention", Data),
         ("prompt_cache_options", Data),
         ("store", OFF),
-        ("service_tier", TIER),
+        ("service_tier", USUAL_TIER),
     ],
     is_loose: false,
     within: &[("arguments", Data), ("annotations", Data), ("logprobs", Data), ("tools", Tools)],
     // An earlier spoken answer is stored at the provider, and `audio` refers to it.
-    out: &[OPENAI_OUT, &["audio"]],
+    out: &[OPENAI_FORBIDDEN, &["audio"]],
     out_types: &["item_reference", "mcp", "web_search"],
     tools: &["function", "custom"],
     dated_tools: &[],
@@ -253,7 +253,7 @@ const GOOGLE: WireTable = WireTable {
         ("generationConfig", Content),
         ("labels", Data),
         ("store", OFF),
-        ("serviceTier", TIER),
+        ("serviceTier", USUAL_TIER),
     ],
     is_loose: true,
     within: &[

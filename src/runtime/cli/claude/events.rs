@@ -14,10 +14,10 @@ use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 const TITLE: &str = "Claude Code";
 
 /// Prefix of the names of flock's tools.
-const FLOCKS: &str = "mcp__flock__";
+const FLOCK_TOOL_PREFIX: &str = "mcp__flock__";
 
 /// Text with which it says that it does not know the conversation.
-const UNKNOWN: &str = "No conversation found with session ID";
+const UNKNOWN_CONVERSATION: &str = "No conversation found with session ID";
 
 /// Parser of its events.
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Parser for ClaudeParser {
 
     fn end(&mut self, exit: &Exit<'_>) -> RunOutcome {
         // The result may name the unknown conversation, or there is no result and only standard error does.
-        let unknown = exit.stderr.contains(UNKNOWN);
+        let unknown = exit.stderr.contains(UNKNOWN_CONVERSATION);
         let is_fresh = self.is_resumed && !self.begun;
         match (&self.result, &self.doomed) {
             (Some(result), _) if result.is_unknown && is_fresh => RunOutcome::Unknown,
@@ -167,14 +167,14 @@ impl ClaudeParser {
             "content_block_start" => match text(event, "/content_block/type").unwrap_or_default() {
                 "text" => self.more(index, BlockKind::Text, text(event, "/content_block/text"), said),
                 "thinking" => {
-                    self.more(index, BlockKind::Thinking, text(event, "/content_block/thinking"), said)
+                    self.more(index, BlockKind::Thinking, text(event, "/content_block/thinking"), said);
                 }
                 _ => {}
             },
             "content_block_delta" => match text(event, "/delta/type").unwrap_or_default() {
                 "text_delta" => self.more(index, BlockKind::Text, text(event, "/delta/text"), said),
                 "thinking_delta" => {
-                    self.more(index, BlockKind::Thinking, text(event, "/delta/thinking"), said)
+                    self.more(index, BlockKind::Thinking, text(event, "/delta/thinking"), said);
                 }
                 _ => {}
             },
@@ -259,7 +259,7 @@ impl ClaudeParser {
             match text(block, "/type").unwrap_or_default() {
                 "text" => self.whole(BlockKind::Text, text(block, "/text").unwrap_or_default(), said),
                 "thinking" => {
-                    self.whole(BlockKind::Thinking, text(block, "/thinking").unwrap_or_default(), said)
+                    self.whole(BlockKind::Thinking, text(block, "/thinking").unwrap_or_default(), said);
                 }
                 "tool_use" => self.call(block, said),
                 "server_tool_use" => {
@@ -317,7 +317,7 @@ impl ClaudeParser {
         for block in &mut self.blocks {
             block.answer = 0;
         }
-        if tool.starts_with(FLOCKS) {
+        if tool.starts_with(FLOCK_TOOL_PREFIX) {
             said.push(ProgramEvent::FlockTool);
             return;
         }
@@ -370,7 +370,7 @@ impl ClaudeParser {
             status: status(line, "/api_error_status"),
             message,
             cut: text(line, "/stop_reason") == Some("max_tokens"),
-            is_unknown: is_error && errors.iter().any(|error| error.contains(UNKNOWN)),
+            is_unknown: is_error && errors.iter().any(|error| error.contains(UNKNOWN_CONVERSATION)),
         });
         self.spent(line, said);
     }

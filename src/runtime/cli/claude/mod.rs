@@ -20,11 +20,11 @@ pub struct Claude;
 
 /// The program's own tools that are offered beside flock's: those that work in the folder. Sub-agents, schedules and
 /// web access are not offered, because nobody would see what they do.
-const COMMANDS: [&str; 1] = ["Bash"];
-const WRITING: [&str; 3] = ["Edit", "NotebookEdit", "Write"];
-const READING: [&str; 3] = ["Glob", "Grep", "Read"];
+const COMMAND_TOOLS: [&str; 1] = ["Bash"];
+const WRITE_TOOLS: [&str; 3] = ["Edit", "NotebookEdit", "Write"];
+const READ_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
 /// Its to-do notes. They affect nothing else, so no policy applies to them.
-const NOTES: [&str; 5] = ["TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
+const NOTE_TOOLS: [&str; 5] = ["TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate"];
 
 /// Settings that keep it from using the network beyond its model, from asking a person, and from reading files that
 /// others have put into the working folder.
@@ -47,18 +47,18 @@ const SWITCHES: [(&str, &str); 14] = [
 ];
 
 /// The variable with the folder of its settings, login and conversations.
-const FOLDER: &str = "CLAUDE_CONFIG_DIR";
+const CONFIG_DIR_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 
 /// The entries of its folder that it needs to continue a conversation. Everything else is removed, because the agent
 /// may have written it and it steers the program or may do so in a later version: settings, instructions, logins, and
 /// `.claude.json`, which sets its environment.
-const KEPT: [&str; 7] =
+const RETAINED_PATHS: [&str; 7] =
     ["file-history", "projects", "session-env", "sessions", "shell-snapshots", "tasks", "todos"];
 
 /// Smallest context window, in tokens, that it accepts for a model that it knows by name.
-const LEAST_WINDOW: u64 = 100_000;
+const MIN_CONTEXT_WINDOW: u64 = 100_000;
 /// Smallest thinking budget in tokens. It counts as a part of the answer.
-const LEAST_THINKING: u64 = 1_024;
+const MIN_THINKING_BUDGET: u64 = 1_024;
 
 impl Program for Claude {
     fn name(&self) -> &'static str {
@@ -164,7 +164,7 @@ impl Program for Claude {
             "url": format!("{}/mcp", turn.origin),
             // The program puts the variable's value here, so the token itself is in no file.
             "headers": {"Authorization": format!("Bearer ${{{MCP_TOKEN}}}")},
-            "timeout": environment::patience_ms(),
+            "timeout": environment::program_timeout_ms(),
         }}});
         let mcp = environment::file(&mut run, turn, "mcp.json", config.to_string());
         arguments.extend(["--strict-mcp-config", "--mcp-config", &mcp]);
@@ -201,7 +201,7 @@ impl Program for Claude {
         if let Some(token) = turn.relay_token {
             set("ANTHROPIC_BASE_URL", &format!("{}{}", turn.origin, relay_path(Api::AnthropicMessages)));
             set("ANTHROPIC_API_KEY", token);
-            limits(turn, &mut set);
+            set_limits(turn, &mut set);
         }
         if turn.place == RunLocation::Sandbox {
             // Otherwise it refuses to skip its permission questions as root. In a sandbox that is safe.
@@ -209,8 +209,8 @@ impl Program for Claude {
         }
         // Without a folder of flock's it uses its user's, with the login there.
         if let Some(state) = turn.state {
-            set(FOLDER, state);
-            run.kept = Some(&KEPT);
+            set(CONFIG_DIR_VARIABLE, state);
+            run.kept = Some(&RETAINED_PATHS);
         }
         Ok(run)
     }
@@ -224,7 +224,7 @@ impl Program for Claude {
     }
 
     fn variables(&self) -> &'static [&'static str] {
-        &[FOLDER]
+        &[CONFIG_DIR_VARIABLE]
     }
 
     fn logins(&self) -> &'static [&'static str] {
@@ -243,10 +243,10 @@ impl Program for Claude {
 /// Returns the tools that it may use. It refuses all others even if its model calls them.
 fn tools(withheld: DisabledTools) -> String {
     let kinds: [(&[&str], bool); 4] = [
-        (&COMMANDS, withheld.commands),
-        (&WRITING, withheld.writing),
-        (&READING, withheld.reading),
-        (&NOTES, false),
+        (&COMMAND_TOOLS, withheld.commands),
+        (&WRITE_TOOLS, withheld.writing),
+        (&READ_TOOLS, withheld.reading),
+        (&NOTE_TOOLS, false),
     ];
     let offered = kinds.iter().filter(|(_, is_withheld)| !is_withheld);
     offered.flat_map(|(names, _)| names.iter().copied()).collect::<Vec<_>>().join(",")
@@ -254,14 +254,14 @@ fn tools(withheld: DisabledTools) -> String {
 
 /// Sets the size of the context and of the answer. For a model that it does not know by name it would assume a million
 /// tokens.
-fn limits(turn: &TurnSpec<'_>, set: &mut impl FnMut(&str, &str)) {
+fn set_limits(turn: &TurnSpec<'_>, set: &mut impl FnMut(&str, &str)) {
     set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &turn.max_tokens.to_string());
     // The first variable applies to unknown models. The second applies to known ones, if it is smaller than their own
     // window.
     set("CLAUDE_CODE_MAX_CONTEXT_TOKENS", &turn.context_window.to_string());
-    set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", &turn.context_window.max(LEAST_WINDOW).to_string());
+    set("CLAUDE_CODE_AUTO_COMPACT_WINDOW", &turn.context_window.max(MIN_CONTEXT_WINDOW).to_string());
     // An answer this short has no room for the smallest thinking budget.
-    if turn.max_tokens <= LEAST_THINKING && turn.effort != Some(Effort::Off) {
+    if turn.max_tokens <= MIN_THINKING_BUDGET && turn.effort != Some(Effort::Off) {
         set("CLAUDE_CODE_DISABLE_THINKING", "1");
     }
 }

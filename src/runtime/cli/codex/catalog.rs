@@ -8,7 +8,7 @@ use crate::runtime::cli::interface::TurnSpec;
 
 /// Entries after which the entry of an unknown model is made. The first one that exists is used, otherwise the last of
 /// the list.
-const LIKE: [&str; 2] = ["gpt-5.5", "gpt-5.6-luna"];
+const TEMPLATE_MODELS: [&str; 2] = ["gpt-5.5", "gpt-5.6-luna"];
 
 /// Parses the list that Codex prints, and changes it so that every tool is shown to every model.
 pub(super) fn taken(printed: &str) -> Option<String> {
@@ -26,7 +26,7 @@ pub(super) fn taken(printed: &str) -> Option<String> {
 /// Returns the entry of the turn's model, or all entries if the program chooses the model. Withheld tools are removed:
 /// the entry of a model says which shell and which patch tool it has.
 pub(super) fn of(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
-    let mut models = chosen(list, turn)?;
+    let mut models = select_models(list, turn)?;
     for model in &mut models {
         if turn.withheld.commands {
             model["shell_type"] = json!("disabled");
@@ -38,7 +38,7 @@ pub(super) fn of(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
     Some(models)
 }
 
-fn chosen(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
+fn select_models(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
     let mut list: Value = serde_json::from_str(list).ok()?;
     let mut models = match list.get_mut("models").map(Value::take) {
         Some(Value::Array(models)) => models,
@@ -51,7 +51,7 @@ fn chosen(list: &str, turn: &TurnSpec<'_>) -> Option<Vec<Value>> {
     if let Some(known) = at(turn.model) {
         return Some(vec![models.swap_remove(known)]);
     }
-    let like = LIKE.into_iter().find_map(at).or(models.len().checked_sub(1))?;
+    let like = TEMPLATE_MODELS.into_iter().find_map(at).or(models.len().checked_sub(1))?;
     let mut model = models.swap_remove(like);
     // These fields would describe the other model to people.
     for (name, value) in [

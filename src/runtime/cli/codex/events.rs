@@ -12,10 +12,10 @@ use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 const TITLE: &str = "Codex";
 
 /// Text with which it says that it does not know the conversation.
-const UNKNOWN: &str = "no rollout found for thread id";
+const UNKNOWN_CONVERSATION: &str = "no rollout found for thread id";
 
 /// Text with which it says that flock's tools cannot be reached.
-const NO_TOOLS: &str = "required MCP servers failed to initialize";
+const MCP_UNAVAILABLE: &str = "required MCP servers failed to initialize";
 
 /// Parser of its events.
 pub(super) struct CodexParser {
@@ -87,7 +87,7 @@ impl CodexParser {
                 let changes = item.get("changes").cloned().unwrap_or_default();
                 self.began(id, "file_change", json!({ "changes": changes }), said);
                 if is_done {
-                    self.ended(id, "file_change", String::new(), failure(item, ""), said);
+                    self.ended(id, "file_change", String::new(), failure_reason(item, ""), said);
                 }
             }
             "mcp_tool_call" => self.mcp(id, item, is_done, said),
@@ -114,7 +114,7 @@ impl CodexParser {
         }
         let error = match code {
             Some(code) if code != 0 => Some(format!("exit code {code}\n{output}")),
-            _ => failure(item, output),
+            _ => failure_reason(item, output),
         };
         self.ended(id, "command_execution", output.to_owned(), error, said);
     }
@@ -140,7 +140,7 @@ impl CodexParser {
         self.began(id, &tool, item.get("arguments").cloned().unwrap_or_default(), said);
         if is_done {
             let result = item.pointer("/result/content").map(content).unwrap_or_default();
-            let error = failure(item, &result);
+            let error = failure_reason(item, &result);
             self.ended(id, &tool, result, error, said);
         }
     }
@@ -237,10 +237,10 @@ impl Parser for CodexParser {
             (Some(ReportedEnd::Failed(message)), _) | (None, Some(message)) => {
                 RunOutcome::Failed { status: status(message), message: message.clone() }
             }
-            (None, None) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => {
+            (None, None) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN_CONVERSATION) => {
                 RunOutcome::Unknown
             }
-            (None, None) => match exit.stderr.split_once(NO_TOOLS) {
+            (None, None) => match exit.stderr.split_once(MCP_UNAVAILABLE) {
                 Some((_, why)) if !self.begun => RunOutcome::Failed {
                     status: None,
                     message: one_line(&format!(
@@ -255,7 +255,7 @@ impl Parser for CodexParser {
 }
 
 /// Returns the reason why an item failed, if it did. Its output takes the place of a missing reason.
-fn failure(item: &Value, output: &str) -> Option<String> {
+fn failure_reason(item: &Value, output: &str) -> Option<String> {
     let message = text(item, "/error/message").or_else(|| text(item, "/error"));
     match (message, text(item, "/status")) {
         (Some(message), _) => Some(message.to_owned()),

@@ -20,7 +20,7 @@ use crate::config::{Api, Effort};
 pub struct Codex;
 
 /// Features besides its shell and its patches. They are turned off, because nobody would see what they do.
-const DISABLED: [&str; 12] = [
+const DISABLED_FEATURES: [&str; 12] = [
     "apps",
     "plugins",
     "remote_plugin",
@@ -36,10 +36,10 @@ const DISABLED: [&str; 12] = [
 ];
 
 /// The variable with the folder of its settings, login and conversations.
-const FOLDER: &str = "CODEX_HOME";
+const CONFIG_DIR_VARIABLE: &str = "CODEX_HOME";
 
 /// Entries of its folder that could change how it works. They are removed, because the agent may have written them.
-const STEERING: [&str; 16] = [
+const REMOVED_PATHS: [&str; 16] = [
     ".agents",
     ".credentials.json",
     ".env",
@@ -59,7 +59,7 @@ const STEERING: [&str; 16] = [
 ];
 
 /// Longest setting on a command line, in bytes. The kernel allows 128 KiB for one argument.
-const WORD: usize = 100 << 10;
+const MAX_SETTING: usize = 100 << 10;
 
 impl Program for Codex {
     fn name(&self) -> &'static str {
@@ -134,7 +134,7 @@ impl Program for Codex {
     fn learned(&self, turn: &TurnSpec<'_>) -> Option<ProgramProbe> {
         let words = ["debug", "models", "--bundled"];
         let arguments = words.into_iter().map(str::to_owned).collect();
-        let home = turn.state.map(|state| (FOLDER.to_owned(), state.to_owned()));
+        let home = turn.state.map(|state| (CONFIG_DIR_VARIABLE.to_owned(), state.to_owned()));
         let environment = home.into_iter().collect();
         // The folder is set here too, so that the question reads no settings of the user.
         let invocation = Invocation { arguments, environment, ..Invocation::default() };
@@ -169,7 +169,7 @@ impl Program for Codex {
         if !turn.model.is_empty() {
             add(&["-m", turn.model]);
         }
-        for feature in DISABLED {
+        for feature in DISABLED_FEATURES {
             add(&["--disable", feature]);
         }
         for (feature, is_withheld) in
@@ -182,19 +182,19 @@ impl Program for Codex {
         if let Some(state) = turn.state {
             // The settings go into a file, because every user can see a command line, and it has no room for a long
             // prompt.
-            run.environment.push((FOLDER.to_owned(), state.to_owned()));
+            run.environment.push((CONFIG_DIR_VARIABLE.to_owned(), state.to_owned()));
             let config = settings.iter().fold(String::new(), |mut text, (name, value)| {
                 let _ = writeln!(text, "{name} = {value}");
                 text
             });
-            run.state = environment::absent(&STEERING)
+            run.state = environment::absent(&REMOVED_PATHS)
                 .chain([StateFile { path: "config.toml".to_owned(), content: Some(config) }])
                 .collect();
         } else {
             // The user's own settings are neither read nor written. Only their login is used.
             add(&["--ignore-user-config"]);
             for (name, value) in settings {
-                if value.len() > WORD {
+                if value.len() > MAX_SETTING {
                     return Err(format!(
                         "Codex can't be told {name} of {} bytes with its own login; shorten the agent's files, or \
                          give its model's provider in models.providers",
@@ -222,7 +222,7 @@ impl Program for Codex {
     }
 
     fn variables(&self) -> &'static [&'static str] {
-        &[FOLDER]
+        &[CONFIG_DIR_VARIABLE]
     }
 
     fn logins(&self) -> &'static [&'static str] {
@@ -241,7 +241,7 @@ impl Program for Codex {
 /// Returns its settings, with the values in TOML.
 fn settings(turn: &TurnSpec<'_>, catalog: Option<&str>, models: Option<&[Value]>) -> Vec<(String, String)> {
     let mut settings = Vec::new();
-    let mut set = |name: &str, value: Value| settings.push((name.to_owned(), toml(&value)));
+    let mut set = |name: &str, value: Value| settings.push((name.to_owned(), to_toml(&value)));
     for (name, value) in [
         // Turns off AGENTS.md, skills, web access, and all messages to other servers than the model's.
         ("project_doc_max_bytes", json!(0)),
@@ -294,7 +294,7 @@ fn settings(turn: &TurnSpec<'_>, catalog: Option<&str>, models: Option<&[Value]>
 }
 
 /// Formats a value as TOML. Its basic strings are those of JSON, except for one character that JSON does not escape.
-fn toml(value: &Value) -> String {
+fn to_toml(value: &Value) -> String {
     value.to_string().replace('\u{7f}', "\\u007f")
 }
 

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_given_twice_is_given_once() {
+    fn duplicate_results_are_removed() {
         let body = |parts: Vec<Value>| {
             json!({"systemInstruction": {"parts": []}, "contents": [
                 {"role": "user", "parts": [{"text": "functionResponse"}]},

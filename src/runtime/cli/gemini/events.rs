@@ -11,17 +11,17 @@ use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 const TITLE: &str = "Gemini CLI";
 
 /// Prefix of the names of flock's tools.
-const FLOCKS: &str = "mcp_flock_";
+const FLOCK_TOOL_PREFIX: &str = "mcp_flock_";
 
 /// Text with which it says that it does not know the conversation.
-const UNKNOWN: &str = "Invalid session identifier";
+const UNKNOWN_CONVERSATION: &str = "Invalid session identifier";
 
 /// Exit code if it cannot ask its model because it has no login. Its message then names its own folder, which may be
 /// one of flock's and would mislead a person.
 const NO_LOGIN: i32 = 41;
 
 /// The advice for that.
-const LOG_IN: &str = "its user has no login that it can use here: run gemini in a terminal and log in";
+const LOGIN_HINT: &str = "its user has no login that it can use here: run gemini in a terminal and log in";
 
 /// Parser of its events.
 pub(super) struct GeminiParser {
@@ -56,7 +56,7 @@ impl GeminiParser {
     fn call(&mut self, line: &Value, said: &mut Vec<ProgramEvent>) {
         let (Some(call), Some(tool)) = (text(line, "/tool_id"), text(line, "/tool_name")) else { return };
         self.begun = true;
-        if tool.starts_with(FLOCKS) {
+        if tool.starts_with(FLOCK_TOOL_PREFIX) {
             said.push(ProgramEvent::FlockTool);
             return;
         }
@@ -145,9 +145,11 @@ impl Parser for GeminiParser {
             Some(ReportedEnd::Failed(message)) => {
                 RunOutcome::Failed { status: status(message, exit.code), message: message.clone() }
             }
-            None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => RunOutcome::Unknown,
+            None if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN_CONVERSATION) => {
+                RunOutcome::Unknown
+            }
             None if !self.begun && exit.code == NO_LOGIN => {
-                RunOutcome::Failed { status: Some(401), message: LOG_IN.to_owned() }
+                RunOutcome::Failed { status: Some(401), message: LOGIN_HINT.to_owned() }
             }
             None => extract::broken(TITLE, exit),
         }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_its_users_settings_the_kind_of_login_alone_is_taken() {
+    fn only_the_login_kind_is_read_from_user_settings() {
         let kind = |text| super::kind(Some(text)).unwrap();
         assert_eq!(super::kind(None), Ok(json!({})));
         for text in ["{}", "{\"security\": 3}", "[]", "{\"selectedAuthType\": \"gemini-api-key\"} // old"] {

@@ -35,7 +35,7 @@ const SWITCHES: [(&str, &str); 6] = [
 
 /// Tools that are not offered: sub-agents, the web, and those that ask a person. A list of allowed tools instead would
 /// exclude flock's as well.
-const EXCLUDED: [&str; 11] = [
+const EXCLUDED_TOOLS: [&str; 11] = [
     "activate_skill",
     "ask_user",
     "cli_help",
@@ -50,14 +50,14 @@ const EXCLUDED: [&str; 11] = [
 ];
 
 /// Tools that run commands, write and read. An agent may be denied each kind.
-const COMMANDS: [&str; 3] = ["run_shell_command", "list_background_processes", "read_background_output"];
-const WRITING: [&str; 2] = ["replace", "write_file"];
-const READING: [&str; 6] =
+const COMMAND_TOOLS: [&str; 3] = ["run_shell_command", "list_background_processes", "read_background_output"];
+const WRITE_TOOLS: [&str; 2] = ["replace", "write_file"];
+const READ_TOOLS: [&str; 6] =
     ["glob", "grep_search", "list_directory", "read_file", "read_many_files", "search_file_content"];
 
 /// Entries of its folder that it needs to continue, besides [`OWN_PROMPT`]. Everything else is removed, because the
 /// agent may have written it and it steers the program or may do so in a later version.
-const KEPT: [&str; 6] = [
+const RETAINED_PATHS: [&str; 6] = [
     // The compiled code of the program. An agent that once could run commands may have changed it, so it is dropped
     // when commands are withheld.
     ".cache",
@@ -69,25 +69,25 @@ const KEPT: [&str; 6] = [
 ];
 
 /// Share of the context that it believes a model to have, after which it compresses its conversation.
-const USUAL_SHARE: f64 = 0.5;
+const DEFAULT_COMPRESSION_THRESHOLD: f64 = 0.5;
 
 /// Number of an internal experiment flag. It sets how many seconds a model may take until it begins to answer. The
 /// default is 60, no setting changes it, and some models think for longer.
-const PATIENCE_SWITCH: u32 = 45_773_134;
+const TIMEOUT_FLAG: u32 = 45_773_134;
 /// Value of the flag: an hour. The relay and the time limit of the turn end requests that take too long.
-const PATIENCE: &str = "3600";
+const TIMEOUT_SECS: &str = "3600";
 
 /// The file in its folder to which it writes its own system prompt.
 const OWN_PROMPT: &str = "own-system.md";
 
 /// The variable that names the folder above its own.
-const HOME: &str = "GEMINI_CLI_HOME";
+const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 /// Path of its settings in that folder.
-const SETTINGS: &str = ".gemini/settings.json";
+const SETTINGS_PATH: &str = ".gemini/settings.json";
 
 /// An address where nothing listens, for a request that is meant to fail.
-const NOWHERE: &str = "http://127.0.0.1:9";
+const DEAD_ADDRESS: &str = "http://127.0.0.1:9";
 
 impl Program for Gemini {
     fn name(&self) -> &'static str {
@@ -157,7 +157,7 @@ impl Program for Gemini {
     fn login(&self) -> Option<Login> {
         // It has one folder for its login and its settings, including the list of MCP servers. It would prefer settings
         // from another place, but only from one that root alone can write.
-        Some(Login { variable: HOME, files: &login::FILES, settings: SETTINGS })
+        Some(Login { variable: HOME_VARIABLE, files: &login::FILES, settings: SETTINGS_PATH })
     }
 
     fn withholds(&self) -> bool {
@@ -174,7 +174,7 @@ impl Program for Gemini {
         for (name, value) in [
             // The program writes its prompt before it asks its model.
             ("GEMINI_WRITE_SYSTEM_MD", format!("{state}/{OWN_PROMPT}").as_str()),
-            ("GOOGLE_GEMINI_BASE_URL", NOWHERE),
+            ("GOOGLE_GEMINI_BASE_URL", DEAD_ADDRESS),
             ("GEMINI_API_KEY", "none"),
         ] {
             run.environment.push((name.to_owned(), value.to_owned()));
@@ -217,14 +217,14 @@ impl Program for Gemini {
         // With a Google account the program gets all flags from Google's server, and this file would replace them.
         if turn.relay_token.is_some() || login::is_key(&settings["security"]["auth"]) {
             let switches =
-                json!({"flags": [{"flagId": PATIENCE_SWITCH, "intValue": PATIENCE}], "experimentIds": []});
+                json!({"flags": [{"flagId": TIMEOUT_FLAG, "intValue": TIMEOUT_SECS}], "experimentIds": []});
             let path = environment::file(&mut run, turn, "switches.json", switches.to_string());
             run.environment.push(("GEMINI_EXP".to_owned(), path));
         }
         if !turn.system.is_empty() {
             let own = turn.learned.ok_or("Gemini CLI's own system prompt is not known")?;
             // A system prompt file replaces the built-in prompt, so it begins with that.
-            let whole = format!("{}\n\n{}", own.trim_end(), broken_up(turn.system));
+            let whole = format!("{}\n\n{}", own.trim_end(), escape_placeholders(turn.system));
             let path = environment::file(&mut run, turn, "system.md", whole);
             run.environment.push(("GEMINI_SYSTEM_MD".to_owned(), path));
         }
@@ -256,7 +256,7 @@ fn node(package: &Path) -> Result<PathBuf, String> {
         let Ok(path) = fs_err::canonicalize(&path) else { continue };
         if !executable::is_native(&path) {
             found = format!("{} is a script", path.display());
-        } else if is_whole(&path) {
+        } else if is_standalone(&path) {
             return Ok(path);
         } else {
             found = format!("{} needs libraries of this machine that a sandbox has not", path.display());
@@ -267,7 +267,7 @@ fn node(package: &Path) -> Result<PathBuf, String> {
 
 /// Returns `true` if Node is one file. Distributions build it as a small program and a library, while a complete one
 /// has many megabytes.
-fn is_whole(node: &Path) -> bool {
+fn is_standalone(node: &Path) -> bool {
     const SMALL: u64 = 8 << 20;
     fs_err::metadata(node).is_ok_and(|found| found.len() > SMALL)
         || fs_err::read(node).is_ok_and(|all| !all.windows(7).any(|word| word == b"libnode"))
@@ -283,31 +283,31 @@ fn arguments(turn: &TurnSpec<'_>) -> Vec<String> {
 
 fn environment(state: &str) -> Vec<(String, String)> {
     let mut environment = environment::environment(&SWITCHES);
-    environment.push((HOME.to_owned(), state.to_owned()));
+    environment.push((HOME_VARIABLE.to_owned(), state.to_owned()));
     environment.push(("NODE_COMPILE_CACHE".to_owned(), format!("{state}/.cache/node")));
     environment
 }
 
 /// Returns the entries of its folder that it keeps in this turn.
 fn kept(turn: &TurnSpec<'_>) -> &'static [&'static str] {
-    let [_compiled, others @ ..] = &KEPT;
-    if turn.withheld.commands { others } else { &KEPT }
+    let [_compiled, others @ ..] = &RETAINED_PATHS;
+    if turn.withheld.commands { others } else { &RETAINED_PATHS }
 }
 
 /// Returns the tools that are not offered, and refused if its model calls them.
-fn excluded(withheld: DisabledTools) -> Vec<&'static str> {
+fn excluded_tools(withheld: DisabledTools) -> Vec<&'static str> {
     let kinds: [(&[&'static str], bool); 4] = [
-        (&EXCLUDED, true),
-        (&COMMANDS, withheld.commands),
-        (&WRITING, withheld.writing),
-        (&READING, withheld.reading),
+        (&EXCLUDED_TOOLS, true),
+        (&COMMAND_TOOLS, withheld.commands),
+        (&WRITE_TOOLS, withheld.writing),
+        (&READ_TOOLS, withheld.reading),
     ];
     let names = kinds.iter().filter(|(_, is_withheld)| *is_withheld).flat_map(|(names, _)| *names);
     names.copied().collect()
 }
 
 fn files(settings: &Value) -> Vec<StateFile> {
-    vec![StateFile { path: SETTINGS.to_owned(), content: Some(settings.to_string()) }]
+    vec![StateFile { path: SETTINGS_PATH.to_owned(), content: Some(settings.to_string()) }]
 }
 
 fn settings(turn: &TurnSpec<'_>, with_tools: bool) -> Value {
@@ -331,7 +331,7 @@ fn settings(turn: &TurnSpec<'_>, with_tools: bool) -> Value {
         "ide": {"enabled": false},
         "admin": {"extensions": {"enabled": false}},
         "experimental": {"enableAgents": false},
-        "tools": {"exclude": excluded(turn.withheld)},
+        "tools": {"exclude": excluded_tools(turn.withheld)},
     });
     let mut generating = json!({});
     if turn.max_tokens > 0 {
@@ -347,10 +347,10 @@ fn settings(turn: &TurnSpec<'_>, with_tools: bool) -> Value {
             "modelConfig": {"generateContentConfig": generating},
         }]});
     }
-    let believed = believed_window(turn.model);
+    let believed = assumed_context_window(turn.model);
     if turn.context_window > 0 && turn.context_window < believed {
         #[expect(clippy::cast_precision_loss, reason = "windows are far below what a float holds")]
-        let share = USUAL_SHARE * turn.context_window as f64 / believed as f64;
+        let share = DEFAULT_COMPRESSION_THRESHOLD * turn.context_window as f64 / believed as f64;
         // The threshold is a share of the believed window, so that it compresses within the real one.
         settings["model"]["compressionThreshold"] = json!(share);
     }
@@ -361,14 +361,14 @@ fn settings(turn: &TurnSpec<'_>, with_tools: bool) -> Value {
             "httpUrl": format!("{}/mcp", turn.origin),
             "headers": {"Authorization": format!("Bearer ${MCP_TOKEN}")},
             "trust": true,
-            "timeout": environment::patience_ms(),
+            "timeout": environment::program_timeout_ms(),
         }});
     }
     settings
 }
 
 /// Returns the context window that it believes a model to have. No setting changes that.
-fn believed_window(model: &str) -> u64 {
+fn assumed_context_window(model: &str) -> u64 {
     if model.starts_with("gemma-4-") { 256_000 } else { 1_048_576 }
 }
 
@@ -379,7 +379,7 @@ fn own_prompt(written: &str) -> Option<String> {
 }
 
 /// Breaks up the words that it would replace in a system prompt, such as `${AvailableTools}`.
-fn broken_up(text: &str) -> String {
+fn escape_placeholders(text: &str) -> String {
     let mut whole = String::with_capacity(text.len());
     let mut parts = text.split("${");
     whole.push_str(parts.next().unwrap_or_default());
@@ -398,14 +398,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_it_would_replace_are_broken_up() {
+    fn placeholders_are_escaped() {
         for (text, expected) in [
-            ("a ${AvailableTools} ${HOME} $x ${", "a $ {AvailableTools} ${HOME} $x ${"),
+            ("a ${AvailableTools} ${HOME_VARIABLE} $x ${", "a $ {AvailableTools} ${HOME_VARIABLE} $x ${"),
             ("${AgentSkills}${SubAgents}", "$ {AgentSkills}$ {SubAgents}"),
             ("${read_file_ToolName} ${${AvailableTools}}", "$ {read_file_ToolName} ${$ {AvailableTools}}"),
             ("no words", "no words"),
         ] {
-            assert_eq!(broken_up(text), expected);
+            assert_eq!(escape_placeholders(text), expected);
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::runtime::cli::interface::{Exit, Parser, ProgramEvent, RunOutcome};
 const TITLE: &str = "OpenCode";
 
 /// Prefix of the names of flock's tools: the server's name.
-const FLOCKS: &str = "flock_";
+const FLOCK_TOOL_PREFIX: &str = "flock_";
 
 /// Text with which it says that it does not know the conversation.
-const UNKNOWN: &str = "Session not found";
+const UNKNOWN_CONVERSATION: &str = "Session not found";
 
 /// Parser of its events.
 pub(super) struct OpenCodeParser {
@@ -55,7 +55,7 @@ impl OpenCodeParser {
         self.begun = true;
         self.has_text = false;
         self.has_thought = false;
-        if tool.starts_with(FLOCKS) {
+        if tool.starts_with(FLOCK_TOOL_PREFIX) {
             said.push(ProgramEvent::FlockTool);
             return;
         }
@@ -155,7 +155,7 @@ impl Parser for OpenCodeParser {
             // Both are needed: the last step, and an exit code of 0.
             (None, Some("stop")) if exit.code == 0 => RunOutcome::Well { cut: false },
             (None, Some("length")) if exit.code == 0 => RunOutcome::Well { cut: true },
-            (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN) => {
+            (None, _) if !self.begun && self.is_resumed && exit.stderr.contains(UNKNOWN_CONVERSATION) => {
                 RunOutcome::Unknown
             }
             (None, _) => extract::broken(TITLE, exit),

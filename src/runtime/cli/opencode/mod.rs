@@ -31,7 +31,7 @@ const SWITCHES: [(&str, &str); 8] = [
 ];
 
 /// Entries of its folder that could change how it works. They are removed, because the agent may have written them.
-const STEERING: [&str; 9] = [
+const REMOVED_PATHS: [&str; 9] = [
     ".agents",
     ".claude",
     ".opencode",
@@ -72,7 +72,7 @@ impl Program for OpenCode {
     }
 
     fn speaks(&self, api: Api) -> bool {
-        sdk(api).is_some()
+        sdk_package(api).is_some()
     }
 
     fn parts(&self, command: &Path) -> Result<ProgramFiles, String> {
@@ -110,7 +110,7 @@ impl Program for OpenCode {
             ] {
                 run.environment.push((name.to_owned(), format!("{state}/{folder}")));
             }
-            run.state = environment::absent(&STEERING).collect();
+            run.state = environment::absent(&REMOVED_PATHS).collect();
             if turn.withheld.commands {
                 // It searches with programs that are there. An agent that once could run commands may have replaced
                 // them.
@@ -168,7 +168,7 @@ impl Program for OpenCode {
 
 /// Returns the SDK for a wire format, among those that the program contains, and the suffix that its base URL has after
 /// the relay's.
-const fn sdk(api: Api) -> Option<(&'static str, &'static str)> {
+const fn sdk_package(api: Api) -> Option<(&'static str, &'static str)> {
     match api {
         Api::AnthropicMessages => Some(("@ai-sdk/anthropic", "/v1")),
         Api::GoogleGenerativeAi => Some(("@ai-sdk/google", "/v1beta")),
@@ -219,7 +219,7 @@ fn config(turn: &TurnSpec<'_>, system: Option<&str>) -> Result<(Value, String), 
             "headers": {"Authorization": format!("Bearer {{env:{MCP_TOKEN}}}")},
             "oauth": false,
             "enabled": true,
-            "timeout": environment::patience_ms(),
+            "timeout": environment::program_timeout_ms(),
         }},
     });
     // With its own login it knows its providers and models itself.
@@ -232,7 +232,7 @@ fn config(turn: &TurnSpec<'_>, system: Option<&str>) -> Result<(Value, String), 
         return Ok((config, model));
     };
     // Through the relay, flock's own provider is the only one that is enabled.
-    let (npm, version) = sdk(api).ok_or("OpenCode can't ask this provider's api")?;
+    let (npm, version) = sdk_package(api).ok_or("OpenCode can't ask this provider's api")?;
     let model = format!("{SERVER}/{}", turn.model);
     config["model"] = json!(model);
     config["small_model"] = json!(model);

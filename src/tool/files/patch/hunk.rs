@@ -4,7 +4,7 @@ use super::{Hunk, HunkLine};
 
 /// Maximum number of line comparisons for a patch. In a repetitive file, a search may compare every line of the file
 /// with every line of the patch.
-const MOST_COMPARED: usize = 200_000_000;
+const MAX_COMPARISONS: usize = 200_000_000;
 
 /// Applies hunks in order, each one after the place of the previous one.
 ///
@@ -22,7 +22,7 @@ pub(in crate::tool::files) fn apply(text: &str, hunks: &[Hunk]) -> Result<String
     }
     let wanted: usize = hunks.iter().map(|hunk| hunk.lines.len() + hunk.headers.len()).sum();
     // Checked before any search, because the search for a large patch in a large file could take long.
-    if lines.len().saturating_mul(wanted) > MOST_COMPARED {
+    if lines.len().saturating_mul(wanted) > MAX_COMPARISONS {
         return Err(format!("{wanted} lines of a patch are too many for a file of {}", lines.len()));
     }
     let mut result: Vec<String> = Vec::with_capacity(lines.len() + 16);
@@ -58,11 +58,13 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
     let start = from;
     let only_adds = hunk.lines.iter().all(|line| matches!(line, HunkLine::Added(_)));
     for header in &hunk.headers {
-        match header_from(lines, from, header) {
+        match find_header(lines, from, header) {
             Some(at) => from = at + 1,
             // The header of the previous hunk was repeated. The lines of the hunk decide.
-            None if !only_adds && header_from(lines, 0, header).is_some() => {}
-            None => return Err(format!("there is no line {:?} after the previous hunk", short(header))),
+            None if !only_adds && find_header(lines, 0, header).is_some() => {}
+            None => {
+                return Err(format!("there is no line {:?} after the previous hunk", truncate_line(header)));
+            }
         }
     }
     let mut old: Vec<&str> = hunk
@@ -97,7 +99,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
             return Ok(last);
         }
     }
-    let shown: Vec<String> = old.iter().take(3).map(|line| short(line)).collect();
+    let shown: Vec<String> = old.iter().take(3).map(|line| truncate_line(line)).collect();
     // The lines exist, but before the previous hunk. The model can fix the order, so the error says so.
     let earlier = if seek(lines, 0, &old).is_some() {
         "; they are before the previous hunk: put hunks in the order of the file"
@@ -111,7 +113,7 @@ fn find(lines: &[&str], mut from: usize, hunk: &Hunk) -> Result<usize, String> {
 }
 
 /// Returns the index of the line that a header means: an equal line, or one that begins with it.
-fn header_from(lines: &[&str], from: usize, header: &str) -> Option<usize> {
+fn find_header(lines: &[&str], from: usize, header: &str) -> Option<usize> {
     seek(lines, from, &[header]).or_else(|| {
         let at = lines.get(from..)?.iter().position(|line| line.trim_start().starts_with(header.trim()))?;
         Some(from + at)
@@ -119,18 +121,18 @@ fn header_from(lines: &[&str], from: usize, header: &str) -> Option<usize> {
 }
 
 /// Ways to compare a line of the file with a line of the patch, from strict to lax.
-const WAYS: [fn(&str, &str) -> bool; 4] = [
+const LINE_MATCHERS: [fn(&str, &str) -> bool; 4] = [
     // In a file with mixed line endings, a line may still end with a CR.
     |own, wanted| own.strip_suffix('\r').unwrap_or(own) == wanted.strip_suffix('\r').unwrap_or(wanted),
     |own, wanted| own.trim_end() == wanted.trim_end(),
     |own, wanted| own.trim() == wanted.trim(),
-    |own, wanted| plain(own.trim()).eq(plain(wanted.trim())),
+    |own, wanted| normalize_typography(own.trim()).eq(normalize_typography(wanted.trim())),
 ];
 
 /// Returns the first position of the wanted lines. A strict match anywhere is preferred to a lax match further up.
 fn seek(lines: &[&str], from: usize, wanted: &[&str]) -> Option<usize> {
     let window = lines.get(from..)?;
-    WAYS.iter().find_map(|same| {
+    LINE_MATCHERS.iter().find_map(|same| {
         window
             .windows(wanted.len())
             .position(|found| found.iter().zip(wanted).all(|(own, wanted)| same(own, wanted)))
@@ -139,7 +141,7 @@ fn seek(lines: &[&str], from: usize, wanted: &[&str]) -> Option<usize> {
 }
 
 /// Replaces typographic characters by the plain ones that models write for them.
-fn plain(text: &str) -> impl Iterator<Item = char> + '_ {
+fn normalize_typography(text: &str) -> impl Iterator<Item = char> + '_ {
     text.chars().map(|c| match c {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
         '\u{2018}'..='\u{201b}' => '\'',
@@ -149,7 +151,7 @@ fn plain(text: &str) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-fn short(line: &str) -> String {
+fn truncate_line(line: &str) -> String {
     line.chars().take(80).collect()
 }
 

@@ -64,7 +64,7 @@ fn hunks_that_do_not_fit_are_named() {
 }
 
 #[test]
-fn endless_looking_is_refused() {
+fn a_search_that_would_take_too_long_is_refused() {
     let lines = vec![HunkLine::Removed("x".to_owned()); 3000];
     let error = apply(&"x\n".repeat(100_000), &[Hunk { headers: vec![], lines, at_end: false }]).unwrap_err();
     assert!(error.contains("too many for a file of 100000"), "{error}");
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn any_hunk_on_any_text_is_decided(text in "[ab\r\n ]{0,40}", body in "(@@[ ab]{0,3}\n)?([-+ ][ab]{0,2}\n){0,4}[-+][ab]{0,2}(\n\\*\\*\\* End of File)?") {
+    fn any_hunk_on_any_text_is_applied_or_refused(text in "[ab\r\n ]{0,40}", body in "(@@[ ab]{0,3}\n)?([-+ ][ab]{0,2}\n){0,4}[-+][ab]{0,2}(\n\\*\\*\\* End of File)?") {
         let _ = apply(&text, &hunks(&body));
     }
 }

@@ -37,7 +37,7 @@ impl<'a> PatchLines<'a> {
 
 /// Parses the operations of a patch in their order. There is at least one.
 pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<FileOperation>, String> {
-    let mut lines = PatchLines { lines: unwrapped(text)?, at: 0 };
+    let mut lines = PatchLines { lines: patch_lines(text)?, at: 0 };
     let mut operations = Vec::new();
     while let Some(line) = lines.next() {
         let line = line.trim();
@@ -55,7 +55,7 @@ pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<FileOperation>, St
             operations.push(FileOperation::Delete { path: name(&lines, path)? });
         } else if let Some(path) = line.strip_prefix(UPDATE) {
             let path = name(&lines, path)?;
-            operations.push(update(&mut lines, path)?);
+            operations.push(parse_update(&mut lines, path)?);
         } else {
             return Err(lines.error(
                 "expected `*** Add File: …`, `*** Update File: …`, `*** Delete File: …` or `*** End Patch`",
@@ -69,7 +69,7 @@ pub(in crate::tool::files) fn parse(text: &str) -> Result<Vec<FileOperation>, St
 }
 
 /// Returns the lines from the begin marker on. A here-document or a code fence around the patch is dropped.
-fn unwrapped(text: &str) -> Result<Vec<&str>, String> {
+fn patch_lines(text: &str) -> Result<Vec<&str>, String> {
     let lines: Vec<&str> = text.lines().collect();
     let begin = lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
     let first = lines.get(begin).map_or("", |line| line.trim());
@@ -118,7 +118,7 @@ fn content(lines: &mut PatchLines<'_>) -> Result<String, String> {
     Ok(text)
 }
 
-fn update(lines: &mut PatchLines<'_>, path: String) -> Result<FileOperation, String> {
+fn parse_update(lines: &mut PatchLines<'_>, path: String) -> Result<FileOperation, String> {
     let mut to = None;
     if let Some(target) = lines.peek().and_then(|line| line.trim().strip_prefix(MOVE)) {
         lines.at += 1;

@@ -10,7 +10,7 @@ use crate::agent::transcript::hygiene::policy::PolicyRow;
 use crate::agent::transcript::hygiene::{Target, generator};
 use crate::provider::{Block, Message, Role};
 
-const MOST: usize = 5 * 1024 * 1024;
+const MAX_PICTURE_BYTES: usize = 5 * 1024 * 1024;
 
 pub(super) fn judge(
     target: &Target,
@@ -18,7 +18,7 @@ pub(super) fn judge(
     messages: &[Arc<Message>],
     body: &Value,
 ) -> Result<(), RejectionReason> {
-    reasoning(row, messages, body)?;
+    check_reasoning(row, messages, body)?;
     let said: Vec<&Value> =
         list(body, "messages").iter().filter(|message| message["role"] != "system").collect();
     let role = |at: usize| said.get(at).and_then(|message| message["role"].as_str()).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn judge(
         content(at, message)?;
         for call in list(message, "tool_calls") {
             let id = call["id"].as_str().unwrap_or_default();
-            id_fits(row, at, id)?;
+            check_id(row, at, id)?;
             rule!(ids.insert(id), "{at}: duplicate tool call id {id}");
             let function = &call["function"];
             rule!(is_plain(function["name"].as_str().unwrap_or_default(), 64), "{at}: invalid function name");
@@ -84,7 +84,7 @@ pub(super) fn judge(
 }
 
 /// Checks the reasoning of answers under each field name: all of it if the server accepts it, and none if it does not.
-fn reasoning(row: PolicyRow, messages: &[Arc<Message>], body: &Value) -> Result<(), RejectionReason> {
+fn check_reasoning(row: PolicyRow, messages: &[Arc<Message>], body: &Value) -> Result<(), RejectionReason> {
     let answers = list(body, "messages").iter().filter(|message| message["role"] == "assistant");
     let written = answers.filter_map(|message| {
         let field = message["reasoning_content"].as_str().or(message["reasoning"].as_str());
@@ -117,7 +117,7 @@ fn reasoning(row: PolicyRow, messages: &[Arc<Message>], body: &Value) -> Result<
     Ok(())
 }
 
-fn id_fits(row: PolicyRow, at: usize, id: &str) -> Result<(), RejectionReason> {
+fn check_id(row: PolicyRow, at: usize, id: &str) -> Result<(), RejectionReason> {
     if row == PolicyRow::Mistral {
         // opencode #1680: invalid_function_call, code 3280
         let nine = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -142,7 +142,8 @@ fn content(at: usize, message: &Value) -> Result<(), RejectionReason> {
                     _ => {
                         let url = part["image_url"]["url"].as_str().unwrap_or_default();
                         let parts = url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
-                        let fits = parts.is_some_and(|(kind, data)| is_picture(kind, data, MOST));
+                        let fits =
+                            parts.is_some_and(|(kind, data)| is_picture(kind, data, MAX_PICTURE_BYTES));
                         // OpenAI: you uploaded an unsupported image
                         rule!(fits, "{at}: unsupported image");
                     }

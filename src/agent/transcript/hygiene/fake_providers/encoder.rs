@@ -34,7 +34,7 @@ impl RequestEncoder {
             }}},
         });
         let config = crate::config::parse::config(&document, &self.home).unwrap();
-        Some(self.catalog.resolve_keyless(&target.route.model, &config).ok()?.provider)
+        Some(self.catalog.resolve_without_key(&target.route.model, &config).ok()?.provider)
     }
 }
 

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::{RejectionReason, is_picture, list, rule};
 use crate::agent::transcript::hygiene::policy::PolicyRow;
 use crate::agent::transcript::hygiene::{Target, generator};
-use crate::provider::google::signature::STAND_IN;
+use crate::provider::google::signature::PLACEHOLDER_SIGNATURE;
 
-const MOST: usize = 20 * 1024 * 1024;
+const MAX_PICTURE_BYTES: usize = 20 * 1024 * 1024;
 
 pub(super) fn judge(target: &Target, row: PolicyRow, body: &Value) -> Result<(), RejectionReason> {
     // Gemini CLI's API wraps the request.
@@ -28,7 +28,7 @@ pub(super) fn judge(target: &Target, row: PolicyRow, body: &Value) -> Result<(),
             let inline = &part["inlineData"];
             if inline.is_object() {
                 let (kind, data) = (inline["mimeType"].as_str(), inline["data"].as_str());
-                let fits = is_picture(kind.unwrap_or_default(), data.unwrap_or_default(), MOST);
+                let fits = is_picture(kind.unwrap_or_default(), data.unwrap_or_default(), MAX_PICTURE_BYTES);
                 rule!(fits, "contents[{at}]: Unable to process input image");
             }
         }
@@ -63,7 +63,7 @@ pub(super) fn judge(target: &Target, row: PolicyRow, body: &Value) -> Result<(),
 fn signature(target: &Target, at: usize, part: &Value) -> Result<(), RejectionReason> {
     let Some(signature) = part["thoughtSignature"].as_str() else { return Ok(()) };
     // https://ai.google.dev/gemini-api/docs/thought-signatures
-    let own = signature == generator::signature(&target.route) || signature == STAND_IN;
+    let own = signature == generator::signature(&target.route) || signature == PLACEHOLDER_SIGNATURE;
     rule!(own, "contents[{at}]: thought_signature is not valid Base64, or not this model's");
     Ok(())
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{RejectionReason, is_blank, is_picture, is_plain, list, rule};
 use crate::agent::transcript::hygiene::{Target, generator};
 
-const MOST: usize = 5 * 1024 * 1024;
+const MAX_PICTURE_BYTES: usize = 5 * 1024 * 1024;
 
 pub(super) fn judge(target: &Target, body: &Value) -> Result<(), RejectionReason> {
     let turns = list(body, "messages");
@@ -40,7 +40,8 @@ pub(super) fn judge(target: &Target, body: &Value) -> Result<(), RejectionReason
                     let source = &block["source"];
                     let (kind, data) = (source["media_type"].as_str(), source["data"].as_str());
                     // https://docs.claude.com/en/docs/build-with-claude/vision
-                    let fits = is_picture(kind.unwrap_or_default(), data.unwrap_or_default(), MOST);
+                    let fits =
+                        is_picture(kind.unwrap_or_default(), data.unwrap_or_default(), MAX_PICTURE_BYTES);
                     rule!(
                         fits,
                         "messages.{at}: image exceeds 5 MB maximum, or is not what its media type says"

@@ -14,20 +14,20 @@ use crate::provider::{Block, Role, StopReason};
 pub(super) fn judge(stored: &[Entry], ready: &[Entry], target: &Target) -> Result<(), RejectionReason> {
     let policy = HygienePolicy::of(target);
     for (at, entry) in ready.iter().enumerate() {
-        blocks(at, entry)?;
-        ending(at, entry)?;
+        check_blocks(at, entry)?;
+        check_ending(at, entry)?;
         if policy.ids == IdFormat::Pairs {
-            pairs(at, entry)?;
+            check_items(at, entry)?;
         }
     }
-    how_much_thinking(ready, target, &policy)?;
+    check_thinking(ready, target, &policy)?;
     if policy.signs_thinking() {
-        signatures(stored, ready)?;
+        check_signatures(stored, ready)?;
     }
-    senders(stored, ready)
+    check_senders(stored, ready)
 }
 
-fn blocks(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
+fn check_blocks(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
     for block in &entry.message.content {
         match block {
             Block::ToolCall { id, name, arguments, .. } => {
@@ -38,22 +38,22 @@ fn blocks(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
             Block::ToolResult { content, .. } => {
                 rule!(!content.is_empty(), "{at}: a result is empty");
                 rule!(!content.iter().any(content::is_blank), "{at}: a part of a result is blank");
-                content.iter().try_for_each(|part| picture(at, part))?;
+                content.iter().try_for_each(|part| check_picture(at, part))?;
             }
-            other => picture(at, other)?,
+            other => check_picture(at, other)?,
         }
     }
     Ok(())
 }
 
-fn picture(at: usize, block: &Block) -> Result<(), RejectionReason> {
+fn check_picture(at: usize, block: &Block) -> Result<(), RejectionReason> {
     let Block::Image { media_type, data } = block else { return Ok(()) };
     rule!(is_picture(media_type, data, 5 << 20), "{at}: a picture is not what its media type says");
     Ok(())
 }
 
 /// Checks an answer that was not completed.
-fn ending(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
+fn check_ending(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
     let content = &entry.message.content;
     let is_thinking = |block: &Block| matches!(block, Block::Thinking { .. });
     let is_text = |block: &Block| matches!(block, Block::Text { .. });
@@ -70,7 +70,7 @@ fn ending(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
 }
 
 /// A call's item is accepted only beside the reasoning that it followed.
-fn pairs(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
+fn check_items(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
     let mut reasoned = false;
     for block in &entry.message.content {
         reasoned |= matches!(block, Block::Thinking { .. });
@@ -85,11 +85,7 @@ fn thinks(entry: &Entry) -> bool {
     entry.message.content.iter().any(|block| matches!(block, Block::Thinking { .. }))
 }
 
-fn how_much_thinking(
-    ready: &[Entry],
-    target: &Target,
-    policy: &HygienePolicy,
-) -> Result<(), RejectionReason> {
+fn check_thinking(ready: &[Entry], target: &Target, policy: &HygienePolicy) -> Result<(), RejectionReason> {
     let model = target.route.model();
     if policy.row == PolicyRow::KimiMessages {
         // #39798
@@ -110,7 +106,7 @@ fn how_much_thinking(
 }
 
 /// A signature covers the answer and everything before it.
-fn signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), RejectionReason> {
+fn check_signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), RejectionReason> {
     let compactions = stored.iter().filter(|entry| entry.about.kind == Kind::Compacted);
     let newest = compactions.map(|entry| entry.about.at).max().unwrap_or(i64::MIN);
     let calls: HashSet<&str> =
@@ -124,7 +120,7 @@ fn signatures(stored: &[Entry], ready: &[Entry]) -> Result<(), RejectionReason> 
 }
 
 /// Messages of other sessions are marked, and nothing else is.
-fn senders(stored: &[Entry], ready: &[Entry]) -> Result<(), RejectionReason> {
+fn check_senders(stored: &[Entry], ready: &[Entry]) -> Result<(), RejectionReason> {
     const MARK: &str = "[Inter-session message] ";
     const END: &str = "[Inter-session message ends]\n";
     // The generated texts begin with a number of their own.

@@ -11,10 +11,10 @@ use crate::provider::call::{self, is_plain};
 /// The most characters of a strict id, which is Azure's limit.
 const LONGEST: usize = 40;
 
-const NINE: usize = 9;
+const SHORT_LENGTH: usize = 9;
 
 /// The most characters of a strict id that stay in front of the hash digits if the id is taken.
-const BASE: usize = 32;
+const MAX_BASE_CHARS: usize = 32;
 
 /// Returns the id in the form that the route accepts. `own` is `true` if the answer came over this route.
 pub(super) fn form(id: &str, own: bool, ids: IdFormat) -> Cow<'_, str> {
@@ -23,19 +23,19 @@ pub(super) fn form(id: &str, own: bool, ids: IdFormat) -> Cow<'_, str> {
         IdFormat::Own if is_plain(id) && id.len() <= LONGEST => Cow::Borrowed(id),
         IdFormat::Native if (own && is_plain(id)) || is_native(id) => Cow::Borrowed(id),
         IdFormat::Strict if own && is_kimi(id) => Cow::Borrowed(id),
-        IdFormat::Nine => nine(id),
-        _ => strict(id),
+        IdFormat::Nine => nine_character_id(id),
+        _ => strict_id(id),
     }
 }
 
 /// Returns another id if the wanted one is taken. `seed` identifies this occurrence of the stored id.
 pub(super) fn other(wanted: &str, seed: &str, round: u64, ids: IdFormat) -> String {
     if ids == IdFormat::Nine {
-        return digits(&format!("{seed}:{round}"), NINE);
+        return digits(&format!("{seed}:{round}"), SHORT_LENGTH);
     }
-    let base: String = wanted.chars().filter(char::is_ascii_alphanumeric).take(BASE).collect();
+    let base: String = wanted.chars().filter(char::is_ascii_alphanumeric).take(MAX_BASE_CHARS).collect();
     let round = if round == 0 { seed.to_owned() } else { format!("{seed}/{round}") };
-    base + &digits(&round, LONGEST - BASE)
+    base + &digits(&round, LONGEST - MAX_BASE_CHARS)
 }
 
 /// Returns `true` for an id as Anthropic makes them.
@@ -52,7 +52,7 @@ fn is_kimi(id: &str) -> bool {
         })
 }
 
-fn strict(id: &str) -> Cow<'_, str> {
+fn strict_id(id: &str) -> Cow<'_, str> {
     if (1..=LONGEST).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Cow::Borrowed(id);
     }
@@ -63,9 +63,9 @@ fn strict(id: &str) -> Cow<'_, str> {
     if kept.is_empty() { Cow::Borrowed("sanitizedtoolid") } else { Cow::Owned(kept) }
 }
 
-fn nine(id: &str) -> Cow<'_, str> {
+fn nine_character_id(id: &str) -> Cow<'_, str> {
     // Ids that Mistral made itself have this form and stay.
-    if call::is_nine(id) {
+    if call::is_nine_chars(id) {
         return Cow::Borrowed(id);
     }
     if id.is_empty() {
@@ -73,9 +73,9 @@ fn nine(id: &str) -> Cow<'_, str> {
     }
     let kept: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
     Cow::Owned(match kept.len() {
-        0 => digits("sanitized", NINE),
-        1..NINE => digits(&kept, NINE),
-        _ => kept[..NINE].to_owned(),
+        0 => digits("sanitized", SHORT_LENGTH),
+        1..SHORT_LENGTH => digits(&kept, SHORT_LENGTH),
+        _ => kept[..SHORT_LENGTH].to_owned(),
     })
 }
 

@@ -8,14 +8,14 @@ use crate::agent::transcript::hygiene::applied_rules::{Rule, RuleLog};
 use crate::agent::transcript::hygiene::signature;
 use crate::provider::{Block, Role};
 
-const CALL: &str = "call_";
-const ITEM: &str = "fc_";
+const CALL_PREFIX: &str = "call_";
+const ITEM_PREFIX: &str = "fc_";
 
 /// The most characters of either half.
-const LONGEST: usize = 64;
+const MAX_HALF_CHARS: usize = 64;
 
 /// Number of hash digits, after a `_`, that keep two rewritten halves different.
-const DIGITS: usize = 10;
+const HASH_DIGITS: usize = 10;
 
 /// Splits an id into its halves. An id that begins or ends with the bar is not a pair.
 pub(super) fn halves(id: &str) -> (&str, Option<&str>) {
@@ -28,13 +28,13 @@ pub(super) fn halves(id: &str) -> (&str, Option<&str>) {
 /// Returns the id in the form that the Responses API accepts. Ids of its own making are never changed.
 pub(super) fn form(id: &str) -> Cow<'_, str> {
     match halves(id) {
-        (call, None) if is_valid(call, CALL) => Cow::Borrowed(id),
-        (call, Some(item)) if is_valid(call, CALL) && is_valid(item, ITEM) => Cow::Borrowed(id),
-        (_, None) => Cow::Owned(half(id, CALL)),
+        (call, None) if is_valid(call, CALL_PREFIX) => Cow::Borrowed(id),
+        (call, Some(item)) if is_valid(call, CALL_PREFIX) && is_valid(item, ITEM_PREFIX) => Cow::Borrowed(id),
+        (_, None) => Cow::Owned(half(id, CALL_PREFIX)),
         (call, Some(item)) => {
             // Derived from the whole pair: two calls of one function may differ only in the item half.
-            let call = if is_valid(call, CALL) { call.to_owned() } else { half(id, CALL) };
-            let item = if is_valid(item, ITEM) { item.to_owned() } else { half(item, ITEM) };
+            let call = if is_valid(call, CALL_PREFIX) { call.to_owned() } else { half(id, CALL_PREFIX) };
+            let item = if is_valid(item, ITEM_PREFIX) { item.to_owned() } else { half(item, ITEM_PREFIX) };
             Cow::Owned(format!("{call}|{item}"))
         }
     }
@@ -42,11 +42,11 @@ pub(super) fn form(id: &str) -> Cow<'_, str> {
 
 /// Returns another id for a call whose own one is taken.
 pub(super) fn other(seed: &str, round: u64) -> String {
-    half(&format!("{seed}#{round}"), CALL)
+    half(&format!("{seed}#{round}"), CALL_PREFIX)
 }
 
 fn is_valid(half: &str, prefix: &str) -> bool {
-    half.len() <= LONGEST
+    half.len() <= MAX_HALF_CHARS
         && half.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(is_plain))
 }
 
@@ -62,20 +62,20 @@ fn half(source: &str, prefix: &str) -> String {
         rest.chars().map(|c| if u8::try_from(c).is_ok_and(is_plain) { c } else { '_' }).collect();
     // The blanks and special characters became underscores, which are of no use at the ends.
     let kept = kept.trim_matches('_');
-    let kept = &kept[..kept.len().min(LONGEST - prefix.len() - DIGITS - 1)];
+    let kept = &kept[..kept.len().min(MAX_HALF_CHARS - prefix.len() - HASH_DIGITS - 1)];
     let kept = if kept.is_empty() { "id" } else { kept };
-    format!("{prefix}{kept}_{}", digits(source, DIGITS))
+    format!("{prefix}{kept}_{}", digits(source, HASH_DIGITS))
 }
 
 /// Removes the item half if the item's reasoning does not come before the call in the same answer: the Responses API
 /// rejects one without the other.
-pub(in super::super) fn cut_lone_items(entries: &mut [Entry], notes: &mut RuleLog) {
+pub(in super::super) fn remove_orphan_items(entries: &mut [Entry], notes: &mut RuleLog) {
     for answer in 0..entries.len() {
         let entry = &entries[answer];
         if entry.role() != Role::Assistant {
             continue;
         }
-        let reasoning = entry.message.content.iter().position(signature::is_item);
+        let reasoning = entry.message.content.iter().position(signature::is_reasoning_item);
         let lone = entry.message.content.iter().take(reasoning.unwrap_or(usize::MAX));
         let mut lone = lone.filter(|block| matches!(block, Block::ToolCall { .. }));
         let count = lone.clone().count();
@@ -85,7 +85,7 @@ pub(in super::super) fn cut_lone_items(entries: &mut [Entry], notes: &mut RuleLo
                 .message
                 .tool_calls()
                 .enumerate()
-                .map(|(at, call)| if at < count { cut(call.id) } else { call.id }.to_owned())
+                .map(|(at, call)| if at < count { call_half(call.id) } else { call.id }.to_owned())
                 .collect();
             super::set_ids(entries, answer, &ids);
             notes.add(Rule::LoneItem, &entries[answer]);
@@ -94,7 +94,7 @@ pub(in super::super) fn cut_lone_items(entries: &mut [Entry], notes: &mut RuleLo
 }
 
 /// Returns the half that names the call. Without a pair, that is the id without the bar.
-fn cut(id: &str) -> &str {
+fn call_half(id: &str) -> &str {
     halves(id).0.trim_matches('|')
 }
 
@@ -117,7 +117,10 @@ mod tests {
         for any in ["", "|", "|fc_1", "call_|", "toolu_01", "é", " call_x y ", &long] {
             let id = form(any);
             let (call, item) = halves(&id);
-            assert!(is_valid(call, CALL) && item.is_none_or(|item| is_valid(item, ITEM)), "{any:?}: {id}");
+            assert!(
+                is_valid(call, CALL_PREFIX) && item.is_none_or(|item| is_valid(item, ITEM_PREFIX)),
+                "{any:?}: {id}"
+            );
             assert_eq!(form(&id), id);
         }
     }
