@@ -8,9 +8,9 @@ use clap::error::ErrorKind;
 use super::{texts, verdict};
 
 /// Words after which a text that begins with `flock` is a sentence about flock and no command.
-const SENTENCES: [&str; 14] = [
+const SENTENCES: [&str; 15] = [
     "builds", "can't", "decides", "did", "does", "is", "itself", "mounts", "needs", "never", "runs", "sends",
-    "starts", "was",
+    "sets", "starts", "was",
 ];
 
 /// What may stand behind a command in a sentence.
