@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::flock_binary;
 use crate::support::home::{Run, finish};
+use crate::support::{copy_program, flock_binary};
 
 /// A folder with our binary first on PATH and other folders behind it.
 struct Shadowed {
@@ -83,7 +83,7 @@ fn where_there_is_no_other_flock_the_error_says_so() {
 fn two_copies_of_ours_do_not_call_each_other_for_ever() {
     let place = Shadowed::new();
     let copy = place.folder("copy");
-    std::fs::copy(flock_binary(), copy.join("flock")).unwrap();
+    copy_program(flock_binary().as_ref(), &copy.join("flock"));
     place.run(&[&copy], &["-n", "lock", "true"]).fails(2);
     let run = place.run(&[&copy, &place.fake()], &["-n", "lock", "true"]).fails(42);
     assert_eq!(run.stdout, "fake:-n lock true\n");

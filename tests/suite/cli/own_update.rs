@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::home::{Run, TempHome, finish};
 use crate::support::own_source::{OLD_SCHEMA, OwnSource, SICK, TRIAL_FAILS, WRONG_VERSION, hangs_once};
-use crate::support::{flock_binary, wait_until};
+use crate::support::{copy_program, flock_binary, wait_until};
 
 /// A cargo build beside the load of a whole suite takes its time.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -32,7 +32,7 @@ impl Stage {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             // Never written to, only renamed over.
             if std::fs::hard_link(flock_binary(), &path).is_err() {
-                std::fs::copy(flock_binary(), &path).unwrap();
+                copy_program(flock_binary().as_ref(), &path);
             }
             path
         };

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 
 use super::{Flock, LONG, pid, send};
 use crate::support::home::TempHome;
-use crate::support::wait_until;
+use crate::support::{copy_program, flock_binary, wait_until};
 
 #[test]
 fn start_status_stop_leave_nothing() {
@@ -98,7 +98,7 @@ fn restart_is_another_process_of_the_same_home() {
 fn a_restart_takes_the_environment_and_the_program_of_who_asks() {
     let flock = Flock::started();
     let newer = flock.outside().join("flock-of-tomorrow");
-    std::fs::copy(crate::support::flock_binary(), &newer).unwrap();
+    copy_program(flock_binary().as_ref(), &newer);
     let mut restart = std::process::Command::new(&newer);
     restart
         .env_clear()

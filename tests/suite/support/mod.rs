@@ -10,6 +10,7 @@ pub mod openclaw;
 pub mod own_source;
 pub mod terminal;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Waits until `condition` gives a value, at most `limit`; a wait that fails says what it waited for and
@@ -25,6 +26,14 @@ pub fn wait_until<T>(what: &str, limit: Duration, mut condition: impl FnMut() ->
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
+}
+
+/// Copies a program that is to be run.
+///
+/// Another process does the writing. A process that a parallel test forks meanwhile would inherit this one's open file,
+/// and the kernel refuses to run a file that is open for writing.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(std::process::Command::new("cp").args([from, to]).status().unwrap().success());
 }
 
 /// The built flock binary.
