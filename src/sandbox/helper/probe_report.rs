@@ -27,6 +27,9 @@ const MAX_LINES: usize = 4_000;
 const MAX_FINDINGS: usize = 50;
 /// Folders that an agent may write to, with everything below. `/dev/shm` is the container's own memory.
 const WRITABLE: [&str; 3] = ["/workspace", "/tmp", "/dev/shm"];
+/// Devices that gVisor gives every container and opens for anyone. They belong to the kernel inside, which lets nobody
+/// without capabilities mount or configure anything through them.
+const OWN_KERNEL_DEVICES: [&str; 2] = ["/dev/fuse", "/dev/net/tun"];
 /// The system calls that are tried, each with the finding if it is let through.
 const BLOCKED_SYSCALLS: [(&str, &str); 15] = [
     ("vsock", "it can make sockets to the hypervisor (AF_VSOCK)"),
@@ -199,7 +202,9 @@ impl ProbeReport {
             }
         }
         for path in self.all("device").filter_map(<[String]>::first) {
-            findings.push(format!("the device {path} opens"));
+            if !(has_own_kernel && OWN_KERNEL_DEVICES.contains(&path.as_str())) {
+                findings.push(format!("the device {path} opens"));
+            }
         }
         // A device name without a device behind it is harmless if the kernel inside is not the one that owns the host's
         // devices.
@@ -412,6 +417,9 @@ end=whole
             text.replace("helper.fd=closed", "helper.fd=open").replace("\nmknod=closed", "\nmknod=empty");
         assert_eq!((judge(&gvisor, Some("6.1.0")), judge(&gvisor, Some("4.4.0"))), (0, 3));
         assert_eq!(judge(&text.replace("\nmknod=closed", "\nmknod=open"), Some("6.1.0")), 1);
+        let devices = text.replace("\nmknod=closed", "\ndevice=/dev/fuse\ndevice=/dev/net/tun\nmknod=closed");
+        assert_eq!((judge(&devices, Some("6.1.0")), judge(&devices, Some("4.4.0"))), (0, 3));
+        assert_eq!(judge(&devices.replace("/dev/net/tun", "/dev/vda"), Some("6.1.0")), 1);
         assert_eq!(
             judge(&text.replace("io_uring=closed", "io_uring=open"), Some("6.1.0")),
             1,

@@ -53,12 +53,13 @@ const DEVICES: [&str; 8] = [
     "/dev/urandom",
     "/dev/zero",
 ];
-/// Folders to search and their depth. The Nix store is left out, because it holds no sockets but up to a million files.
+/// Folders to search and their depth, in this order. `/dev` is first, because a search in a slow file system (gVisor's)
+/// ends by its time limit. The Nix store is left out, because it holds no sockets but up to a million files.
 const PLACES: [(&str, usize); 11] = [
+    ("/dev", 4),
     ("/run", 6),
     ("/var", 6),
     ("/nix/var", 8),
-    ("/dev", 4),
     ("/tmp", 3),
     ("/workspace", 3),
     ("/", 1),
