@@ -69,7 +69,7 @@ impl RequestPreviewer<'_> {
     ///
     /// - [`TurnError::WrongAgent`] if the session belongs to another agent.
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
-    /// - [`TurnError::ProviderEntry`] if the model's provider is not known. A missing API key is no error.
+    /// - [`TurnError::Provider`] if the model's provider is not known. A missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files, the conversation.
     pub fn of(
         &self,
@@ -119,7 +119,7 @@ impl RequestPreviewer<'_> {
     /// # Errors
     ///
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
-    /// - [`TurnError::NoModel`] if the agent has no model, and [`TurnError::ProviderEntry`] if its provider is not known. A
+    /// - [`TurnError::NoModel`] if the agent has no model, and [`TurnError::Provider`] if its provider is not known. A
     ///   missing API key is no error.
     /// - An error of the parts that are read: the transcript, the prompt's files.
     pub fn report(&self, agent: &Agent, session: &Session) -> Result<ContextReport, TurnError> {

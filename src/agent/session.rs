@@ -151,7 +151,7 @@ impl Engine {
     /// # Errors
     ///
     /// - [`TurnError::NoSession`] if the session does not exist.
-    /// - [`TurnError::BusyGuard`] while a turn of the session runs.
+    /// - [`TurnError::Busy`] while a turn of the session runs.
     /// - [`TurnError::WrongRuntime`] if the agent does not run on flock's own loop.
     /// - An error of the database, the transcript or the stopped model call.
     pub async fn compact(
@@ -216,7 +216,7 @@ impl Engine {
     /// # Errors
     ///
     /// - [`TurnError::NoSession`] if the session does not exist.
-    /// - [`TurnError::BusyGuard`] while a turn of the session runs.
+    /// - [`TurnError::Busy`] while a turn of the session runs.
     /// - An error of the database or the transcript.
     pub async fn reset(&self, key: &SessionKey, keeps_recent: bool) -> Result<(), TurnError> {
         let _claim = self.claim(key)?;
@@ -236,7 +236,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnError::BusyGuard`] while a turn of the session runs, or an error of the database or the transcript.
+    /// Returns [`TurnError::Busy`] while a turn of the session runs, or an error of the database or the transcript.
     pub(super) fn note(&self, key: &SessionKey, record: Record) -> Result<(), TurnError> {
         // The claim keeps the record from landing between those of a running turn.
         let _claim = self.claim(key)?;

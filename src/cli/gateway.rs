@@ -35,7 +35,7 @@ enum Action {
 /// # Errors
 ///
 /// Returns an error if the home or its configuration is not usable, if the database is damaged, or if the gateway can't
-/// serve, as [`crate::gateway::serve::ServeError`] describes.
+/// serve, as [`crate::gateway::lifecycle::ServeError`] describes.
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     match args.action {
         Action::Serve => run_gateway(context),

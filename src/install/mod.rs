@@ -6,7 +6,7 @@
 //! `kill -9`. [`prepare`](prepare()) does all of this and returns the complete folder of a version that is not in use
 //! yet. [`swap`](swap()) makes it the current one. [`versions`] reads what is installed.
 //!
-//! [`own`] does the same for flock's own program.
+//! [`self_update`] does the same for flock's own program.
 //!
 //! All functions here block. Call them from a thread that may block.
 

@@ -11,7 +11,7 @@ pub const END: &str = "---";
 /// command, and a person's message must not become one.
 pub const CURRENT: &str = "[Current Message]";
 
-/// Composes the prompt of a turn from the earlier messages, as in [`super::Order::recent`], and the new text. `recent`
+/// Composes the prompt of a turn from the earlier messages, as in [`super::RuntimeRequest::recent`], and the new text. `recent`
 /// is empty if the program continues its own conversation.
 #[must_use]
 pub fn compose(recent: &str, text: &str) -> String {

@@ -130,7 +130,7 @@ pub enum StoreError {
     /// The content that was read is invalid: either the file is damaged or the disk failed to read it. Nothing was
     /// changed.
     ///
-    /// SQLite reports both with the same code. [`integrity::judge`](super::damage::judge) tells them apart.
+    /// SQLite reports both with the same code. [`integrity::judge`](super::integrity::judge) tells them apart.
     #[error("failed to {what}: what was read of the database is not whole")]
     Doubtful {
         /// The operation, as in `begin a turn`.

@@ -1,7 +1,7 @@
 //! The Agent2Agent protocol. It makes the agents of a home available to clients of other systems, over JSON-RPC and
 //! server-sent events. It supports both versions in use, 1.0 and 0.3. The name of a method says which one is meant.
 //!
-//! Path of a request: [`rpc`] parses the call, [`request`] its parameters, [`serve`] carries it out, and [`view`] puts
+//! Path of a request: [`rpc`] parses the call, [`request`] its parameters, [`dispatch`] carries it out, and [`view`] puts
 //! the result into the form of its version. [`follow`] watches a task, and [`stream`] reports on it.
 
 pub mod card;

@@ -62,7 +62,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Returns [`HelperError::LostWrites`] if the streams end or carry too many damaged frames, [`HelperError::Silent`] if
+    /// Returns [`HelperError::Lost`] if the streams end or carry too many damaged frames, [`HelperError::Silent`] if
     /// the helper does not answer the greeting in time, and [`HelperError::Version`] if it speaks another version of
     /// the protocol.
     pub async fn attach<R, W>(reader: R, writer: W) -> Result<Self, HelperError>
@@ -117,7 +117,7 @@ impl HelperClient {
     /// # Errors
     ///
     /// Returns [`HelperError::Refused`] if the command cannot be started, [`HelperError::TooLarge`] if it exceeds a
-    /// limit of the protocol, and [`HelperError::LostWrites`] if the connection breaks. Returns [`HelperError::Frozen`] if
+    /// limit of the protocol, and [`HelperError::Lost`] if the connection breaks. Returns [`HelperError::Frozen`] if
     /// `cancel` fires while the sandbox is frozen: the command then ends when the sandbox is thawed.
     pub async fn run(
         &self,
@@ -135,7 +135,7 @@ impl HelperClient {
     /// # Errors
     ///
     /// Returns [`HelperError::Refused`] if the job cannot be started, [`HelperError::TooLarge`] if it exceeds a limit
-    /// of the protocol, and [`HelperError::LostWrites`] if the connection breaks.
+    /// of the protocol, and [`HelperError::Lost`] if the connection breaks.
     pub async fn spawn(&self, command: &Command) -> Result<BackgroundJob, HelperError> {
         let start = self.start(command)?;
         let make = |request| Request::Start(Start { request, background: true, ..start });
@@ -150,7 +150,7 @@ impl HelperClient {
     /// # Errors
     ///
     /// Returns [`HelperError::NoJob`] if there is no such job, [`HelperError::Refused`] if a job accepts no more input,
-    /// [`HelperError::TooLarge`] if the input exceeds [`MAX_WRITE`], and [`HelperError::LostWrites`] if the connection
+    /// [`HelperError::TooLarge`] if the input exceeds [`MAX_WRITE`], and [`HelperError::Lost`] if the connection
     /// breaks.
     pub async fn jobs(&self, request: JobRequest) -> Result<JobReply, HelperError> {
         let (ask, id, limit) = match request {
@@ -178,7 +178,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Returns [`HelperError::Refused`] if there are too many guests, and [`HelperError::LostWrites`] if the connection
+    /// Returns [`HelperError::Refused`] if there are too many guests, and [`HelperError::Lost`] if the connection
     /// breaks.
     pub async fn admit(&self) -> Result<u64, HelperError> {
         match self.ask(|request| Request::Admit { request }, GRACE, 0).await? {
@@ -198,7 +198,7 @@ impl HelperClient {
     ///
     /// # Errors
     ///
-    /// Returns [`HelperError::LostWrites`] if the connection breaks.
+    /// Returns [`HelperError::Lost`] if the connection breaks.
     pub async fn end(&self, mark: u64) -> Result<(), HelperError> {
         let make = |request| Request::Dismiss { request, mark, end: true };
         match self.ask(make, GRACE, 0).await? {

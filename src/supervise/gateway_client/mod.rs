@@ -129,7 +129,7 @@ impl Client {
     /// Sends a request. An answer outside 2xx is an error with the gateway's own message.
     ///
     /// # Errors
-    /// Returns the errors of [`Client::send`], and [`GatewayClientError::SupervisorStatus`] for any status outside 2xx.
+    /// Returns the errors of [`Client::send`], and [`GatewayClientError::Status`] for any status outside 2xx.
     pub async fn ask(&self, call: Call, limit: Duration) -> Result<Answer, GatewayClientError> {
         let answer = self.send(call, limit).await?;
         if answer.status.is_success() {

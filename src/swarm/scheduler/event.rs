@@ -117,7 +117,7 @@ pub enum TurnEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Start a turn of this session with its undelivered messages, and report [`SchedulerEvent::Ended`] when it is over. If
-    /// nothing is undelivered any more, report [`Ended::Empty`] at once.
+    /// nothing is undelivered any more, report [`TurnEnd::Empty`] at once.
     Start {
         session: SessionKey,
         /// The priority with which it was started.
