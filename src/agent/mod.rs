@@ -28,7 +28,7 @@ mod model_call;
 mod model_chain;
 mod overflow;
 mod oversight;
-mod prefix_cache;
+pub mod prefix_cache;
 pub mod preview;
 pub mod prompt;
 mod provenance;

@@ -135,7 +135,8 @@ impl Prefix {
 
 /// Returns the number of leading messages that can be cached: plain texts up to an answer that a person's message
 /// follows, or zero.
-pub(super) fn plain(entries: &[&Entry]) -> usize {
+#[must_use]
+pub fn plain(entries: &[&Entry]) -> usize {
     // Hygiene inserts a message before an answer that comes first, and a prefix must not depend on that.
     if entries.first().is_none_or(|first| first.role() != Role::User) {
         return 0;
@@ -150,7 +151,8 @@ pub(super) fn plain(entries: &[&Entry]) -> usize {
 
 /// Prepares these messages as they are sent before any next message of a person. Returns `None` if hygiene would join
 /// that message with the last of them, as it does when it drops an answer that only repeats flock's own context.
-pub(super) fn ready(mut entries: Vec<Entry>, target: &Target) -> Option<Vec<Arc<Message>>> {
+#[must_use]
+pub fn ready(mut entries: Vec<Entry>, target: &Target) -> Option<Vec<Arc<Message>>> {
     // A request that ends with an answer reads to many models as one to continue, so hygiene would drop it. The extra
     // message keeps it.
     let next = Arc::new(Message::text(Role::User, "next"));

@@ -194,34 +194,14 @@ pub fn is_migrated(before: &Path, after: &Path) -> bool {
 /// Files in which the known versions keep the index of an agent's conversations.
 const INDEXES: [&str; 2] = ["sessions/sessions.json", "agent/openclaw-agent.sqlite"];
 
-/// Returns the total size of a folder's files in bytes. Returns `None` if it can't be determined or exceeds
-/// [`LARGEST`].
-#[must_use]
-pub fn size(folder: &Path) -> Option<u64> {
-    let mut sum = 0_u64;
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).ok()? {
-            let entry = entry.ok()?;
-            match entry.metadata() {
-                Ok(meta) if meta.is_dir() => open.push(entry.path()),
-                Ok(meta) => sum = sum.saturating_add(meta.len()),
-                // A running version may remove files while they are counted.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(_) => return None,
-            }
-        }
-        if sum > LARGEST {
-            return None;
-        }
-    }
-    Some(sum)
-}
-
 /// Returns `true` if a state is small enough to be copied and the copy leaves at least its own size free.
 #[must_use]
 pub fn is_copyable(home: &Home, state: &Path) -> bool {
-    size(state).is_some_and(|bytes| bytes <= LARGEST && has_space_for(home, bytes))
+    // `get_size` follows no link, not even the folder's own.
+    let Ok(state) = state.canonicalize() else { return false };
+    // It fails if a file vanishes meanwhile, which a process that a version left behind can cause.
+    let size = (0..3).find_map(|_| fs_extra::dir::get_size(&state).ok());
+    size.is_some_and(|bytes| bytes <= LARGEST && has_space_for(home, bytes))
 }
 
 /// Returns `true` if a copy of this size leaves the same amount of space free.

@@ -231,3 +231,16 @@ fn a_migrated_state_is_recognized() {
     std::fs::remove_file(after.join("agents/coder/sessions/sessions.json")).unwrap();
     assert!(is_migrated(&before, &after));
 }
+
+#[test]
+fn a_state_behind_a_link_is_measured_and_a_link_inside_is_not_followed() {
+    let bench = Fixture::new();
+    bench.say("small");
+    let (state, link) = (bench.home.openclaw_state(), bench.home.root().join("link"));
+    std::os::unix::fs::symlink(&state, &link).unwrap();
+    std::os::unix::fs::symlink("/", state.join("everything")).unwrap();
+    assert!(is_copyable(&bench.home, &link));
+    // It takes no space: nothing is written to it.
+    std::fs::File::create(state.join("large")).unwrap().set_len(LARGEST + 1).unwrap();
+    assert!(!is_copyable(&bench.home, &link) && !is_copyable(&bench.home, &state));
+}

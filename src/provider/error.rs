@@ -129,7 +129,7 @@ impl ProviderError {
     ///
     /// Providers have no error code for this, so the text is matched.
     #[must_use]
-    pub fn refuses_pictures(&self) -> bool {
+    pub(crate) fn refuses_pictures(&self) -> bool {
         const SIGNS: [&str; 12] = [
             "process",
             "invalid",

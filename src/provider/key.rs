@@ -24,7 +24,7 @@ impl ApiKey {
 
     /// Returns the key itself. Use it for a request header only.
     #[must_use]
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 
@@ -38,7 +38,7 @@ impl ApiKey {
     ///
     /// A key that is a placeholder is no secret, and the text is returned unchanged.
     #[must_use]
-    pub fn scrub(&self, text: &str) -> String {
+    pub(crate) fn scrub(&self, text: &str) -> String {
         let mut text = text.to_owned();
         // A key may be a pair such as `id:secret`. Each part of it that is a secret is replaced too.
         let parts =

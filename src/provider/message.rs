@@ -45,7 +45,7 @@ impl Message {
 
     /// Returns the text blocks that flock did not add, concatenated.
     #[must_use]
-    pub fn text_without_context(&self) -> String {
+    pub(crate) fn text_without_context(&self) -> String {
         let said = self.content.iter().filter_map(|block| match block {
             Block::Text { text, .. } if !text.starts_with(CONTEXT_OPEN) => Some(text.as_str()),
             _ => None,

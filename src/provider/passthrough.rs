@@ -160,7 +160,7 @@ impl Answer {
 
     /// Returns `true` if the whole answer has arrived, though token counts may still follow.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.meter.is_complete()
     }
 
@@ -181,7 +181,7 @@ impl Answer {
 
     /// Returns `true` if flock cannot read the answer's format and therefore does not know how it ended.
     #[must_use]
-    pub const fn is_unread(&self) -> bool {
+    pub(crate) const fn is_unread(&self) -> bool {
         matches!(&self.meter.form, BodyFormat::Lost(None))
     }
 }

@@ -81,7 +81,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer has too many parts.
-    pub fn open_text(&mut self) -> Result<usize, TooLong> {
+    pub(crate) fn open_text(&mut self) -> Result<usize, TooLong> {
         self.push(Part::Text { text: String::new(), signature: None })?;
         Ok(self.parts.len() - 1)
     }
@@ -167,7 +167,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub fn open_thinking(&mut self, redacted: Option<String>) -> Result<(), TooLong> {
+    pub(crate) fn open_thinking(&mut self, redacted: Option<String>) -> Result<(), TooLong> {
         self.seal(redacted.as_ref().map_or(0, String::len))?;
         self.push(Part::Thinking { thinking: String::new(), signature: String::new(), redacted })
     }
@@ -190,7 +190,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub fn open_call(&mut self, id: &str, name: &str) -> Result<usize, TooLong> {
+    pub(crate) fn open_call(&mut self, id: &str, name: &str) -> Result<usize, TooLong> {
         self.count(id.len() + name.len())?;
         self.push(Part::Call {
             // Some models put white space around a name, and no tool would be found under it.
@@ -227,7 +227,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub fn replace_arguments(&mut self, call: usize, all: &str) -> Result<(), TooLong> {
+    pub(crate) fn replace_arguments(&mut self, call: usize, all: &str) -> Result<(), TooLong> {
         let known = match self.parts.get(call) {
             Some(Part::Call { arguments, .. }) if arguments != all => arguments.len(),
             _ => return Ok(()),
@@ -247,7 +247,7 @@ impl<'a> ResponseBuilder<'a> {
     /// # Errors
     ///
     /// Returns [`TooLong`] if the answer exceeds its limit.
-    pub fn set_arguments(&mut self, call: usize, value: Value) -> Result<(), TooLong> {
+    pub(crate) fn set_arguments(&mut self, call: usize, value: Value) -> Result<(), TooLong> {
         self.count(value.to_string().len())?;
         if let Some(Part::Call { whole, .. }) = self.parts.get_mut(call) {
             *whole = Some(value);
@@ -257,7 +257,7 @@ impl<'a> ResponseBuilder<'a> {
 
     /// Returns `true` if a call's arguments are complete JSON already. Further pieces then belong to another call.
     #[must_use]
-    pub fn is_complete(&self, call: usize) -> bool {
+    pub(crate) fn is_complete(&self, call: usize) -> bool {
         match self.parts.get(call) {
             Some(Part::Call { whole: Some(_), .. }) => true,
             Some(Part::Call { ending, .. }) => ending.has_come(),

@@ -45,7 +45,7 @@ impl Policy {
     /// Returns the policy for a model that has fallbacks: another model may answer in the time of a second silent
     /// attempt.
     #[must_use]
-    pub const fn with_fallbacks(self) -> Self {
+    pub(crate) const fn with_fallbacks(self) -> Self {
         Self { silent_attempts: 1, ..self }
     }
 

@@ -38,7 +38,7 @@ impl Store {
     /// Deletes an agent's sessions, memberships, delivery positions, card and state in one transaction.
     ///
     /// A later agent with the same id therefore inherits nothing.
-    pub async fn forget_agent(&self, agent: AgentId) -> Result<(), StoreError> {
+    pub(crate) async fn forget_agent(&self, agent: AgentId) -> Result<(), StoreError> {
         self.write("forget an agent", move |transaction| delete_rows(transaction, &agent)).await
     }
 
@@ -47,7 +47,12 @@ impl Store {
     ///
     /// An operation that is resumed after an interruption uses this so that it is not recorded twice. Returns `true` if
     /// a row was written.
-    pub async fn audit_once(&self, entry: AuditEntry, since: i64, now: i64) -> Result<bool, StoreError> {
+    pub(crate) async fn audit_once(
+        &self,
+        entry: AuditEntry,
+        since: i64,
+        now: i64,
+    ) -> Result<bool, StoreError> {
         self.write("write the audit", move |transaction| {
             let is_there: bool = transaction.query_row(
                 "SELECT EXISTS (SELECT 1 FROM audit WHERE actor = ?1 AND action = ?2 AND subject = ?3 AND at >= ?4)",

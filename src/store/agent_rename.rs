@@ -126,7 +126,7 @@ impl Store {
 
     /// Returns `true` if the database contains something that a new agent with this id would inherit: sessions,
     /// memberships, grants, or something that waits for it.
-    pub fn has_agent_data(&self, agent: &AgentId) -> Result<bool, StoreError> {
+    pub(crate) fn has_agent_data(&self, agent: &AgentId) -> Result<bool, StoreError> {
         self.read("look for an agent", |connection| {
             connection.query_row(
                 "SELECT EXISTS (SELECT 1 FROM session WHERE agent = ?1)
@@ -145,7 +145,7 @@ impl Store {
     }
 
     /// Returns the length in bytes of the longest key among the sessions that name an agent; 0 without any.
-    pub fn longest_session_key(&self, agent: &AgentId) -> Result<usize, StoreError> {
+    pub(crate) fn longest_session_key(&self, agent: &AgentId) -> Result<usize, StoreError> {
         self.read("look for an agent's sessions", |connection| {
             let longest: i64 = connection.query_row(
                 "SELECT coalesce(max(length(key)), 0) FROM session

@@ -39,14 +39,14 @@ fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
 
 impl Reader {
     /// Returns the states of all agents, as [`Store::agent_states`] does.
-    pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
+    pub(crate) fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
         self.read("list the agents' states", states)
     }
 }
 
 impl Store {
     /// Returns the states of all agents that have one.
-    pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
+    pub(crate) fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
         self.read("list the agents' states", states)
     }
 
@@ -62,7 +62,7 @@ impl Store {
 
     /// Puts an agent to sleep with a reason, or wakes it if `asleep` is `None`. Returns `true` if that changed its
     /// state.
-    pub async fn set_asleep(
+    pub(crate) async fn set_asleep(
         &self,
         agent: AgentId,
         asleep: Option<String>,
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Records, without waiting, that an agent has a turn for ordinary messages.
-    pub fn record_turn(&self, agent: AgentId, now: i64) {
+    pub(crate) fn record_turn(&self, agent: AgentId, now: i64) {
         self.write_behind("note an agent's turn", move |transaction| {
             transaction
                 .prepare_cached(
@@ -103,7 +103,7 @@ impl Store {
     }
 
     /// Appends audit rows that belong to no other change.
-    pub async fn audit_all(&self, entries: Vec<AuditEntry>, now: i64) -> Result<(), StoreError> {
+    pub(crate) async fn audit_all(&self, entries: Vec<AuditEntry>, now: i64) -> Result<(), StoreError> {
         self.write("write the audit", move |transaction| {
             entries.iter().try_for_each(|entry| audit::append(transaction, entry, now))
         })

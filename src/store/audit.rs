@@ -189,7 +189,7 @@ fn select_rows(connection: &Connection, filter: &AuditFilter, limit: u32) -> rus
 
 impl Store {
     /// Returns rows of the audit, newest first: at most `limit`, and never more than [`MAX_ROWS`].
-    pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+    pub(crate) fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         self.read("read the audit", |connection| select_rows(connection, filter, limit))
     }
 }
@@ -197,7 +197,7 @@ impl Store {
 impl Store {
     /// Returns the Unix milliseconds of the newest audit row or session turn, whichever is later, or `None` in an empty
     /// database.
-    pub fn newest_time(&self) -> Result<Option<i64>, StoreError> {
+    pub(crate) fn newest_time(&self) -> Result<Option<i64>, StoreError> {
         // Both parts read one entry of an index, so this is fast in a large database.
         self.read("look for the newest row", |connection| {
             connection.query_row(
@@ -212,7 +212,7 @@ impl Store {
 
 impl Reader {
     /// Returns rows of the audit, as [`Store::audit_rows`] does.
-    pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+    pub(crate) fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         self.read("read the audit", |connection| select_rows(connection, filter, limit))
     }
 }

@@ -385,12 +385,9 @@ fn check_row(
 }
 
 impl Store {
-    /// Verifies the whole audit. A broken chain is reported in the result.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or one of the two files beside it can't be read.
-    pub fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
+    /// Verifies the whole audit, as [`Reader::verify_audit`] does.
+    #[cfg(test)]
+    pub(crate) fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
         Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
     }
 
@@ -398,7 +395,12 @@ impl Store {
     /// rows.
     ///
     /// The remaining chain still verifies, because the file of deleted rows is updated with it.
-    pub async fn prune_audit(&self, time: i64, entry: AuditEntry, now: i64) -> Result<u64, StoreError> {
+    pub(crate) async fn prune_audit(
+        &self,
+        time: i64,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<u64, StoreError> {
         let what = "forget old rows of the audit";
         let ends = self.read(what, |connection| Ok((last_prunable(connection, time)?, base(connection)?)))?;
         let (Some((id, hash)), base) = ends else { return Ok(0) };
@@ -458,7 +460,7 @@ impl Reader {
     /// # Errors
     ///
     /// Returns an error if the database or one of the two files beside it can't be read.
-    pub fn check_audit_ends(&self) -> Result<Option<ChainFault>, StoreError> {
+    pub(crate) fn check_audit_ends(&self) -> Result<Option<ChainFault>, StoreError> {
         let (written, given_up) = (ChainHead::read(&self.head)?, PruneMarker::read(&self.head)?);
         self.read("look at the audit", |connection| {
             if written.is_none() && head(connection)?.id == 0 {
@@ -478,12 +480,12 @@ impl Reader {
         })
     }
 
-    /// Verifies the whole audit, as [`Store::verify_audit`] does.
+    /// Verifies the whole audit. A broken chain is reported in the result.
     ///
     /// # Errors
     ///
     /// Returns an error if the database or one of the two files beside it can't be read.
-    pub fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
+    pub(crate) fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
         Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
     }
 }

@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Updates an agent's card and records it in the audit.
-    pub async fn update_card(
+    pub(crate) async fn update_card(
         &self,
         agent: AgentId,
         update: CardUpdate,
@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Deletes an agent's card, so that a later agent with the same id does not inherit it.
-    pub async fn delete_card(&self, agent: AgentId) -> Result<(), StoreError> {
+    pub(crate) async fn delete_card(&self, agent: AgentId) -> Result<(), StoreError> {
         self.write("forget a card", move |transaction| {
             transaction.execute("DELETE FROM card WHERE agent = ?1", [agent.as_str()]).map(drop)
         })

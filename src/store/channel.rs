@@ -285,7 +285,7 @@ impl Store {
     /// Changes the shown name or the topic of a channel, or both, and posts a notice. The id stays.
     ///
     /// Returns `None` if the channel does not exist or is archived.
-    pub async fn update_channel(
+    pub(crate) async fn update_channel(
         &self,
         id: ChannelId,
         name: Option<String>,
@@ -324,7 +324,7 @@ impl Store {
     }
 
     /// Counts the channels in each state.
-    pub fn channel_counts(&self) -> Result<Vec<(ChannelState, u64)>, StoreError> {
+    pub(crate) fn channel_counts(&self) -> Result<Vec<(ChannelState, u64)>, StoreError> {
         self.read("count channels", |connection| {
             connection
                 .prepare_cached("SELECT state, count(*) FROM channel GROUP BY state")?
@@ -334,7 +334,7 @@ impl Store {
     }
 
     /// Returns the agents that are members of at least one channel that is not archived.
-    pub fn member_agents(&self) -> Result<Vec<AgentId>, StoreError> {
+    pub(crate) fn member_agents(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list members", |connection| {
             let parties: Vec<Party> = connection
                 .prepare_cached(
@@ -348,7 +348,7 @@ impl Store {
     }
 
     /// Returns the channels that are being archived, with the Unix milliseconds at which each is due.
-    pub fn pending_archives(&self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
+    pub(crate) fn pending_archives(&self) -> Result<Vec<(ChannelId, i64)>, StoreError> {
         self.read("list archives", |connection| {
             connection
                 .prepare_cached("SELECT id, archive_due_at FROM channel WHERE state = 'archiving'")?
@@ -360,7 +360,7 @@ impl Store {
     /// Adds and removes members, and posts a notice that `notice` makes from those who joined and left.
     ///
     /// Returns `None` if the channel does not exist or is archived.
-    pub async fn change_members(
+    pub(crate) async fn change_members(
         &self,
         change: MemberChange,
         notice: impl Fn(&[Party], &[Party]) -> NewPost + Send + 'static,

@@ -114,7 +114,7 @@ fn update_bridges(transaction: &Transaction<'_>, id: &str, is_end: bool, now: i6
 impl Store {
     /// Applies a step, with its notice and its audit row. Returns `None` if the channel was not in the state that the
     /// step starts from.
-    pub async fn archive_step(
+    pub(crate) async fn archive_step(
         &self,
         id: ChannelId,
         step: ArchiveStep,

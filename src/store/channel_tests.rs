@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::channel::Changed;
 use super::*;
 use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 

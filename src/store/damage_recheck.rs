@@ -51,7 +51,7 @@ impl Store {
     /// Returns `false` if the disk fails to read the file or if the file is intact. The trouble then counts as a fault
     /// of the storage, which may pass.
     #[must_use]
-    pub fn confirm_damage(&self, limit: Duration) -> bool {
+    pub(crate) fn confirm_damage(&self, limit: Duration) -> bool {
         match self.doubt(limit) {
             None => true,
             Some(reason) => {

@@ -250,7 +250,7 @@ impl Store {
     ///
     /// Returns `None` if there is nothing new, if the agent is not a member, if the channel is archived or does not
     /// exist, or if another turn has not ended its delivery.
-    pub async fn take_batch(
+    pub(crate) async fn take_batch(
         &self,
         agent: AgentId,
         channel: ChannelId,
@@ -262,7 +262,7 @@ impl Store {
     }
 
     /// Ends a turn's delivery. Messages up to `delivered` are in its transcript; later ones count as new again.
-    pub async fn end_delivery(
+    pub(crate) async fn end_delivery(
         &self,
         agent: AgentId,
         channel: ChannelId,
@@ -309,7 +309,7 @@ impl Store {
     ///
     /// A disk that lost writes can leave such positions behind. New messages that get those sequence numbers would
     /// never be delivered.
-    pub async fn clamp_positions(&self) -> Result<usize, StoreError> {
+    pub(crate) async fn clamp_positions(&self) -> Result<usize, StoreError> {
         self.write("set positions back", |transaction| {
             // flock never deletes the last message of a channel. If it is missing, the disk lost it.
             let channels = transaction.execute(
@@ -331,7 +331,7 @@ impl Store {
     }
 
     /// Moves an agent's delivered position in a channel back to `to`. Returns `false` if it was not further than that.
-    pub async fn rewind_position(
+    pub(crate) async fn rewind_position(
         &self,
         agent: AgentId,
         channel: ChannelId,
@@ -366,7 +366,7 @@ impl Store {
     }
 
     /// Returns the turns with an unfinished delivery for this session, be it of its channel's messages or of its inbox.
-    pub fn turns_in_flight(&self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
+    pub(crate) fn turns_in_flight(&self, session: &SessionKey) -> Result<Vec<TurnId>, StoreError> {
         let channel = session.channel();
         self.read("list deliveries", |connection| {
             connection
@@ -395,7 +395,7 @@ impl Store {
     }
 
     /// Returns a mark of the newest message, for [`Self::unseen_since`].
-    pub fn newest_message(&self) -> Result<i64, StoreError> {
+    pub(crate) fn newest_message(&self) -> Result<i64, StoreError> {
         self.read("look for new messages", newest)
     }
 
@@ -403,7 +403,7 @@ impl Store {
     /// newest message.
     ///
     /// The cost depends on the number of channels with new messages, not on the number of all channels.
-    pub fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<UnseenSummary>), StoreError> {
+    pub(crate) fn unseen_since(&self, mark: i64) -> Result<(i64, Vec<UnseenSummary>), StoreError> {
         self.read("look for new messages", |connection| {
             // The newest id is read first: a message committed after this statement is found by the next call.
             let newest = newest(connection)?;
@@ -424,7 +424,7 @@ impl Store {
 
     /// Returns all unseen messages that wake somebody. This reads every channel that is behind, so it is used only
     /// once, at the start of a process.
-    pub fn all_unseen(&self) -> Result<Vec<UnseenSummary>, StoreError> {
+    pub(crate) fn all_unseen(&self) -> Result<Vec<UnseenSummary>, StoreError> {
         self.read("look for new messages", |connection| {
             let behind: Vec<(Party, ChannelId)> = connection
                 .prepare(

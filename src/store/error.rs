@@ -182,7 +182,7 @@ const DOCTOR_HINT: &str = "flock doctor";
 impl StoreError {
     /// Returns `true` if the storage failed, as a full disk does, so that the same operation may succeed later.
     #[must_use]
-    pub fn is_fault(&self) -> bool {
+    pub(crate) fn is_fault(&self) -> bool {
         match self {
             Self::Full { .. }
             | Self::Locked { .. }
@@ -198,7 +198,7 @@ impl StoreError {
 
     /// Returns `true` if only a check of the file can tell damage from a failing disk.
     #[must_use]
-    pub fn is_doubtful(&self) -> bool {
+    pub(crate) fn is_doubtful(&self) -> bool {
         match self {
             Self::Doubtful { .. } => true,
             Self::Open { source, .. } | Self::Migration { source, .. } => health::is_doubtful(source),

@@ -63,7 +63,12 @@ impl Store {
     /// `limit`.
     ///
     /// A person's input is a message in a channel of theirs, a turn of a chat, or a decision about a request of theirs.
-    pub fn exchanges(&self, a: &AgentId, b: &AgentId, limit: usize) -> Result<Vec<PostOutline>, StoreError> {
+    pub(crate) fn exchanges(
+        &self,
+        a: &AgentId,
+        b: &AgentId,
+        limit: usize,
+    ) -> Result<Vec<PostOutline>, StoreError> {
         self.read("look at direct messages", |connection| {
             // All people are between `human:` and `human;`. The condition has to be that of the partial index on
             // messages, or SQLite would not use the index.

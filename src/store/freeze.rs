@@ -82,7 +82,7 @@ impl FreezeState {
     /// `before` is the state last read from the database. A freeze in `self` that is not in it could not be written,
     /// and must stay in force all the same.
     #[must_use]
-    pub fn merge_unsaved(&self, now: &Self, before: &Self) -> Self {
+    pub(crate) fn merge_unsaved(&self, now: &Self, before: &Self) -> Self {
         let mut taken = now.clone();
         if let Some(freeze) = self.home.as_ref().filter(|_| before.home.is_none()) {
             taken.freeze(None, freeze.clone());
@@ -135,7 +135,7 @@ impl Store {
     }
 
     /// Freezes an agent in the name of `by`, or thaws it if `by` is `None`. Returns `true` if that changed its state.
-    pub async fn set_frozen(
+    pub(crate) async fn set_frozen(
         &self,
         agent: AgentId,
         by: Option<String>,
@@ -165,7 +165,7 @@ impl Store {
     ///
     /// `entry` is the audit row of the home. Each of `agents` comes with the audit row that is written if its state
     /// changes. Returns for each of them `true` if it did.
-    pub async fn set_home_frozen(
+    pub(crate) async fn set_home_frozen(
         &self,
         by: Option<String>,
         entry: AuditEntry,

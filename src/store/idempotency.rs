@@ -89,7 +89,7 @@ pub(super) fn insert(
 
 impl Store {
     /// Claims a key for the request that begins a turn. Returns the earlier request if the key is in use.
-    pub async fn claim_key(
+    pub(crate) async fn claim_key(
         &self,
         key: IdempotencyKey,
         session: SessionKey,
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Stores the outcome of a request.
-    pub async fn set_key_answer(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
+    pub(crate) async fn set_key_answer(&self, key: IdempotencyKey, answer: String) -> Result<(), StoreError> {
         self.write("keep the answer to a request", move |transaction| {
             transaction
                 .prepare_cached("UPDATE idempotency_key SET answer = ?3 WHERE caller = ?1 AND name = ?2")?
@@ -119,7 +119,7 @@ impl Store {
     }
 
     /// Frees a key whose request had no effect. A key with an outcome is kept.
-    pub async fn release_key(&self, key: IdempotencyKey) -> Result<(), StoreError> {
+    pub(crate) async fn release_key(&self, key: IdempotencyKey) -> Result<(), StoreError> {
         self.write("free an idempotency key", move |transaction| {
             // A key with an answer belongs to a request that had an effect.
             transaction
@@ -133,7 +133,11 @@ impl Store {
     }
 
     /// Finds the request of a key.
-    pub fn keyed_request(&self, key: &IdempotencyKey, now: i64) -> Result<Option<KeyedRequest>, StoreError> {
+    pub(crate) fn keyed_request(
+        &self,
+        key: &IdempotencyKey,
+        now: i64,
+    ) -> Result<Option<KeyedRequest>, StoreError> {
         self.read("look an idempotency key up", |connection| find(connection, key, now))
     }
 }

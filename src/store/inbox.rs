@@ -135,12 +135,16 @@ fn first(connection: &Connection, session: &SessionKey) -> rusqlite::Result<Opti
 
 impl Store {
     /// Adds an item for a session and returns its id.
-    pub async fn add_item(&self, new: NewInboxItem) -> Result<String, StoreError> {
+    pub(crate) async fn add_item(&self, new: NewInboxItem) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| add(transaction, &new)).await
     }
 
     /// Adds an item, as [`Self::add_item`] does, with a row in the audit.
-    pub async fn add_item_audited(&self, new: NewInboxItem, entry: AuditEntry) -> Result<String, StoreError> {
+    pub(crate) async fn add_item_audited(
+        &self,
+        new: NewInboxItem,
+        entry: AuditEntry,
+    ) -> Result<String, StoreError> {
         self.write("keep a message", move |transaction| {
             audit::append(transaction, &entry, new.now)?;
             add(transaction, &new)
@@ -149,7 +153,7 @@ impl Store {
     }
 
     /// Gives a session's next waiting item to a turn: a [`InboxItemKind::Resume`] item first, then the oldest.
-    pub async fn take_item(
+    pub(crate) async fn take_item(
         &self,
         session: SessionKey,
         turn: TurnId,
@@ -167,7 +171,7 @@ impl Store {
     }
 
     /// Returns `true` if an item waits for a session.
-    pub fn has_items(&self, session: &SessionKey) -> Result<bool, StoreError> {
+    pub(crate) fn has_items(&self, session: &SessionKey) -> Result<bool, StoreError> {
         self.read("look for messages", |connection| Ok(first(connection, session)?.is_some()))
     }
 
@@ -192,7 +196,7 @@ impl Store {
     }
 
     /// Deletes the items of a turn that has ended.
-    pub async fn delete_items(&self, turn: TurnId) -> Result<(), StoreError> {
+    pub(crate) async fn delete_items(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("end a message", move |transaction| {
             transaction
                 .prepare_cached("DELETE FROM inbox WHERE turn = ?1")?
@@ -203,7 +207,7 @@ impl Store {
     }
 
     /// Returns the items of a turn that never began to the queue.
-    pub async fn requeue_items(&self, turn: TurnId) -> Result<(), StoreError> {
+    pub(crate) async fn requeue_items(&self, turn: TurnId) -> Result<(), StoreError> {
         self.write("return a message", move |transaction| {
             transaction
                 .prepare_cached("UPDATE inbox SET turn = NULL WHERE turn = ?1")?
@@ -216,7 +220,7 @@ impl Store {
     /// Replaces the items of an interrupted turn by one [`InboxItemKind::Resume`] item, which keeps their task.
     ///
     /// Adds none if one waits for the session already and there is no task to keep.
-    pub async fn queue_resume(
+    pub(crate) async fn queue_resume(
         &self,
         session: SessionKey,
         turn: TurnId,

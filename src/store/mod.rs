@@ -21,7 +21,7 @@ mod freeze;
 mod health;
 mod idempotency;
 mod inbox;
-pub mod integrity;
+pub(crate) mod integrity;
 mod lock_wait;
 mod post;
 mod post_outline;
@@ -29,10 +29,10 @@ mod probe;
 mod program_conversation;
 mod recovery;
 mod request;
-pub mod row_counts;
+pub(crate) mod row_counts;
 mod schema;
 mod session;
-pub mod sync;
+pub(crate) mod sync;
 mod task;
 mod token;
 mod turn;
@@ -48,39 +48,41 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 
 use crate::home::{Home, HomeError};
 
-pub use agent_state::AgentState;
-pub use audit::{
-    AuditEntry, AuditFilter, AuditRow, Level, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest,
-};
-pub use audit_chain::{AuditVerification, ChainFault};
-pub use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
-pub use card::{CardUpdate, StoredCard};
-pub use channel::{Changed, Channel, ChannelState, Member, MemberChange, NewChannel, PendingArchive};
-pub use channel_archive::ArchiveStep;
-pub use delivery::{Batch, BatchLimits, Given, InFlightDelivery, MOST_COUNTED, UnseenSummary};
-pub use error::StoreError;
-pub use exchange::NewExchange;
-pub use freeze::{Freeze, FreezeState};
-pub use health::{DatabaseAccess, FaultSubscription, StorageProblem};
-pub use idempotency::{IdempotencyKey, KeyedRequest};
-pub use inbox::{InboxItem, InboxItemKind, NewInboxItem};
-pub use post::{CommittedPost, NewPost, Page, Post, PostMentions, PostOutcome, WakeUrgency};
-pub use post_outline::{OUTLINE_CHARS, PostOutline};
-pub use program_conversation::{ConversationOrigin, ProgramConversation};
-pub use recovery::{LostSession, RecoveredTable, RestoreOutcome, restore};
-pub use request::{
-    Along, NewRequest, RequestRow, RequestState, RequestStep, RequestTransition, Scope, digest, next,
-};
-pub use session::{NewSession, Session, SessionState, StoredPrompt};
-pub use task::{
-    NewTask, Task, TaskChange, TaskChangeResult, TaskCounts, TaskFilter, TaskKind, TaskMessage, TaskState,
+pub(crate) use agent_state::AgentState;
+pub use audit::{AuditEntry, Level};
+pub(crate) use audit::{AuditFilter, AuditRow, MAX_ROWS as MAX_AUDIT_ROWS, digest as text_digest};
+pub(crate) use audit_chain::AuditVerification;
+pub(crate) use backup::{Backup, BackupKind, due_at as backup_due_at, list as backups};
+pub(crate) use card::{CardUpdate, StoredCard};
+pub use channel::NewChannel;
+pub(crate) use channel::{Channel, ChannelState, Member, MemberChange};
+pub(crate) use channel_archive::ArchiveStep;
+pub(crate) use delivery::{Batch, BatchLimits, Given, MOST_COUNTED, UnseenSummary};
+pub(crate) use error::StoreError;
+pub(crate) use exchange::NewExchange;
+pub(crate) use freeze::{Freeze, FreezeState};
+pub(crate) use idempotency::{IdempotencyKey, KeyedRequest};
+pub(crate) use inbox::{InboxItem, InboxItemKind, NewInboxItem};
+pub(crate) use post::{CommittedPost, Post, PostOutcome};
+pub use post::{NewPost, Page, PostMentions, WakeUrgency};
+pub(crate) use post_outline::{OUTLINE_CHARS, PostOutline};
+pub(crate) use program_conversation::{ConversationOrigin, ProgramConversation};
+pub(crate) use recovery::{LostSession, RestoreOutcome, restore};
+pub use request::{Along, NewRequest, RequestRow, RequestState, Scope};
+pub(crate) use request::{RequestStep, RequestTransition};
+pub use session::NewSession;
+pub(crate) use session::{Session, SessionState, StoredPrompt};
+pub use task::TaskFilter;
+pub(crate) use task::{
+    NewTask, Task, TaskChange, TaskChangeResult, TaskCounts, TaskKind, TaskMessage, TaskState,
     TaskSubmission as TaskAdded,
 };
-pub use token::{ClientToken, NewToken, Right, hash as token_hash};
-pub use turn::{NewTurn, TokenCounts, Turn, TurnCompletion, TurnState};
-pub use usage::{
-    ExceededLimit, NewUsage, UsageAmount, UsageBy, UsageFilter, UsageLimit, UsageScope, UsageSum,
-};
+pub(crate) use token::{ClientToken, hash as token_hash};
+pub use token::{NewToken, Right};
+pub(crate) use turn::{NewTurn, Turn, TurnCompletion};
+pub use turn::{TokenCounts, TurnState};
+pub use usage::NewUsage;
+pub(crate) use usage::{ExceededLimit, UsageAmount, UsageBy, UsageFilter, UsageLimit, UsageScope, UsageSum};
 
 use health::StorageHealth;
 use sync::Syncer;
@@ -91,7 +93,7 @@ use writer::{PendingChange, Writer, WriterJob};
 /// # Errors
 ///
 /// Returns [`StoreError::Backup`] if the copy can't be made or is damaged. The incomplete copy is deleted.
-pub fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
+pub(crate) fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
     // A file from an earlier attempt may be there, and the copy needs an empty one.
     drop(fs_err::remove_file(to));
     backup::copy(&home.database(), to).map_err(|source| StoreError::Backup { path: to.to_owned(), source })
@@ -102,7 +104,7 @@ pub fn snapshot(home: &Home, to: &Path) -> Result<(), StoreError> {
 /// # Errors
 ///
 /// Returns [`StoreError::Newer`] if a newer flock created the database, and another error if it can't be read.
-pub fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
+pub(crate) fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
     let path = home.database();
     if !is_there(&path)? {
         return Ok(None);
@@ -113,7 +115,7 @@ pub fn schema_version(home: &Home) -> Result<Option<u32>, StoreError> {
 
 /// Returns `true` if a newer flock created the home's database.
 #[must_use]
-pub fn is_newer(home: &Home) -> bool {
+pub(crate) fn is_newer(home: &Home) -> bool {
     matches!(schema_version(home), Err(StoreError::Newer { .. }))
 }
 
@@ -182,7 +184,7 @@ impl Store {
 
     /// Returns the thread that syncs written files, so that they survive a power cut.
     #[must_use]
-    pub const fn syncer(&self) -> &Syncer {
+    pub(crate) const fn syncer(&self) -> &Syncer {
         &self.syncer
     }
 
@@ -393,7 +395,7 @@ fn wal_of(path: &Path) -> PathBuf {
 
 /// Returns the path of a file that SQLite opens beside a database. The suffix is one of [`BESIDE`].
 #[must_use]
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -337,7 +337,7 @@ impl Store {
     /// Deletes messages from before `time` (Unix milliseconds), at most `limit` of them. Returns their number.
     ///
     /// The last message of a channel is kept, as is a message that a member of an active channel has not received.
-    pub async fn delete_messages(&self, time: i64, limit: u32) -> Result<usize, StoreError> {
+    pub(crate) async fn delete_messages(&self, time: i64, limit: u32) -> Result<usize, StoreError> {
         self.write("forget old messages", move |transaction| {
             transaction
                 .prepare_cached(
@@ -365,7 +365,7 @@ impl Store {
     }
 
     /// Returns the messages that contain all words of the query, newest first.
-    pub fn search_messages(
+    pub(crate) fn search_messages(
         &self,
         channel: Option<&ChannelId>,
         query: &str,
@@ -375,7 +375,7 @@ impl Store {
     }
 
     /// Returns `true` if a turn has posted in this channel after `seq`.
-    pub fn has_posted(&self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
+    pub(crate) fn has_posted(&self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
         self.read("look for a turn's message", |connection| {
             connection
                 .prepare_cached(
@@ -393,7 +393,7 @@ impl Reader {
     }
 
     /// Searches messages, as [`Store::search_messages`] does.
-    pub fn search_messages(
+    pub(crate) fn search_messages(
         &self,
         channel: Option<&ChannelId>,
         query: &str,

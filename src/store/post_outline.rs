@@ -24,7 +24,7 @@ pub const OUTLINE_CHARS: usize = 400;
 
 impl Store {
     /// Returns a channel's messages back to the last one by a person, which is included: newest first, at most `limit`.
-    pub fn posts_since_human(
+    pub(crate) fn posts_since_human(
         &self,
         channel: &ChannelId,
         limit: usize,

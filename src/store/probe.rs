@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// Waits until the database can be used, as far as is known.
-    pub async fn until_usable(&self) {
+    pub(crate) async fn until_usable(&self) {
         self.condition.until_usable().await;
     }
 
@@ -52,7 +52,7 @@ impl Store {
     ///
     /// Returns [`StoreError::Replaced`] if the path no longer names the file that was opened, and another error if the
     /// test write or read fails.
-    pub async fn try_out(&self) -> Result<(), StoreError> {
+    pub(crate) async fn try_out(&self) -> Result<(), StoreError> {
         // Writes to the open file would still succeed if the path named another file by now.
         let place = match FileId::of(&self.path) {
             Ok(found) if found == self.file => None,

@@ -49,7 +49,7 @@ fn find(
 
 impl Reader {
     /// Finds a session's conversation in a program.
-    pub fn program_conversation(
+    pub(crate) fn program_conversation(
         &self,
         session: &SessionKey,
         program: &str,
@@ -60,7 +60,7 @@ impl Reader {
 
 impl Store {
     /// Finds a session's conversation in a program.
-    pub fn program_conversation(
+    pub(crate) fn program_conversation(
         &self,
         session: &SessionKey,
         program: &str,
@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Stores a session's conversation in a program and replaces an earlier one.
-    pub async fn set_program_conversation(
+    pub(crate) async fn set_program_conversation(
         &self,
         session: SessionKey,
         program: &'static str,

@@ -369,7 +369,7 @@ pub struct LostSession {
 impl Store {
     /// Adds sessions known only from their transcripts, and advances delivery positions to what transcripts show as
     /// delivered. Returns the number of added sessions.
-    pub async fn restore_sessions(&self, sessions: Vec<LostSession>) -> Result<usize, StoreError> {
+    pub(crate) async fn restore_sessions(&self, sessions: Vec<LostSession>) -> Result<usize, StoreError> {
         self.write("restore sessions", move |transaction| {
             let mut added = 0;
             for lost in sessions {

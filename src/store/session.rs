@@ -231,7 +231,7 @@ impl Store {
 
     /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
     /// names the same session.
-    pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
+    pub(crate) fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
         // The session does not exist yet, so the first spelling that was asked for becomes the established one.
         Ok(known.unwrap_or_else(|| self.spellings.first(key)))
@@ -243,38 +243,23 @@ impl Store {
     }
 
     /// Returns the number of sessions.
-    pub fn count_sessions(&self) -> Result<i64, StoreError> {
+    pub(crate) fn count_sessions(&self) -> Result<i64, StoreError> {
         self.read("count sessions", |connection| {
             connection.query_row("SELECT count(*) FROM session", (), |row| row.get(0))
         })
     }
 
     /// Returns the agents that have sessions.
-    pub fn session_agents(&self) -> Result<Vec<AgentId>, StoreError> {
+    pub(crate) fn session_agents(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list agents with sessions", |connection| {
             let mut select = connection.prepare("SELECT DISTINCT agent FROM session")?;
             select.query_map((), |row| parsed(row, 0))?.collect()
         })
     }
 
-    /// Returns the system prompt that a session was last given.
-    pub fn session_prompt(&self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
-        self.read("find a session's prompt", |connection| {
-            connection
-                .prepare_cached(
-                    "SELECT prompt.inputs, prompt.text FROM session JOIN prompt ON prompt.inputs = session.prompt
-                     WHERE session.key = ?1",
-                )?
-                .query_row([key.as_str()], |row| {
-                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
-                })
-                .optional()
-        })
-    }
-
     /// Returns sessions of single requests that were last used before `before` and have no running turn, at most
     /// `limit`.
-    pub fn old_request_sessions(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
+    pub(crate) fn old_request_sessions(&self, before: i64, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("find old request sessions", |connection| {
             connection
                 .prepare_cached(&format!(
@@ -288,7 +273,7 @@ impl Store {
     }
 
     /// Deletes sessions with their turns, and the prompts that no other session uses.
-    pub async fn delete_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
+    pub(crate) async fn delete_sessions(&self, keys: Vec<SessionKey>) -> Result<(), StoreError> {
         self.write("forget sessions", move |transaction| {
             let mut delete = transaction.prepare_cached("DELETE FROM session WHERE key = ?1")?;
             for key in &keys {
@@ -306,7 +291,7 @@ impl Store {
 
     /// Records that a session's conversation was restarted or compacted at `at`, and its new prompt if that is built
     /// already.
-    pub async fn renew_session(
+    pub(crate) async fn renew_session(
         &self,
         key: SessionKey,
         prompt: Option<StoredPrompt>,
@@ -343,21 +328,11 @@ impl Store {
         })
         .await
     }
-
-    /// Opens or closes a session. Returns `false` if there is none with this key.
-    pub async fn set_session_state(&self, key: SessionKey, state: SessionState) -> Result<bool, StoreError> {
-        self.write("change a session's state", move |transaction| {
-            let changed =
-                transaction.execute("UPDATE session SET state = ?2 WHERE key = ?1", (key.as_str(), state))?;
-            Ok(changed > 0)
-        })
-        .await
-    }
 }
 
 impl Reader {
     /// Returns a key in its established spelling, as [`Store::spelled`] does.
-    pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
+    pub(crate) fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
         // A reader creates no sessions, so it has no spellings to remember.
         Ok(known.unwrap_or_else(|| key.clone()))

@@ -68,7 +68,7 @@ impl Syncer {
 
     /// Returns a handle for writers.
     #[must_use]
-    pub fn handle(&self) -> SyncHandle {
+    pub(crate) fn handle(&self) -> SyncHandle {
         self.handle.clone()
     }
 }

@@ -105,7 +105,7 @@ impl TaskState {
     ///
     /// Working may follow Working: that is another turn for the same task.
     #[must_use]
-    pub const fn may_become(self, next: Self) -> bool {
+    pub(crate) const fn may_become(self, next: Self) -> bool {
         match self {
             // A task may end before any turn has worked on it.
             Self::Submitted => !matches!(next, Self::Submitted),
@@ -416,7 +416,7 @@ fn write(transaction: &Transaction<'_>, task: &Task) -> rusqlite::Result<()> {
 
 impl Store {
     /// Accepts a task and puts it into the inbox of its session.
-    pub async fn add_task(
+    pub(crate) async fn add_task(
         &self,
         new: NewTask,
         item: NewInboxItem,
@@ -477,7 +477,7 @@ impl Store {
     }
 
     /// Returns the messages of a task submitted by A2A, oldest first. Tasks from before messages were stored have none.
-    pub fn task_messages(&self, id: &str) -> Result<Vec<TaskMessage>, StoreError> {
+    pub(crate) fn task_messages(&self, id: &str) -> Result<Vec<TaskMessage>, StoreError> {
         self.read("read what was said in a task", |connection| {
             connection
                 .prepare_cached(
@@ -493,7 +493,11 @@ impl Store {
     /// Changes a task as `change` decides. Returns `None` if the task does not exist.
     ///
     /// Nothing is changed if `change` returns `None` or a state that can't follow.
-    pub async fn change_task<F>(&self, id: String, change: F) -> Result<Option<TaskChangeResult>, StoreError>
+    pub(crate) async fn change_task<F>(
+        &self,
+        id: String,
+        change: F,
+    ) -> Result<Option<TaskChangeResult>, StoreError>
     where
         F: FnOnce(&Task) -> Option<TaskChange> + Send + 'static,
     {
@@ -551,7 +555,7 @@ impl Store {
     }
 
     /// Returns the number of tasks.
-    pub fn count_tasks(&self, filter: &TaskFilter) -> Result<u64, StoreError> {
+    pub(crate) fn count_tasks(&self, filter: &TaskFilter) -> Result<u64, StoreError> {
         self.read("count tasks", |connection| {
             let (conditions, values) = conditions(filter);
             let count: i64 = connection
@@ -562,7 +566,7 @@ impl Store {
     }
 
     /// Counts the tasks of each agent that has any.
-    pub fn task_counts(&self) -> Result<std::collections::HashMap<String, TaskCounts>, StoreError> {
+    pub(crate) fn task_counts(&self) -> Result<std::collections::HashMap<String, TaskCounts>, StoreError> {
         self.read("count tasks", |connection| {
             connection
                 .prepare_cached(
@@ -598,7 +602,7 @@ impl Store {
     }
 
     /// Returns the agents with unfinished tasks.
-    pub fn agents_with_tasks(&self) -> Result<Vec<AgentId>, StoreError> {
+    pub(crate) fn agents_with_tasks(&self) -> Result<Vec<AgentId>, StoreError> {
         self.read("list tasks", |connection| {
             connection
                 .prepare(
@@ -610,7 +614,7 @@ impl Store {
     }
 
     /// Returns the ids of an agent's unfinished tasks.
-    pub fn open_tasks(&self, assignee: &AgentId) -> Result<Vec<String>, StoreError> {
+    pub(crate) fn open_tasks(&self, assignee: &AgentId) -> Result<Vec<String>, StoreError> {
         self.read("list tasks", |connection| {
             connection
                 .prepare_cached(

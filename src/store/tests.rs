@@ -1,5 +1,34 @@
+use rusqlite::OptionalExtension as _;
+
 use super::*;
 use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
+
+impl Store {
+    /// Returns the system prompt that a session was last given.
+    fn session_prompt(&self, key: &SessionKey) -> Result<Option<StoredPrompt>, StoreError> {
+        self.read("find a session's prompt", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT prompt.inputs, prompt.text FROM session JOIN prompt ON prompt.inputs = session.prompt
+                     WHERE session.key = ?1",
+                )?
+                .query_row([key.as_str()], |row| {
+                    Ok(StoredPrompt { inputs: row.get(0)?, text: row.get::<_, String>(1)?.into() })
+                })
+                .optional()
+        })
+    }
+
+    /// Opens or closes a session. Returns `false` if there is none with this key.
+    async fn set_session_state(&self, key: SessionKey, state: SessionState) -> Result<bool, StoreError> {
+        self.write("change a session's state", move |transaction| {
+            let changed =
+                transaction.execute("UPDATE session SET state = ?2 WHERE key = ?1", (key.as_str(), state))?;
+            Ok(changed > 0)
+        })
+        .await
+    }
+}
 
 fn home() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();

@@ -217,7 +217,12 @@ impl Store {
     }
 
     /// Revokes a token. Returns `false` if there is none with this name, or if it is revoked already.
-    pub async fn revoke_token(&self, name: String, entry: AuditEntry, now: i64) -> Result<bool, StoreError> {
+    pub(crate) async fn revoke_token(
+        &self,
+        name: String,
+        entry: AuditEntry,
+        now: i64,
+    ) -> Result<bool, StoreError> {
         self.write("revoke a token", move |transaction| {
             let revoked = transaction
                 .prepare_cached(

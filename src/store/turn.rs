@@ -139,7 +139,7 @@ fn turn(row: &Row<'_>) -> rusqlite::Result<Turn> {
 
 impl Store {
     /// Begins a turn and creates its session if it does not exist. If the session is closed, nothing is changed.
-    pub async fn begin_turn(&self, begin: NewTurn) -> Result<Session, StoreError> {
+    pub(crate) async fn begin_turn(&self, begin: NewTurn) -> Result<Session, StoreError> {
         self.write("begin a turn", move |transaction| {
             let session = session::find_or_create(transaction, &begin.session, begin.now)?;
             // The caller sees in the returned state that a closed session took no turn.
@@ -157,7 +157,7 @@ impl Store {
     }
 
     /// Ends a turn, as [`Self::end_turn`] does, without waiting for the commit.
-    pub fn queue_turn_end(&self, turn: TurnId, ended: TurnCompletion) {
+    pub(crate) fn queue_turn_end(&self, turn: TurnId, ended: TurnCompletion) {
         self.write_behind("end a turn", move |transaction| end(transaction, turn, &ended));
     }
 
@@ -173,7 +173,7 @@ impl Store {
     }
 
     /// Returns the last turn of a session that ended with an answer.
-    pub fn last_completed_turn(&self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
+    pub(crate) fn last_completed_turn(&self, session: &SessionKey) -> Result<Option<Turn>, StoreError> {
         self.read("read a session's last turn", |connection| {
             // Turn ids start with a time stamp, so the highest id is the last turn.
             connection

@@ -316,7 +316,11 @@ fn channel(row: &Row<'_>) -> rusqlite::Result<Option<ChannelId>> {
 
 impl Store {
     /// Charges the calls of a session to a channel other than its own.
-    pub async fn charge_session(&self, session: SessionKey, channel: ChannelId) -> Result<(), StoreError> {
+    pub(crate) async fn charge_session(
+        &self,
+        session: SessionKey,
+        channel: ChannelId,
+    ) -> Result<(), StoreError> {
         self.write("charge a session to a channel", move |transaction| {
             charge(transaction, session.as_str(), &channel)
         })
@@ -325,7 +329,7 @@ impl Store {
 
     /// Returns the channel that a turn's calls are charged to in addition to its session's own: that of the task it
     /// works on, or else the one set for the session.
-    pub fn charge(&self, session: &SessionKey, turn: TurnId) -> Result<Option<ChannelId>, StoreError> {
+    pub(crate) fn charge(&self, session: &SessionKey, turn: TurnId) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
             // The channel of the task has priority over that of the session.
             connection
@@ -343,7 +347,7 @@ impl Store {
     }
 
     /// Returns the channel that the latest call of a session was charged to.
-    pub fn last_charged_channel(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
+    pub(crate) fn last_charged_channel(&self, session: &SessionKey) -> Result<Option<ChannelId>, StoreError> {
         self.read("look which channel is charged", |connection| {
             connection
                 .prepare_cached("SELECT channel FROM usage WHERE session = ?1 ORDER BY id DESC LIMIT 1")?
@@ -409,7 +413,7 @@ impl Store {
 
     /// Replaces a reservation by the actual usage, or releases it if `truth` is `None`. Does nothing if `id` is not
     /// reserved.
-    pub fn settle_usage(&self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
+    pub(crate) fn settle_usage(&self, id: i64, truth: Option<(TokenCounts, Option<u64>)>) {
         self.write_behind("settle a model call", move |transaction| {
             // A call is settled once. A later attempt finds no reservation and does nothing.
             let Some((place, tokens, cost)) = find_reserved(transaction, id)? else { return Ok(()) };
@@ -436,7 +440,7 @@ impl Store {
     /// first call.
     ///
     /// The actual usage of calls whose process died is unknown, so the reserved maximum is assumed.
-    pub async fn settle_all_reserved(&self) -> Result<usize, StoreError> {
+    pub(crate) async fn settle_all_reserved(&self) -> Result<usize, StoreError> {
         self.write("settle model calls of an earlier run", |transaction| {
             // The sums include the full amounts already, so only the state changes.
             transaction.execute("UPDATE usage SET state = 'settled' WHERE state = 'reserved'", ())
@@ -455,7 +459,7 @@ impl Store {
     }
 
     /// Settles these reservations at their full amount, as [`Self::settle_all_reserved`] does. May be called at any time.
-    pub async fn settle_reserved(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
+    pub(crate) async fn settle_reserved(&self, calls: Vec<i64>) -> Result<usize, StoreError> {
         self.write("settle model calls whose end was not written", move |transaction| {
             let mut statement = transaction
                 .prepare_cached("UPDATE usage SET state = 'settled' WHERE id = ?1 AND state = 'reserved'")?;
@@ -465,7 +469,7 @@ impl Store {
     }
 
     /// Returns the first limit that `more` additional usage would exceed.
-    pub fn exceeded_limit(
+    pub(crate) fn exceeded_limit(
         &self,
         day: &str,
         limits: &[UsageLimit],
@@ -475,7 +479,7 @@ impl Store {
     }
 
     /// Records that a channel was told about an exhausted budget. Returns `true` for the first time on a day.
-    pub async fn record_budget_notice(
+    pub(crate) async fn record_budget_notice(
         &self,
         day: String,
         channel: ChannelId,

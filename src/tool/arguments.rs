@@ -47,7 +47,7 @@ impl Arguments {
 
     /// Returns all arguments unchanged, for a tool that reads them as one typed value.
     #[must_use]
-    pub fn into_fields(self) -> Map<String, Value> {
+    pub(crate) fn into_fields(self) -> Map<String, Value> {
         self.map
     }
 
@@ -93,7 +93,7 @@ impl Arguments {
     /// # Errors
     ///
     /// Returns [`ToolError::ForModel`] if both names are missing, or if the value has the wrong type.
-    pub fn required_with_alias<T: Argument>(&self, name: &str, other: &str) -> Result<T, ToolError> {
+    pub(crate) fn required_with_alias<T: Argument>(&self, name: &str, other: &str) -> Result<T, ToolError> {
         match self.optional(name)? {
             Some(value) => Ok(value),
             None => self.optional(other)?.ok_or_else(|| self.missing(name)),

@@ -1,13 +1,13 @@
 //! The tools that a model can call. A [`Tool`] describes itself and does its work; a [`Registry`] holds the tools of
 //! one gateway. The policy, not the tool, decides which agent is offered which tool.
 
-pub mod arguments;
+pub(crate) mod arguments;
 pub mod catalog;
 pub mod exec;
 pub mod files;
-pub mod lines;
+pub(crate) mod lines;
 pub mod process;
-pub mod safe_text;
+pub(crate) mod safe_text;
 pub mod sessions;
 
 use std::sync::Arc;

@@ -15,6 +15,7 @@ mod faults;
 mod gateway;
 mod helper;
 mod host;
+mod hygiene;
 mod law;
 mod openclaw;
 mod provider;

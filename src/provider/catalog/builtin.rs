@@ -111,7 +111,7 @@ pub fn known(id: &str) -> Option<&'static BuiltinProvider> {
 impl BuiltinProvider {
     /// Returns the public address. For Bedrock it is the one in this region, or in the environment's region.
     #[must_use]
-    pub fn public_address(&self, region: Option<&str>) -> Cow<'static, str> {
+    pub(crate) fn public_address(&self, region: Option<&str>) -> Cow<'static, str> {
         if self.api == Api::BedrockConverseStream {
             bedrock::public_address(region).into()
         } else {
@@ -124,7 +124,7 @@ impl BuiltinProvider {
     /// OpenAI's reasoning models use the Responses API at OpenAI's own address. With the Completions API they lose
     /// their reasoning between calls, the newer ones refuse tools, and some models are missing.
     #[must_use]
-    pub fn api_for(&self, model: &str, base_url: &reqwest::Url) -> Api {
+    pub(crate) fn api_for(&self, model: &str, base_url: &reqwest::Url) -> Api {
         // A server at another address need not have the Responses API.
         let own = self.id == "openai" && base_url.host_str() == Some("api.openai.com");
         if own && effort::reasons(model) { Api::OpenAiResponses } else { self.api }

@@ -207,7 +207,7 @@ impl Catalog {
 
     /// Returns the environment variable that the key of this model's provider comes from, if there is one.
     #[must_use]
-    pub fn key_variable(&self, model: &ModelRef, config: &Config) -> Option<String> {
+    pub(crate) fn key_variable(&self, model: &ModelRef, config: &Config) -> Option<String> {
         let provider = model.provider();
         if model.is_script() {
             return None;

@@ -26,9 +26,9 @@ pub(super) struct Variant {
 
 impl Variant {
     /// The form for OpenAI's public API and compatible servers.
-    pub const PUBLIC: Self = Self { ids: true, limit: true, instructions: false };
+    pub(crate) const PUBLIC: Self = Self { ids: true, limit: true, instructions: false };
     /// The form for Codex, which refuses a limit and does not recognise the ids that it issues.
-    pub const CODEX: Self = Self { ids: false, limit: false, instructions: true };
+    pub(crate) const CODEX: Self = Self { ids: false, limit: false, instructions: true };
 }
 
 #[derive(Serialize)]

@@ -16,7 +16,7 @@ use super::host::RunExit;
 use super::interface::{ConversationStart, Invocation, Program, RunLocation, RunOutcome, TurnSpec};
 use super::locate::{self, LocatedProgram};
 use super::output_reader::{ConversationEvent, OutputReader, RunObservations, lingers};
-use super::state::{self, StateFolder};
+use super::state::{self, StateBackup, StateFolder};
 use super::user_folder::User;
 use super::{disabled_tools, host, outcome};
 use crate::config::{Agent, Config};
@@ -258,28 +258,7 @@ impl ProgramTurn<'_> {
             (None, _) => None,
         };
         let text = prompt::compose(before, &prompt::said(&order.messages));
-        let relay = self.pass.relay.as_ref();
-        let mut turn = TurnSpec {
-            provider: order.model.provider(),
-            place: if self.agent.runs_on_host() { RunLocation::Host } else { RunLocation::Sandbox },
-            model: order.model.model(),
-            api: relay.map(|relay| relay.api),
-            context_window: relay.map_or(0, |relay| relay.context_window),
-            max_tokens: relay.map_or(0, |relay| relay.max_tokens),
-            effort: order.effort,
-            system: &order.system,
-            withheld: self.withheld,
-            prompt: &text,
-            conversation,
-            origin: &site.origin,
-            relay_token: relay.map(|relay| relay.token.as_str()),
-            mcp_token: &self.pass.mcp_token,
-            state: site.state.as_deref(),
-            user_settings: site.user.as_ref().and_then(User::settings),
-            files: &site.files,
-            workspace: &site.workspace,
-            learned: None,
-        };
+        let mut turn = self.spec(&site, conversation, &text);
         let learned = match cli.program.learned(&turn) {
             Some(wanted) => match (self.learn(&wanted, &site).await, conversation) {
                 (Ok(text), _) => Some(text),
@@ -303,30 +282,84 @@ impl ProgramTurn<'_> {
                 ConversationStart::New(_) => Err(unwritten(why)),
             };
         }
-        // A second run of the same turn must not count the answers of the first.
-        let answered = self.pass.calls.now().answered;
-        let mut memory = ConversationRecorder {
-            store: Arc::clone(&cli.parts.store),
-            session: order.session.clone(),
-            program: cli.program.name(),
-            turn: order.turn,
-            begun: begun.clone(),
+        let memory = self.recorder(conversation, begun.clone(), replaced);
+        self.attend(&invocation, conversation, memory, tell).await
+    }
+
+    /// Describes the run to the program.
+    fn spec<'a>(
+        &'a self,
+        site: &'a RunPaths,
+        conversation: ConversationStart<'a>,
+        prompt: &'a str,
+    ) -> TurnSpec<'a> {
+        let (order, relay) = (self.order, self.pass.relay.as_ref());
+        TurnSpec {
+            provider: order.model.provider(),
+            place: if self.agent.runs_on_host() { RunLocation::Host } else { RunLocation::Sandbox },
+            model: order.model.model(),
+            api: relay.map(|relay| relay.api),
+            context_window: relay.map_or(0, |relay| relay.context_window),
+            max_tokens: relay.map_or(0, |relay| relay.max_tokens),
+            effort: order.effort,
+            system: &order.system,
+            withheld: self.withheld,
+            prompt,
+            conversation,
+            origin: &site.origin,
+            relay_token: relay.map(|relay| relay.token.as_str()),
+            mcp_token: &self.pass.mcp_token,
+            state: site.state.as_deref(),
+            user_settings: site.user.as_ref().and_then(User::settings),
+            files: &site.files,
+            workspace: &site.workspace,
+            learned: None,
+        }
+    }
+
+    fn recorder(
+        &self,
+        conversation: ConversationStart<'_>,
+        begun: ConversationOrigin,
+        replaced: Option<StateBackup>,
+    ) -> ConversationRecorder {
+        ConversationRecorder {
+            store: Arc::clone(&self.cli.parts.store),
+            session: self.order.session.clone(),
+            program: self.cli.program.name(),
+            turn: self.order.turn,
+            begun,
             name: match conversation {
                 ConversationStart::Resumed(name) => Some(name.to_owned()),
                 // A program that takes no names reports its own when it has begun.
-                ConversationStart::New(name) => cli.program.habits().takes_names.then(|| name.to_string()),
+                ConversationStart::New(name) => {
+                    self.cli.program.habits().takes_names.then(|| name.to_string())
+                }
             },
             has_turn: false,
             replaced,
             writing: None,
-        };
+        }
+    }
+
+    /// Runs the program with its files in place, and reports and records what it does.
+    async fn attend(
+        &self,
+        invocation: &Invocation,
+        conversation: ConversationStart<'_>,
+        mut memory: ConversationRecorder,
+        tell: RuntimeEventSink<'_>,
+    ) -> Result<(RunOutcome, RunObservations), RuntimeError> {
+        let (cli, order) = (self.cli, self.order);
+        // A second run of the same turn must not count the answers of the first.
+        let answered = self.pass.calls.now().answered;
         let parser = cli.program.parser(conversation);
         let mut ear =
             OutputReader::new(parser, order.agent.as_str(), tell, Box::new(|note| memory.note(note)));
         let (doom, over) = (ear.doom.clone(), ear.over.subscribe());
         let mut heard = |piece: OutputChunk<'_>| ear.hear(piece);
         let started = tokio::select! {
-            started = self.start(&invocation, &mut heard) => Some(started),
+            started = self.start(invocation, &mut heard) => Some(started),
             () = doom.cancelled() => None,
             // The program has reported its result, which counts. It is treated as one that exited with code 0.
             () = lingers(over, cli.grace) => Some(Ok(RunExit::default())),
@@ -343,7 +376,7 @@ impl ProgramTurn<'_> {
         // Whatever ended the run, the output so far is reported and the conversation's name is recorded.
         let (ended, seen) = ear.end(ran.map(|ran| ran.code));
         let calls = self.pass.calls.now();
-        if relay.is_some() {
+        if self.pass.relay.is_some() {
             // flock's own count is the one that is charged.
             tell(RuntimeEvent::Usage(calls.usage));
         }

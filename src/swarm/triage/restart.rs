@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{SwarmError, Triage};
+use super::Triage;
 use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::TurnId;
 use crate::store::{Level, RequestState};
 use crate::supervise::control::{ControlConnection, ControlRequest};
-use crate::swarm::By;
 use crate::swarm::triage::request::shown;
+use crate::swarm::{By, SwarmError};
 
 /// Maximum time for which the turn may go on after its request.
 const TURN_TIMEOUT: Duration = Duration::from_secs(600);

@@ -1,8 +1,9 @@
 //! The review of requests that ran without a person. The sysadmin gets them together, so that many requests do not
 //! cause many turns.
 
-use super::view;
-use crate::store::RequestRow;
+use super::{Triage, sysadmin, view};
+use crate::id::{Party, SessionKey, SessionKind};
+use crate::store::{InboxItemKind, NewInboxItem, RequestRow, StoreError};
 use crate::tool::safe_text;
 
 /// Peer of the sysadmin's session for reviews.
@@ -40,6 +41,31 @@ pub fn text(rows: &[RequestRow]) -> String {
         text.push_str(&line);
     }
     text
+}
+
+impl Triage {
+    /// Gives the sysadmin all requests for review that ran as YELLOW since the last review.
+    pub async fn review(&self, now: i64) -> Result<(), StoreError> {
+        let config = self.swarm.config();
+        let Some(sysadmin) = sysadmin(&config) else { return Ok(()) };
+        let _reviewing = self.reviewing.lock().await;
+        let (rows, last) = self.swarm.store().unreviewed_requests(MOST)?;
+        if !is_due(rows.len(), last, now) {
+            return Ok(());
+        }
+        let item = NewInboxItem {
+            session: SessionKey::new(&sysadmin.id, SessionKind::Request, SESSION),
+            kind: InboxItemKind::Notice,
+            sender: Party::System.to_string(),
+            text: text(&rows),
+            task: None,
+            now,
+        };
+        let ids = rows.into_iter().map(|row| row.id).collect();
+        self.swarm.store().mark_reviewed(ids, item.clone()).await?;
+        self.ring(&[item]);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::{self, DecideError};
 use super::request::{Asked, shown};
-use super::{MAX_REASON, Request, Triage, messages, view};
+use super::{MAX_REASON, MAX_RESULT, Request, Triage, messages, view};
 use crate::clock::unix_ms;
 use crate::config::Role;
-use crate::id::Party;
+use crate::id::{Party, SessionKey, SessionKind};
 use crate::store::{Along, Level, RequestRow, RequestState, RequestStep, RequestTransition, StoreError};
-use crate::swarm::{By, SwarmError};
+use crate::swarm::scheduler::Priority;
+use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::safe_text;
 
 /// Returns the error for an id that no request has.
@@ -40,7 +41,7 @@ impl Triage {
     ///
     /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, and [`SwarmError::Invalid`] if the reasoning
     /// is empty or too long or there is no such request.
-    pub(super) fn for_sysadmin(&self, by: &By, id: &str, reasoning: &str) -> Result<RequestRow, SwarmError> {
+    fn for_sysadmin(&self, by: &By, id: &str, reasoning: &str) -> Result<RequestRow, SwarmError> {
         let config = self.swarm.config();
         let role = by.party.agent().and_then(|agent| config.agent(agent)).map(|agent| agent.role);
         if role != Some(Role::Sysadmin) {
@@ -52,8 +53,64 @@ impl Triage {
         self.swarm.store().request(id)?.ok_or_else(|| unknown(id))
     }
 
+    /// Records the sysadmin's decision about a request. It can only raise the level, and only before the request has
+    /// begun. Returns the text for the sysadmin.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SwarmError::Refused`] if the caller is not the sysadmin, and [`SwarmError::Invalid`] if there is no
+    /// such request or the reasoning is empty or too long.
+    pub async fn raise(
+        self: &Arc<Self>,
+        by: &By,
+        id: &str,
+        level: Level,
+        reasoning: &str,
+    ) -> Result<String, SwarmError> {
+        let row = self.for_sysadmin(by, id, reasoning)?;
+        let unknown = || unknown(id);
+        let now = unix_ms();
+        let reasoning = shown(reasoning);
+        // Agreeing to the level releases a request that waits for exactly that.
+        if row.asks_sysadmin && row.state == RequestState::Triage && level <= row.level {
+            return self.release(by, &row, &reasoning).await;
+        }
+        let entry = |action| by.entry(action, id, level, reasoning.clone());
+        let mut along = Along::audit(entry("triage.raise"));
+        if level == Level::Red {
+            let text = format!(
+                "{id} of {}: the sysadmin says that a person must decide: flock approvals approve {id}.",
+                row.agent
+            );
+            along.post = messages::post(&row, &text, now);
+            along.items.push(messages::result(&row, &format!("Your request {text}"), now));
+        }
+        let items = along.items.clone();
+        let why = format!("{}: {reasoning}", by.party);
+        match self.swarm.store().raise_request(id.to_owned(), level, why, along, now).await? {
+            RequestTransition::Done(row) => {
+                self.ring(&items);
+                if row.state == RequestState::Waiting {
+                    self.publish("approval.waiting", &row);
+                }
+                Ok(format!("{id} is now {}", row.level.as_str()))
+            }
+            RequestTransition::Unknown => Err(unknown()),
+            // The opinion is kept in the audit, even if it comes too late to have an effect.
+            RequestTransition::Not(row)
+            | RequestTransition::Expired(row)
+            | RequestTransition::Changed(row) => {
+                self.swarm.store().audit(entry("triage.decision"), now).await?;
+                let (state, stays) = (row.state.as_str(), row.level.as_str());
+                Ok(format!(
+                    "noted; {id} stays {stays} ({state}): a level can only rise, before the request has begun"
+                ))
+            }
+        }
+    }
+
     /// Begins a request that waited for the sysadmin's decision.
-    pub(super) async fn release(
+    async fn release(
         self: &Arc<Self>,
         by: &By,
         row: &RequestRow,
@@ -165,5 +222,37 @@ impl Triage {
         let entry = By::system().entry("egress.grants", "egress", Level::Yellow, text);
         let ids = rows.into_iter().map(|row| row.id).collect();
         self.swarm.store().mark_listed(ids, entry, unix_ms()).await
+    }
+}
+
+impl Swarm {
+    /// Delivers the sysadmin's answer to a request: the final text of a turn in the session of that request goes to the
+    /// requester.
+    pub async fn deliver_sysadmin_answer(&self, session: &SessionKey, text: &str) -> Result<(), StoreError> {
+        let config = self.config();
+        let is_sysadmin = config.agent(session.agent()).is_some_and(|agent| agent.role == Role::Sysadmin);
+        if !is_sysadmin || session.kind() != SessionKind::Request {
+            return Ok(());
+        }
+        let Some(row) = self.store().request(session.peer())? else { return Ok(()) };
+        // A turn may also end without an answer, or after a person has decided.
+        if row.kind != "other" || !row.state.is_open() || text.trim().is_empty() {
+            return Ok(());
+        }
+        let text = safe_text::middle_cut(text, MAX_RESULT);
+        let now = unix_ms();
+        let news =
+            messages::result(&row, &format!("The sysadmin answers your request {}:\n{text}", row.id), now);
+        let by = By { session: Some(session.clone()), ..By::system() };
+        let entry = by.entry("request.answer", &row.id, row.level, String::new());
+        let along = Along { entry, items: vec![news.clone()], post: None };
+        let moved =
+            self.store().step_request(row.id.clone(), RequestStep::Answer, Some(text), along, now).await?;
+        if !matches!(moved, RequestTransition::Done(_)) {
+            // The request waits for a person now. The answer is delivered all the same.
+            self.store().add_item(news.clone()).await?;
+        }
+        self.bell().ring(news.session, Priority::Mention);
+        Ok(())
     }
 }

@@ -6,10 +6,10 @@ use tokio::sync::{Notify, mpsc};
 use super::*;
 use crate::config::{self, Live, agents, starter};
 use crate::home::{Home, atomic};
-use crate::id::{ChannelId, Party, TurnId};
+use crate::id::{AgentId, ChannelId, Party, SessionKey, SessionKind, TurnId};
 use crate::provider::BoxFuture;
-use crate::store::{AuditEntry, NewChannel, Page, Store};
-use crate::swarm::{Notifier, SwarmParts};
+use crate::store::{Along, AuditEntry, Level, NewChannel, NewRequest, Page, RequestTransition, Store};
+use crate::swarm::{By, Notifier, SwarmError, SwarmParts};
 
 /// A fake executor that records what it was given.
 #[derive(Default)]

@@ -102,7 +102,7 @@ fn separator_index(letters: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Returns the text with everything changed that looks like a mark.
-pub(super) fn without_inter_session(text: &str) -> String {
+fn without_inter_session(text: &str) -> String {
     let seen = Skeleton::of(text);
     seen.changed(text, session_mark_positions(&seen).collect()).into_owned()
 }

@@ -26,8 +26,6 @@ use std::sync::Arc;
 pub use applied_rules::{AppliedRule, Rule};
 pub use error::HygieneError;
 pub(in crate::agent) use inter_session::session_mark_positions;
-#[cfg(test)]
-use inter_session::without_inter_session;
 pub use pictures::PictureCache;
 pub use policy::HygienePolicy;
 pub use target::{LONGEST_SIDE, Target};
@@ -53,11 +51,9 @@ pub struct Sanitised {
 /// here says more than the provider's rejection would.
 pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, HygieneError> {
     let policy = HygienePolicy::of(target);
-    let mut notes = RuleLog::default();
-    let mut entries = clean(entries.to_vec(), target, &policy, &mut notes);
+    let (mut entries, applied) = apply_rules(entries, target, &policy);
     error::check(&entries, &policy)?;
     inter_session::remove_own_signatures(&mut entries);
-    let applied = notes.into_vec();
     for AppliedRule { rule, message } in &applied {
         tracing::debug!(rule = rule.as_str(), message, route = ?policy.row, "hygiene");
     }
@@ -65,13 +61,17 @@ pub fn sanitise(entries: &[Entry], target: &Target) -> Result<Sanitised, Hygiene
     Ok(Sanitised { messages, applied })
 }
 
-/// Runs the passes in their order.
-fn clean(
-    mut entries: Vec<Entry>,
+/// Runs the passes in their order. The result still has the signatures of flock's own marks, by which a second run
+/// recognises them.
+#[must_use]
+pub fn apply_rules(
+    entries: &[Entry],
     target: &Target,
     policy: &HygienePolicy,
-    notes: &mut RuleLog,
-) -> Vec<Entry> {
+) -> (Vec<Entry>, Vec<AppliedRule>) {
+    let mut log = RuleLog::default();
+    let notes = &mut log;
+    let mut entries = entries.to_vec();
     let all = &mut entries;
     // Before user messages are merged, because a merged message no longer shows its sender.
     inter_session::mark_inter_session(all, notes);
@@ -102,16 +102,5 @@ fn clean(
     speaker_order::bootstrap(all, policy, notes);
     speaker_order::merge(all, target, policy, notes);
     speaker_order::end_session_marks(all, target);
-    entries
+    (entries, log.into_vec())
 }
-
-#[cfg(test)]
-mod fake_providers;
-#[cfg(test)]
-mod generator;
-#[cfg(test)]
-mod prefix_tests;
-#[cfg(test)]
-mod property_tests;
-#[cfg(test)]
-mod rule_tests;

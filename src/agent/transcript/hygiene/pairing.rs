@@ -293,3 +293,42 @@ fn filler(id: String, name: String, missing: MissingResultText, about: &EntryMet
         about: Arc::new(EntryMetadata { id: about.id.clone(), at: about.at, ..EntryMetadata::default() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Far more processor time than pairing needs, and far less than it would need if each result were searched for among
+    /// all calls.
+    const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(8);
+
+    #[test]
+    fn many_calls_and_results_are_paired_in_one_pass() {
+        const MANY: usize = 8_000;
+        let call = |n: usize| Block::call(format!("a{n}"), "t", serde_json::json!({}));
+        let result = |n: usize| {
+            let content = [Block::text("r")].into();
+            let block =
+                Block::ToolResult { call_id: format!("a{n}"), name: "t".into(), content, is_error: false };
+            Message { role: Role::Tool, content: vec![block] }
+        };
+        let answer = |content: Vec<Block>| Message { role: Role::Assistant, content };
+        let began = crate::clock::thread_cpu_time();
+        // Each result long after its call, and all calls of one answer with their results in reverse order.
+        let late = (0..MANY).map(|n| answer(vec![call(n)])).chain((0..MANY).map(result));
+        let turned =
+            std::iter::once(answer((0..MANY).map(call).collect())).chain((0..MANY).rev().map(result));
+        for messages in [late.collect::<Vec<_>>(), turned.collect()] {
+            let entry = |message: Message| Entry { message: Arc::new(message), about: Arc::default() };
+            let mut entries: Vec<Entry> = messages.into_iter().map(entry).collect();
+            pair(&mut entries, MissingResultText::Sentence, &mut RuleLog::default());
+            assert!(is_paired(&entries));
+            let filled = |entry: &Entry| {
+                matches!(&entry.message.content[..], [Block::ToolResult { is_error: true, .. }])
+            };
+            assert!(!entries.iter().any(filled), "no result is missing");
+        }
+        let spent = crate::clock::thread_cpu_time() - began;
+        assert!(spent < TIME_LIMIT, "{spent:?}");
+    }
+}

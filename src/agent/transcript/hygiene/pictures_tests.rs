@@ -1,8 +1,7 @@
 use super::*;
 use crate::agent::transcript::EntryMetadata;
-use crate::agent::transcript::hygiene::generator;
 use crate::config::Api;
-use crate::provider::{Message, Role};
+use crate::provider::{Message, Role, Route};
 
 const LIMITS: PictureLimits = PictureLimits { side: 1200, bytes: 5 << 20 };
 
@@ -14,7 +13,8 @@ fn encoded(width: u32, height: u32) -> String {
 }
 
 fn target() -> Target {
-    Target::new(generator::route("anthropic/claude-opus-4-5", Api::AnthropicMessages))
+    let model = "anthropic/claude-opus-4-5".parse().unwrap();
+    Target::new(Route { model, api: Api::AnthropicMessages })
 }
 
 fn fit_content(content: Vec<Block>, target: &Target) -> Vec<Block> {

@@ -1,5 +1,9 @@
 use super::*;
-use crate::agent::transcript::hygiene::generator::route;
+use crate::provider::Route;
+
+fn route(model: &str, api: Api) -> Route {
+    Route { model: model.parse().unwrap(), api }
+}
 
 fn of(model: &str, api: Api) -> HygienePolicy {
     HygienePolicy::of(&Target::new(route(model, api)))

@@ -10,11 +10,12 @@ use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
 
-use super::Target;
-use crate::agent::Provenance;
-use crate::agent::transcript::{Entry, EntryMetadata, Kind};
-use crate::config::Api;
-use crate::provider::{Block, Message, Role, Route, StopReason, Usage};
+use flock::agent::Provenance;
+use flock::agent::transcript::hygiene::Target;
+use flock::agent::transcript::hygiene::policy::{DroppedThinking, HygienePolicy, IdFormat, SignatureRule};
+use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::config::Api;
+use flock::provider::{Block, Message, Role, Route, StopReason, Usage};
 
 pub fn route(model: &str, api: Api) -> Route {
     Route { model: model.parse().unwrap(), api }
@@ -349,8 +350,8 @@ const PIXEL: &str =
 pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
     let api = target.route.api;
     let responses = matches!(api, Api::OpenAiResponses | Api::OpenAiCodexResponses);
-    let policy = super::HygienePolicy::of(target);
-    let thinks = policy.drop == super::policy::DroppedThinking::Nothing;
+    let policy = HygienePolicy::of(target);
+    let thinks = policy.drop == DroppedThinking::Nothing;
     let mut entries = Vec::new();
     let mut say = |message: Message, route: Option<Route>| {
         let stop = route.is_some().then_some(StopReason::End);
@@ -368,15 +369,13 @@ pub fn clean(target: &Target, turns: usize) -> Vec<Entry> {
         asked.extend(target.images.then(picture));
         say(Message { role: Role::User, content: asked }, None);
         let (one, two) = match (policy.ids, api) {
-            (super::policy::IdFormat::Pairs, _) => {
-                (format!("call_{turn}a|fc_{turn}a"), format!("call_{turn}b|fc_{turn}b"))
-            }
-            (super::policy::IdFormat::Native, _) => (format!("toolu_{turn}a"), format!("tooluse_{turn}-b")),
-            (super::policy::IdFormat::Nine, _) => (format!("a{turn:08}"), format!("b{turn:08}")),
+            (IdFormat::Pairs, _) => (format!("call_{turn}a|fc_{turn}a"), format!("call_{turn}b|fc_{turn}b")),
+            (IdFormat::Native, _) => (format!("toolu_{turn}a"), format!("tooluse_{turn}-b")),
+            (IdFormat::Nine, _) => (format!("a{turn:08}"), format!("b{turn:08}")),
             _ => (format!("call{turn}a"), format!("call{turn}b")),
         };
         let mark = match policy.marks {
-            super::policy::SignatureRule::Base64 { .. } => Some(signature(&target.route)),
+            SignatureRule::Base64 { .. } => Some(signature(&target.route)),
             _ => None,
         };
         let item = json!({"id": format!("rs_{turn}"), "type": "reasoning"}).to_string();

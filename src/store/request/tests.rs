@@ -3,8 +3,20 @@ use std::sync::Arc;
 use super::*;
 use crate::home::Home;
 use crate::id::SessionKind;
+use crate::store::Store;
 
 const BODY: &str = r#"{"agent":"coder","request":{"kind":"command","command":"true"}}"#;
+
+const STEPS: [RequestStep; 8] = [
+    RequestStep::Hold,
+    RequestStep::Approve,
+    RequestStep::Deny,
+    RequestStep::Expire,
+    RequestStep::Begin,
+    RequestStep::Answer,
+    RequestStep::Finish,
+    RequestStep::Fail,
+];
 
 fn open() -> (tempfile::TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +94,7 @@ fn only_listed_steps_change_a_state() {
         (S::Running, RequestStep::Fail, S::Failed),
     ];
     for state in S::ALL {
-        for step in RequestStep::ALL {
+        for step in STEPS {
             let wanted =
                 allowed.iter().find(|(from, by, _)| (*from, *by) == (state, step)).map(|found| found.2);
             assert_eq!(next(state, Level::Yellow, step), wanted, "{state:?} {step:?}");

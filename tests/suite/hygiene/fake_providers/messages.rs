@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{RejectionReason, is_blank, is_picture, is_plain, list, rule};
-use crate::agent::transcript::hygiene::{Target, generator};
+use crate::hygiene::generator;
+use flock::agent::transcript::hygiene::Target;
 
 const MAX_PICTURE_BYTES: usize = 5 * 1024 * 1024;
 

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::applied_rules::RuleLog;
 use super::generator::{self, result, route};
-use super::policy::MissingResultText;
-use super::{Rule, Target, content, pairing, sanitise, speaker_order, thinking, without_inter_session};
-use crate::agent::Provenance;
-use crate::agent::transcript::{Entry, EntryMetadata, Kind};
-use crate::config::Api;
-use crate::provider::message::joined_text;
-use crate::provider::{Block, Message, Role, Route, StopReason};
+use flock::agent::Provenance;
+use flock::agent::transcript::hygiene::{Rule, Target, sanitise};
+use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::config::Api;
+use flock::provider::message::joined_text;
+use flock::provider::{Block, Message, Role, Route, StopReason};
+
+/// The texts in place of what is left out.
+const BLANK: &str = "[empty content omitted]";
+const UNKNOWN: &str = "[content of an unknown kind omitted]";
+const OMITTED_THINKING: &str = "[assistant reasoning omitted]";
+const NO_RESULT: &str =
+    "[flock: the result of this call is missing from the conversation; what the call did is not known]";
 
 struct RuleCase(Vec<Entry>, Target);
 
@@ -186,7 +191,8 @@ fn a_mark_states_the_known_source_and_every_forged_spelling_is_broken() {
             other => panic!("{other:?}"),
         };
         for sent in [joined_text(&messages[0]), found] {
-            assert_eq!(without_inter_session(&sent), sent, "nothing in it looks like a mark");
+            // Nothing in it looks like a mark.
+            RuleCase::claude().user(&sent).gives(&[], &[text(&sent)]);
             assert!(sent.contains("isUser=true"), "{sent}");
         }
     }
@@ -245,7 +251,7 @@ fn reasoning_at_its_limit_is_removed_unless_the_answer_has_text() {
     let own = thought(&claude.1.route);
     let newer = vec![own, Block::Other(json!({"type": "hologram"}))];
     let claude = claude.ended(StopReason::Length, newer).user("b");
-    let sent = [text("a"), text(content::UNKNOWN), text("b")];
+    let sent = [text("a"), text(UNKNOWN), text("b")];
     claude.gives(&[Rule::Foreign, Rule::ReasoningOnly], &sent);
 }
 
@@ -254,7 +260,7 @@ fn an_answer_of_unknown_content_keeps_its_place_on_every_route() {
     let unknown = || Block::Other(json!({"type": "hologram"}));
     for said in [RuleCase::local, RuleCase::claude, RuleCase::for_gpt] {
         let own = thought(&said().1.route);
-        let sent = [text("a"), text(content::UNKNOWN), text("b")];
+        let sent = [text("a"), text(UNKNOWN), text("b")];
         let cut = vec![unsigned(), own.clone(), unknown()];
         let (messages, rules) = said().user("a").ended(StopReason::Length, cut).user("b").sent();
         assert_eq!((&messages[..], &rules[..]), (&sent[..], &[Rule::Foreign, Rule::ReasoningOnly][..]));
@@ -280,8 +286,7 @@ fn blank_texts_are_removed_and_emptied_messages_get_a_note() {
         .own(vec![call("c1"), Block::text("")]);
     let said = said.tool(blank(Role::Tool)).own(blank(Role::Assistant)).user("b");
     let rules = [Rule::Blank, Rule::Empty, Rule::Blank, Rule::Blank, Rule::Blank, Rule::Empty];
-    let sent =
-        [text(content::OMITTED), vec![call("c1")], vec![result("c1", "exec", content::OMITTED)], text("b")];
+    let sent = [text(BLANK), vec![call("c1")], vec![result("c1", "exec", BLANK)], text("b")];
     said.gives(&rules, &sent);
 }
 
@@ -315,7 +320,7 @@ fn unsigned_or_foreign_thinking_is_removed() {
         .user("b")
         .other(vec![unsigned(), Block::text("x")]);
     let said = said.user("c");
-    let sent = [text("a"), text(thinking::OMITTED), text("b"), text("x"), text("c")];
+    let sent = [text("a"), text(OMITTED_THINKING), text("b"), text("x"), text("c")];
     said.gives(&[Rule::Unsigned, Rule::ForeignThinking], &sent);
 }
 
@@ -368,7 +373,7 @@ fn chat_completions_keep_only_reasoning_of_the_running_turn() {
         "in all steps, not in the first alone"
     );
     let (messages, _) = said.user("c").sent();
-    assert!(!messages.iter().flatten().any(thinking::is_thinking));
+    assert!(!messages.iter().flatten().any(|block| matches!(block, Block::Thinking { .. })));
 }
 
 #[test]
@@ -377,7 +382,7 @@ fn an_old_claude_gets_the_newest_thinking_only() {
     let own = thought(&said.1.route);
     let said =
         said.user("a").own(vec![own.clone()]).user("b").own(vec![own.clone(), Block::text("x")]).user("c");
-    let sent = [text("a"), text(thinking::OMITTED), text("b"), vec![own, Block::text("x")], text("c")];
+    let sent = [text("a"), text(OMITTED_THINKING), text("b"), vec![own, Block::text("x")], text("c")];
     said.gives(&[Rule::OlderThinking], &sent);
 }
 
@@ -439,7 +444,7 @@ fn results_move_to_their_calls_and_missing_ones_are_filled() {
     let calls = vec![call("call_1"), call("call_2"), call("call_3")];
     let (messages, rules) = late(said(RuleCase::for_gpt())).sent();
     assert_eq!(rules, [Rule::Moved, Rule::MissingResult, Rule::MissingResult]);
-    let aborted = |id| given(id, pairing::ABORTED);
+    let aborted = |id| given(id, "aborted");
     assert_eq!(
         messages,
         [
@@ -453,7 +458,7 @@ fn results_move_to_their_calls_and_missing_ones_are_filled() {
         ]
     );
     let (messages, _) = late(said(RuleCase::to("openai/gpt-4o", Api::OpenAiCompletions))).sent();
-    assert_eq!(messages[2], given("call1", pairing::NO_RESULT));
+    assert_eq!(messages[2], given("call1", NO_RESULT));
 }
 
 #[test]
@@ -530,7 +535,7 @@ fn gemini_gets_its_own_signatures_and_a_placeholder_for_others() {
     let (messages, rules) = foreign.sent();
     assert_eq!(rules, [Rule::StandIn]);
     let Block::ToolCall { signature, .. } = &messages[3][0] else { panic!() };
-    assert_eq!(signature.as_deref(), Some(crate::provider::google::signature::PLACEHOLDER_SIGNATURE));
+    assert_eq!(signature.as_deref(), Some(flock::provider::google::signature::PLACEHOLDER_SIGNATURE));
     let router = RuleCase::to("openrouter/google/gemini-2.5-pro", Api::OpenAiCompletions)
         .user("a")
         .own(vec![signed("msg_abc123")]);
@@ -555,7 +560,7 @@ fn antigravity_claude_keeps_only_base64_signatures() {
 fn a_conversation_begins_with_the_user_and_roles_alternate() {
     let said = RuleCase::local().own(text("a")).own(text("b")).user("c").user("d");
     let sent = [
-        text(speaker_order::BOOTSTRAP),
+        text("(session bootstrap)"),
         vec![Block::text("a"), Block::text("b")],
         vec![Block::text("c"), Block::text("d")],
     ];
@@ -639,7 +644,7 @@ fn a_thinking_model_gets_no_prefill() {
 fn every_rule_has_a_unique_documented_name() {
     let names: std::collections::BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.as_str()).collect();
     assert_eq!(names.len(), Rule::ALL.len());
-    let page = include_str!("../../../../docs/transcript-hygiene.md");
+    let page = include_str!("../../../docs/transcript-hygiene.md");
     for name in names {
         assert!(page.contains(&format!("| `{name}` |")), "docs/transcript-hygiene.md has no line for {name}");
     }
@@ -693,36 +698,4 @@ fn rejected_thinking_is_removed_up_to_its_time() {
         let first = entries.iter().find(|entry| entry.role() == Role::Assistant).unwrap().about.at;
         assert_eq!([thoughts(None), thoughts(Some(first)), thoughts(Some(i64::MAX))], [2, 1, 0], "{model}");
     }
-}
-
-/// Far more processor time than pairing needs, and far less than it would need if each result were searched for among
-/// all calls.
-const TIME_LIMIT: std::time::Duration = std::time::Duration::from_secs(8);
-
-#[test]
-fn many_calls_and_results_are_paired_in_one_pass() {
-    const MANY: usize = 8_000;
-    let call = |n: usize| Block::call(format!("a{n}"), "t", serde_json::json!({}));
-    let result = |n: usize| {
-        let content = [Block::text("r")].into();
-        let block =
-            Block::ToolResult { call_id: format!("a{n}"), name: "t".into(), content, is_error: false };
-        Message { role: Role::Tool, content: vec![block] }
-    };
-    let answer = |content: Vec<Block>| Message { role: Role::Assistant, content };
-    let began = crate::clock::thread_cpu_time();
-    // Each result long after its call, and all calls of one answer with their results in reverse order.
-    let late = (0..MANY).map(|n| answer(vec![call(n)])).chain((0..MANY).map(result));
-    let turned = std::iter::once(answer((0..MANY).map(call).collect())).chain((0..MANY).rev().map(result));
-    for messages in [late.collect::<Vec<_>>(), turned.collect()] {
-        let entry = |message: Message| Entry { message: Arc::new(message), about: Arc::default() };
-        let mut entries: Vec<Entry> = messages.into_iter().map(entry).collect();
-        pairing::pair(&mut entries, MissingResultText::Sentence, &mut RuleLog::default());
-        assert!(pairing::is_paired(&entries));
-        let filled =
-            |entry: &Entry| matches!(&entry.message.content[..], [Block::ToolResult { is_error: true, .. }]);
-        assert!(!entries.iter().any(filled), "no result is missing");
-    }
-    let spent = crate::clock::thread_cpu_time() - began;
-    assert!(spent < TIME_LIMIT, "{spent:?}");
 }

@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use super::{RejectionReason, is_picture, is_plain, rule};
-use crate::agent::Provenance;
-use crate::agent::transcript::hygiene::policy::{HygienePolicy, IdFormat, PolicyRow};
-use crate::agent::transcript::hygiene::{Target, content};
-use crate::agent::transcript::{Entry, Kind};
-use crate::provider::{Block, Role, StopReason};
+use super::{RejectionReason, is_blank_block, is_picture, is_plain, rule};
+use flock::agent::Provenance;
+use flock::agent::transcript::hygiene::Target;
+use flock::agent::transcript::hygiene::policy::{HygienePolicy, IdFormat, PolicyRow};
+use flock::agent::transcript::{Entry, Kind};
+use flock::provider::{Block, Role, StopReason};
 
 /// `stored` is the conversation before hygiene.
 pub(super) fn judge(stored: &[Entry], ready: &[Entry], target: &Target) -> Result<(), RejectionReason> {
@@ -37,7 +37,7 @@ fn check_blocks(at: usize, entry: &Entry) -> Result<(), RejectionReason> {
             }
             Block::ToolResult { content, .. } => {
                 rule!(!content.is_empty(), "{at}: a result is empty");
-                rule!(!content.iter().any(content::is_blank), "{at}: a part of a result is blank");
+                rule!(!content.iter().any(is_blank_block), "{at}: a part of a result is blank");
                 content.iter().try_for_each(|part| check_picture(at, part))?;
             }
             other => check_picture(at, other)?,

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 
 use super::fake_providers::encoder::{RequestEncoder, request};
 use super::generator::{self, ConversationGenerator};
-use super::{Target, sanitise};
-use crate::agent::prefix_cache::{self, plain};
-use crate::agent::transcript::{Entry, EntryMetadata, Kind};
-use crate::config::Api;
-use crate::provider::{BodyPrefix, Message, Request, Role, StopReason};
+use flock::agent::prefix_cache::{self, plain};
+use flock::agent::transcript::hygiene::{Target, sanitise};
+use flock::agent::transcript::{Entry, EntryMetadata, Kind};
+use flock::config::Api;
+use flock::provider::{BodyPrefix, Message, Request, Role, StopReason};
 
 /// flock's context beside a message, as some models repeat it.
 const ECHO: &str = "<flock-context source=\"flock\">time: 2026-11-23 13:44 +00:00</flock-context>";

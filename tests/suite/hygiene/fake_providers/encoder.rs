@@ -4,42 +4,42 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::agent::transcript::hygiene::Target;
-use crate::home::Home;
-use crate::provider::{Catalog, Message, Provider, Request, ToolSpec};
+use flock::agent::transcript::hygiene::Target;
+use flock::home::Home;
+use flock::provider::{Catalog, Message, Provider, Request, ToolSpec};
 
-pub(in super::super) struct RequestEncoder {
+pub struct RequestEncoder {
     catalog: Catalog,
     home: Home,
 }
 
 impl RequestEncoder {
-    pub(in super::super) fn new() -> Self {
+    pub fn new() -> Self {
         // The folder is never read, because no key is looked up.
         let home = Home::new("/nonexistent".into(), None);
         Self { catalog: Catalog::new(home.clone()), home }
     }
 
     /// Returns the request body for the target's provider, or `None` if flock has no encoder for its API.
-    pub(in super::super) fn body(&self, target: &Target, messages: Vec<Arc<Message>>) -> Option<Value> {
+    pub fn body(&self, target: &Target, messages: Vec<Arc<Message>>) -> Option<Value> {
         let body = self.provider(target)?.body(&request(target, messages)).unwrap();
         Some(serde_json::from_slice(&body).unwrap())
     }
 
-    pub(in super::super) fn provider(&self, target: &Target) -> Option<Arc<dyn Provider>> {
+    pub fn provider(&self, target: &Target) -> Option<Arc<dyn Provider>> {
         let document = json!({
             "gateway": {"auth": {"token": "t"}},
             "models": {"providers": {target.route.provider(): {
                 "baseUrl": "http://127.0.0.1:9", "api": target.route.api,
             }}},
         });
-        let config = crate::config::parse::config(&document, &self.home).unwrap();
+        let config = flock::config::parse::config(&document, &self.home).unwrap();
         Some(self.catalog.resolve_without_key(&target.route.model, &config).ok()?.provider)
     }
 }
 
 /// Returns the request for a target.
-pub(in super::super) fn request(target: &Target, messages: Vec<Arc<Message>>) -> Request {
+pub fn request(target: &Target, messages: Vec<Arc<Message>>) -> Request {
     Request {
         model: target.route.model().to_owned(),
         system: "You are a test.".to_owned(),

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{RejectionReason, is_blank, is_plain, list, rule};
-use crate::agent::transcript::hygiene::{Target, generator};
+use crate::hygiene::generator;
+use flock::agent::transcript::hygiene::Target;
 
 pub(super) fn judge(target: &Target, body: &Value) -> Result<(), RejectionReason> {
     let turns = list(body, "messages");

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::{RejectionReason, is_picture, list, rule};
-use crate::agent::transcript::hygiene::policy::PolicyRow;
-use crate::agent::transcript::hygiene::{Target, generator};
-use crate::provider::google::signature::PLACEHOLDER_SIGNATURE;
+use crate::hygiene::generator;
+use flock::agent::transcript::hygiene::Target;
+use flock::agent::transcript::hygiene::policy::PolicyRow;
+use flock::provider::google::signature::PLACEHOLDER_SIGNATURE;
 
 const MAX_PICTURE_BYTES: usize = 20 * 1024 * 1024;
 

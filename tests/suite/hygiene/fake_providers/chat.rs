@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{RejectionReason, is_blank, is_picture, is_plain, list, rule};
-use crate::agent::transcript::hygiene::policy::PolicyRow;
-use crate::agent::transcript::hygiene::{Target, generator};
-use crate::provider::{Block, Message, Role};
+use crate::hygiene::generator;
+use flock::agent::transcript::hygiene::Target;
+use flock::agent::transcript::hygiene::policy::PolicyRow;
+use flock::provider::{Block, Message, Role};
 
 const MAX_PICTURE_BYTES: usize = 5 * 1024 * 1024;
 

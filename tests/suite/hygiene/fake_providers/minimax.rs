@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{RejectionReason, is_blank, list, rule};
-use crate::agent::transcript::hygiene::Target;
+use flock::agent::transcript::hygiene::Target;
 
 pub(super) fn judge(target: &Target, body: &Value) -> Result<(), RejectionReason> {
     let third = target.route.model().starts_with("MiniMax-M3");

@@ -6,7 +6,7 @@
 
 mod chat;
 mod converse;
-pub(super) mod encoder;
+pub mod encoder;
 mod google;
 mod messages;
 mod minimax;
@@ -17,14 +17,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::applied_rules::RuleLog;
 use super::generator::{self, ConversationGenerator};
-use super::policy::{HygienePolicy, PolicyRow};
-use super::{Rule, Target, clean, sanitise};
-use crate::agent::transcript::{Entry, EntryMetadata};
-use crate::config::Api;
-use crate::provider::google::signature::PLACEHOLDER_SIGNATURE;
-use crate::provider::{Block, Message, Role};
+use flock::agent::transcript::hygiene::policy::{HygienePolicy, PolicyRow};
+use flock::agent::transcript::hygiene::{Rule, Target, apply_rules, sanitise};
+use flock::agent::transcript::{Entry, EntryMetadata};
+use flock::config::Api;
+use flock::provider::google::signature::PLACEHOLDER_SIGNATURE;
+use flock::provider::{Block, Message, Role};
 
 /// The reason for a rejection.
 type RejectionReason = String;
@@ -61,6 +60,11 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 
 fn is_blank(value: &Value) -> bool {
     value.as_str().is_none_or(|text| text.trim().is_empty())
+}
+
+/// Returns `true` for a text of only whitespace.
+pub fn is_blank_block(block: &Block) -> bool {
+    matches!(block, Block::Text { text, .. } if text.trim().is_empty())
 }
 
 fn is_plain(id: &str, most: usize) -> bool {
@@ -104,7 +108,7 @@ fn sanitise_and_check(
 ) -> Result<bool, RejectionReason> {
     let ready = sanitise(entries, target).map_err(|error| error.to_string())?;
     let named = |refusal| format!("{:?} ({:?}): {refusal}", target.route, HygienePolicy::of(target).row);
-    let cleaned = clean(entries.to_vec(), target, &HygienePolicy::of(target), &mut RuleLog::default());
+    let (cleaned, _) = apply_rules(entries, target, &HygienePolicy::of(target));
     sanitised::judge(entries, &cleaned, target).map_err(named)?;
     check_messages(&ready.messages).map_err(named)?;
     let Some(body) = wire.body(target, ready.messages.clone()) else { return Ok(false) };

@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::applied_rules::RuleLog;
+use super::fake_providers::is_blank_block;
 use super::generator::{self, ConversationGenerator};
-use super::policy::{HygienePolicy, IdFormat};
-use super::{Target, clean, content, sanitise};
-use crate::agent::transcript::{Entry, Kind};
-use crate::provider::{Block, Role};
+use flock::agent::transcript::hygiene::policy::{HygienePolicy, IdFormat};
+use flock::agent::transcript::hygiene::{Target, apply_rules, sanitise};
+use flock::agent::transcript::{Entry, Kind};
+use flock::provider::{Block, Role};
 
 fn clean_once(entries: &[Entry], target: &Target) -> Vec<Entry> {
-    clean(entries.to_vec(), target, &HygienePolicy::of(target), &mut RuleLog::default())
+    apply_rules(entries, target, &HygienePolicy::of(target)).0
 }
 
 /// Returns people's texts, without blank ones.
 fn user_texts(entries: &[Entry]) -> Vec<String> {
     let users = entries.iter().filter(|entry| entry.role() == Role::User);
-    let texts = users.flat_map(|entry| &entry.message.content).filter(|block| !content::is_blank(block));
+    let texts = users.flat_map(|entry| &entry.message.content).filter(|block| !is_blank_block(block));
     let texts = texts.filter_map(|block| match block {
         Block::Text { text, .. } => {
             Some(text.to_lowercase().replace("[inter-session_message", "[inter-session message"))
@@ -86,7 +86,7 @@ proptest! {
             prop_assert!(open.is_empty());
             for entry in &ready {
                 prop_assert!(!entry.message.content.is_empty());
-                let is_blank = |block: &Block| content::is_blank(block) && !matches!(block, Block::Text { signature: Some(_), .. });
+                let is_blank = |block: &Block| is_blank_block(block) && !matches!(block, Block::Text { signature: Some(_), .. });
                 prop_assert!(!entry.message.content.iter().any(is_blank), "no text is blank");
                 prop_assert!(entry.about.kind != Kind::ForPeople);
             }

@@ -1,0 +1,111 @@
+//! What happens without a caller: the recovery at a start, and the sweep that expires old requests and begins those that
+//! were granted elsewhere.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{MAX_ROWS, SWEEP_INTERVAL, Triage, execution, messages, view};
+use crate::clock::unix_ms;
+use crate::home::scratch;
+use crate::store::{Along, RequestRow, RequestState, RequestStep, RequestTransition, StoreError};
+use crate::swarm::scheduler::Priority;
+use crate::swarm::{By, Swarm};
+
+impl Triage {
+    /// Continues after a start of the gateway. Requests that were running when the last gateway ended are not run
+    /// again, because it is unknown how far they came. Those that were granted but had not begun are begun now.
+    pub async fn recover(self: &Arc<Self>) -> Result<(), StoreError> {
+        self.sweep().await?;
+        // Before anything begins: such a request must not be run.
+        self.swarm.expire_outdated().await?;
+        self.list_older_grants().await?;
+        self.remove_stale_folders().await;
+        self.recover_orphans_before(i64::MAX).await
+    }
+
+    /// Removes the folders of commands that an earlier process ran. A folder of this process is never among them: its
+    /// request is under way before the folder is made.
+    async fn remove_stale_folders(&self) {
+        let commands = self.swarm.home().commands();
+        let above = commands.clone();
+        let found = tokio::task::spawn_blocking(move || scratch::names(&above)).await.unwrap_or_default();
+        let left: Vec<String> = found.into_iter().filter(|name| !self.underway().contains(name)).collect();
+        if tokio::task::spawn_blocking(move || scratch::sweep(&commands, &left)).await.is_err() {
+            tracing::warn!("the folders of commands that ran before could not be removed");
+        }
+    }
+
+    /// Repeats the sweep until `stop`: it expires requests, begins those that were granted elsewhere, and ends those
+    /// that were lost.
+    pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
+            if self.swarm.store().trouble().is_some_and(|trouble| trouble.blocks) {
+                // Nothing could be written now.
+                continue;
+            }
+            let looked = async {
+                // One failure must not keep the other tasks of the sweep from running.
+                let swept = self.sweep().await;
+                self.settle().await?;
+                swept?;
+                self.review(unix_ms()).await
+            };
+            if let Err(error) = looked.await {
+                tracing::error!(
+                    error = crate::error::chain(&error),
+                    "failed to look for requests that are over"
+                );
+            }
+        }
+    }
+
+    /// Expires the requests that nobody decided in time.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        let now = unix_ms();
+        for row in self.swarm.store().requests(true, MAX_ROWS)? {
+            // What runs has begun in time, however long it takes.
+            if row.expires_at > now || row.state == RequestState::Running {
+                continue;
+            }
+            let news = format!("Your request {} expired undecided.", row.id);
+            self.swarm.expire(&row, &news, None, now).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Swarm {
+    /// Expires requests of older versions of flock for commands without a stored execution. They would run in another
+    /// way than a person is shown. Their agents are told to ask again.
+    pub async fn expire_outdated(&self) -> Result<(), StoreError> {
+        let now = unix_ms();
+        let open = self.store().requests(true, MAX_ROWS)?;
+        for row in open.iter().filter(|row| row.state != RequestState::Running && view::is_outdated(row)) {
+            let text = execution::OUTDATED_REASON;
+            let news = format!("Your request {} was {text}.", row.id);
+            self.expire(row, &news, Some(text), now).await?;
+        }
+        Ok(())
+    }
+
+    /// Expires a request and tells its agent.
+    async fn expire(
+        &self,
+        row: &RequestRow,
+        news: &str,
+        why: Option<&str>,
+        now: i64,
+    ) -> Result<(), StoreError> {
+        let news = messages::result(row, news, now);
+        let detail = why.unwrap_or_default().to_owned();
+        let entry = By::system().entry("request.expire", &row.id, row.level, detail);
+        let along = Along { entry, items: vec![news.clone()], post: None };
+        let (id, result) = (row.id.clone(), why.map(str::to_owned));
+        let moved = self.store().step_request(id, RequestStep::Expire, result, along, now).await?;
+        if let RequestTransition::Done(_) = moved {
+            self.bell().ring(news.session, Priority::Mention);
+        }
+        Ok(())
+    }
+}
