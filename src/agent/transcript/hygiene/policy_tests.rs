@@ -1,5 +1,6 @@
 use super::*;
 use crate::agent::transcript::hygiene::generator::route;
+use crate::config::Api;
 
 fn of(model: &str, api: Api) -> HygienePolicy {
     HygienePolicy::of(&Target::new(route(model, api)))
