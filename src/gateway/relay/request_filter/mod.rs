@@ -9,7 +9,6 @@
 //! reaches beyond the model. Pure.
 
 mod media;
-mod scan;
 mod walk;
 
 use std::fmt;

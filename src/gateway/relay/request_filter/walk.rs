@@ -1,8 +1,8 @@
 //! Walks once through a request and checks every entry of it, in any place and in any spelling. Pure.
 
 use super::media::{Media, MediaField};
-use super::scan::{Scanner, Token, meant};
 use super::{ContentSize, RejectedPart};
+use crate::json::{Scanner, Token, unescape};
 use crate::provider::relay_format::{RelayFormat, Rule, RuleTable};
 
 /// Greatest allowed nesting of contents. The programs' requests stay below ten.
@@ -79,7 +79,7 @@ impl RequestWalk {
     fn take(&mut self, token: Token<'_>) -> Result<bool, RejectedPart> {
         match token {
             Token::Key(written) => {
-                meant(written, MAX_DECODED_CHARS, &mut self.name);
+                unescape(written, MAX_DECODED_CHARS, &mut self.name);
                 fold(&self.name, &mut self.folded);
                 let next = self.entry()?;
                 if let Some(frame) = self.frames.last_mut() {
@@ -200,7 +200,7 @@ impl RequestWalk {
         if matches!(as_, ValueKind::Ruled(Rule::Data | Rule::Content)) {
             return Ok(());
         }
-        meant(written, MAX_DECODED_CHARS, &mut self.word);
+        unescape(written, MAX_DECODED_CHARS, &mut self.word);
         let word = self.word.as_str();
         let is_let = match as_ {
             ValueKind::Ruled(Rule::Only(words)) => words.contains(&word),
