@@ -11,7 +11,7 @@
 //! | 3 | `agent`, `runtime` |
 //! | 2 | `provider`, `tool`, `sandbox`, `nix`, `install`, `supervise`, `openclaw` |
 //! | 1 | `store`, `config`, `home` |
-//! | 0 | `error`, `env`, `id`, `clean`, `clock`, `process`, `checkpoint`, `picture` |
+//! | 0 | `error`, `env`, `id`, `json`, `clean`, `clock`, `process`, `checkpoint`, `picture` |
 #![cfg_attr(
     test,
     allow(
@@ -39,6 +39,7 @@ pub mod gateway;
 pub mod home;
 pub mod id;
 pub mod install;
+pub mod json;
 pub mod nix;
 pub mod openclaw;
 pub mod picture;

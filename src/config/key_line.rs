@@ -1,126 +1,60 @@
-//! Finds the line of a key in the file. The parsed document has no line numbers, so the text is walked a second time.
+//! Finds the line of a key in the file. The parsed document has no line numbers, so the text is scanned a second time.
 
 use std::fmt::Write as _;
+
+use serde::de::IgnoredAny;
+
+use crate::json::{Scanner, Token, unescape};
 
 /// Returns the line, from 1, of a key in the form `agents.list[0].model`. If the key is missing, returns the line of
 /// the object or list that should hold it. `None` for a text that is not JSON.
 #[must_use]
 pub fn line_of(text: &[u8], at: &str) -> Option<usize> {
-    let mut wanted = at;
-    loop {
-        let mut walk = KeyScanner { text, at: 0, line: 1, wanted, found: None };
-        walk.value(&mut String::new())?;
-        if walk.found.is_some() {
-            return walk.found;
-        }
-        // Not there: the enclosing object or list is looked for instead.
-        wanted = &wanted[..wanted.rfind(['.', '['])?];
-    }
+    serde_json::from_slice::<IgnoredAny>(text).ok()?;
+    // If the key is not there, the enclosing object or list is looked for instead.
+    let mut holders = std::iter::successors(Some(at), |key| Some(&key[..key.rfind(['.', '['])?]));
+    holders.find_map(|key| value_line(text, key))
 }
 
-struct KeyScanner<'a> {
-    text: &'a [u8],
-    at: usize,
-    line: usize,
-    wanted: &'a str,
-    found: Option<usize>,
-}
-
-impl KeyScanner<'_> {
-    /// Skips one value. The document was parsed before, so its depth is bounded and the recursion is safe.
-    fn value(&mut self, path: &mut String) -> Option<()> {
-        if path == self.wanted && !path.is_empty() && self.found.is_none() {
-            self.space();
-            self.found = Some(self.line);
-        }
-        self.space();
-        match self.peek()? {
-            b'{' => self.inside(b'}', |walk| {
-                let key = walk.string()?;
-                walk.expect(b':')?;
-                let length = path.len();
-                if length > 0 {
+/// Returns the line on which the value of exactly this key begins.
+fn value_line(text: &[u8], wanted: &str) -> Option<usize> {
+    let mut tokens = Scanner::new(text);
+    let (mut path, mut name) = (String::new(), String::new());
+    // The length of the path of each open object or list, and the next index in a list.
+    let mut open: Vec<(usize, Option<usize>)> = Vec::new();
+    while let Some(token) = tokens.next() {
+        match (token, open.last_mut()) {
+            (Token::Key(key), Some((length, _))) => {
+                path.truncate(*length);
+                if !path.is_empty() {
                     path.push('.');
                 }
-                path.push_str(&key);
-                walk.value(path)?;
-                path.truncate(length);
-                Some(())
-            }),
-            b'[' => {
-                let mut index = 0;
-                self.inside(b']', |walk| {
-                    let length = path.len();
-                    // Writing to a String does not fail.
-                    let _ = write!(path, "[{index}]");
-                    walk.value(path)?;
-                    path.truncate(length);
-                    index += 1;
-                    Some(())
-                })
+                unescape(key, usize::MAX, &mut name);
+                path.push_str(&name);
+                continue;
             }
-            b'"' => self.string().map(drop),
-            // A number, `true`, `false` or `null`.
-            _ => {
-                while self.peek().is_some_and(|byte| !b",]} \t\r\n".contains(&byte)) {
-                    self.at += 1;
-                }
-                Some(())
+            (Token::Close, _) => {
+                open.pop();
+                continue;
             }
-        }
-    }
-
-    fn inside(&mut self, end: u8, mut entry: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
-        self.at += 1;
-        self.space();
-        if self.peek()? == end {
-            self.at += 1;
-            return Some(());
-        }
-        loop {
-            entry(self)?;
-            self.space();
-            let byte = self.peek()?;
-            self.at += 1;
-            match byte {
-                b',' => self.space(),
-                byte if byte == end => return Some(()),
-                _ => return None,
+            (_, Some((length, Some(index)))) => {
+                path.truncate(*length);
+                // Writing to a String does not fail.
+                let _ = write!(path, "[{index}]");
+                *index += 1;
             }
+            _ => {}
+        }
+        if path == wanted && !path.is_empty() {
+            // No token contains a line break, so the end of the first one is on the line of its beginning.
+            let read = &text[..text.len() - tokens.remaining()];
+            return Some(1 + read.iter().filter(|byte| **byte == b'\n').count());
+        }
+        if let Token::Open { object } = token {
+            open.push((path.len(), (!object).then_some(0)));
         }
     }
-
-    fn string(&mut self) -> Option<String> {
-        self.space();
-        let start = self.at;
-        if self.peek()? != b'"' {
-            return None;
-        }
-        self.at += 1;
-        while self.peek()? != b'"' {
-            // An escaped quote does not end the text.
-            self.at += if self.peek()? == b'\\' { 2 } else { 1 };
-        }
-        self.at += 1;
-        // The key is decoded, because it may be written with escapes.
-        serde_json::from_slice(&self.text[start..self.at]).ok()
-    }
-
-    fn expect(&mut self, wanted: u8) -> Option<()> {
-        self.space();
-        (self.peek()? == wanted).then(|| self.at += 1)
-    }
-
-    fn space(&mut self) {
-        while let Some(byte) = self.peek().filter(u8::is_ascii_whitespace) {
-            self.line += usize::from(byte == b'\n');
-            self.at += 1;
-        }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
+    None
 }
 
 #[cfg(test)]

@@ -10,12 +10,11 @@ use sha2::{Digest as _, Sha256};
 use super::check::{self, OpenClawProgram};
 use super::derive::{DerivedConfig, ProviderKey, TOKEN_VARIABLE};
 use super::{OpenClawError, agents, identity};
-use crate::config::{Api, Config, secret};
+use crate::config::{Config, secret};
 use crate::env;
 use crate::home::{Home, HomeError, atomic};
 use crate::id::hex;
-use crate::provider::catalog;
-use crate::provider::key;
+use crate::provider::{catalog, key, wire_format};
 use crate::supervise::pid_file;
 use crate::supervise::unit::OPENCLAW;
 
@@ -284,8 +283,7 @@ pub fn provider_keys(
         };
         found.push((one.variable.clone(), value));
     }
-    let asks_aws =
-        |model| catalog::wire(model, config).is_ok_and(|wire| wire.api == Api::BedrockConverseStream);
+    let asks_aws = |model| catalog::wire(model, config).is_ok_and(|wire| wire_format::of(wire.api).uses_aws);
     if agents(config).flat_map(|agent| agent.models()).any(asks_aws) {
         found.extend(aws_variables(home, config)?);
     }

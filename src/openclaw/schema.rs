@@ -87,13 +87,9 @@ impl ConfigSchema {
     #[must_use]
     pub const fn api(&self, api: Api) -> Option<&'static str> {
         match api {
-            Api::OpenAiCompletions => Some("openai-completions"),
-            Api::OpenAiResponses => Some("openai-responses"),
             Api::OpenAiCodexResponses => self.chatgpt,
-            Api::AnthropicMessages => Some("anthropic-messages"),
-            Api::GoogleGenerativeAi => Some("google-generative-ai"),
             Api::GoogleGeminiCli => None,
-            Api::BedrockConverseStream => Some("bedrock-converse-stream"),
+            _ => Some(api.as_str()),
         }
     }
 }

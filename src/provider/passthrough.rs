@@ -228,7 +228,7 @@ impl UsageMeter {
             (&self.endpoint, &mut *self.decoder, self.longest.saturating_mul(2));
         let read = match &mut self.form {
             BodyFormat::Events(events, progress) => {
-                let read = events.feed(piece, |data| take(endpoint, progress, data, decoder));
+                let read = events.feed(piece, |event| take(endpoint, progress, &event.data, decoder));
                 if events.pending() > longest { Err(EventError::TooLong) } else { read }
             }
             BodyFormat::Document(all) if all.len() + piece.len() > longest => Err(EventError::TooLong),
@@ -271,7 +271,7 @@ impl UsageMeter {
             BodyFormat::Events(events, progress) => {
                 // If the stream broke off, its last event may be incomplete. The missing end is reported, not this
                 // event.
-                drop(events.end(|data| take(endpoint, progress, data, decoder)));
+                drop(events.end(|event| take(endpoint, progress, &event.data, decoder)));
             }
             BodyFormat::Unknown | BodyFormat::Whole | BodyFormat::Lost(_) => {}
         }

@@ -1,6 +1,7 @@
 //! The route of a request: provider, wire format and model. All three decide which content a conversation may have
 //! there, and which state of a provider can be sent back.
 
+use super::wire_format::{self, WireFormat};
 use crate::config::Api;
 use crate::id::ModelRef;
 
@@ -14,6 +15,12 @@ pub struct Route {
 }
 
 impl Route {
+    /// Returns the descriptor of the wire format.
+    #[must_use]
+    pub fn format(&self) -> &'static WireFormat {
+        wire_format::of(self.api)
+    }
+
     /// Returns the provider's id.
     #[must_use]
     pub fn provider(&self) -> &str {

@@ -161,7 +161,7 @@ struct Stream<'a> {
 impl Stream<'_> {
     fn feed<D: Decoder>(&mut self, bytes: &[u8], decoder: &mut D) -> Result<(), EventError> {
         let Self { endpoint, progress, .. } = self;
-        self.events.feed(bytes, |data| take(endpoint, progress, data, decoder))?;
+        self.events.feed(bytes, |event| take(endpoint, progress, &event.data, decoder))?;
         // The limit counts the content of an answer. The JSON around it may take as much again.
         if self.events.pending() > self.longest.saturating_mul(2) {
             return Err(EventError::TooLong);
@@ -173,7 +173,7 @@ impl Stream<'_> {
     /// instead.
     fn end<D: Decoder>(&mut self, decoder: &mut D) -> Result<(), EventError> {
         let Self { endpoint, progress, .. } = self;
-        match self.events.end(|data| take(endpoint, progress, data, decoder)) {
+        match self.events.end(|event| take(endpoint, progress, &event.data, decoder)) {
             Err(EventError::Unreadable(_) | EventError::Garbage { .. }) if self.progress.is_some() => Ok(()),
             other => other,
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 use super::entries::{Entries, entries};
-use crate::config::Api;
+use crate::provider::relay_format::AnswerEntries;
 
 /// Fewest thinking tokens that Anthropic accepts. They count as tokens of the answer.
 const MIN_THINKING_TOKENS: u64 = 1_024;
@@ -27,35 +27,32 @@ pub struct AnswerLength {
 
 impl AnswerLength {
     /// Reads the outermost object of a request whose bytes begin at the address `origin`.
-    pub fn read(found: &Entries<'_>, origin: usize, api: Api) -> Self {
+    pub fn read(found: &Entries<'_>, origin: usize, names: &AnswerEntries) -> Self {
         let mut length = Self { times: 1, ..Self::default() };
         for (name, value) in found {
-            match (api, name.as_str()) {
-                (Api::GoogleGenerativeAi, "generationConfig" | "generation_config") => {
-                    for (name, value) in nested_entries(value) {
-                        match name.as_str() {
-                            "maxOutputTokens" | "max_output_tokens" => length.bound(value, origin),
-                            "candidateCount" | "candidate_count" => length.times(value),
-                            _ => {}
-                        }
-                    }
+            if names.parents.is_empty() {
+                length.entry(name, value, origin, names);
+            } else if names.parents.contains(&name.as_str()) {
+                for (name, value) in nested_entries(value) {
+                    length.entry(&name, value, origin, names);
                 }
-                (Api::GoogleGenerativeAi, _) => {}
-                (_, "max_tokens" | "max_completion_tokens" | "max_output_tokens") => {
-                    length.bound(value, origin);
-                }
-                (_, "n") => length.times(value),
-                (Api::AnthropicMessages, "thinking") => {
-                    // If a name occurs twice, the last one counts.
-                    let budget = nested_entries(value).into_iter().rfind(|(name, _)| name == "budget_tokens");
-                    length.thinking = budget.and_then(|(_, budget)| {
-                        Some((byte_range(value, origin), byte_range(budget, origin), number(budget)?))
-                    });
-                }
-                _ => {}
             }
         }
         length
+    }
+
+    fn entry(&mut self, name: &str, value: &RawValue, origin: usize, names: &AnswerEntries) {
+        if names.max_tokens.contains(&name) {
+            self.bounds.extend(number(value).map(|tokens| (byte_range(value, origin), tokens)));
+        } else if names.count.contains(&name) {
+            self.times = self.times.max(number(value).unwrap_or(1));
+        } else if names.has_thinking_budget && name == "thinking" {
+            // If a name occurs twice, the last one counts.
+            let budget = nested_entries(value).into_iter().rfind(|(name, _)| name == "budget_tokens");
+            self.thinking = budget.and_then(|(_, budget)| {
+                Some((byte_range(value, origin), byte_range(budget, origin), number(budget)?))
+            });
+        }
     }
 
     /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
@@ -88,14 +85,6 @@ impl AnswerLength {
         }
         edits
     }
-
-    fn bound(&mut self, value: &RawValue, origin: usize) {
-        self.bounds.extend(number(value).map(|tokens| (byte_range(value, origin), tokens)));
-    }
-
-    fn times(&mut self, value: &RawValue) {
-        self.times = self.times.max(number(value).unwrap_or(1));
-    }
 }
 
 /// Returns the entries of a value, or none if it is not an object.
@@ -121,9 +110,12 @@ fn number(raw: &RawValue) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Api;
+    use crate::provider::wire_format;
 
     fn read(body: &str, api: Api) -> AnswerLength {
-        AnswerLength::read(&entries(body.as_bytes()).unwrap(), body.as_ptr().addr(), api)
+        let names = &wire_format::of(api).relay.unwrap().answer;
+        AnswerLength::read(&entries(body.as_bytes()).unwrap(), body.as_ptr().addr(), names)
     }
 
     #[test]

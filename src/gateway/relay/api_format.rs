@@ -1,52 +1,30 @@
 //! Knows the paths of each model API and the format of its errors. Pure.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::config::Api;
 use crate::provider::passthrough::ForwardKind;
-use crate::runtime::cli::interface::relay_path;
-
-/// The wire formats that are passed on, one for each path.
-const APIS: [Api; 4] =
-    [Api::AnthropicMessages, Api::OpenAiResponses, Api::GoogleGenerativeAi, Api::OpenAiCompletions];
+use crate::provider::wire_format::{self, FORMATS};
+use crate::provider::{RelayFormat, anthropic};
 
 /// Returns the wire format of a path and the rest of the path, without a leading slash.
-fn split_path(path: &str) -> Option<(Api, &str)> {
-    APIS.iter().find_map(|api| Some((*api, path.strip_prefix(relay_path(*api))?.strip_prefix('/')?)))
+fn split_path(path: &str) -> Option<(&'static RelayFormat, &str)> {
+    let mut formats = FORMATS.iter().filter_map(|format| format.relay);
+    formats.find_map(|format| Some((format, path.strip_prefix(format.path)?.strip_prefix('/')?)))
 }
 
 /// Returns the wire format and the purpose of a request to this path, or `None` if the path is not passed on. The model
 /// that a path names is ignored.
 #[must_use]
-pub fn asked(path: &str) -> Option<(Api, ForwardKind)> {
-    let (api, rest) = split_path(path)?;
-    let want = match (api, rest) {
-        (Api::AnthropicMessages, "v1/messages")
-        | (Api::OpenAiResponses, "responses")
-        | (Api::OpenAiCompletions, "chat/completions") => ForwardKind::Answer,
-        (Api::AnthropicMessages, "v1/messages/count_tokens") => ForwardKind::Count,
-        (Api::GoogleGenerativeAi, rest) => {
-            let (model, method) = rest.strip_prefix("v1beta/models/")?.rsplit_once(':')?;
-            // Such a path is not one of the methods below.
-            if model.is_empty() || model.contains('/') {
-                return None;
-            }
-            match method {
-                "generateContent" => ForwardKind::Answer,
-                "streamGenerateContent" => ForwardKind::Stream,
-                "countTokens" => ForwardKind::Count,
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    Some((api, want))
+pub fn asked(path: &str) -> Option<(&'static RelayFormat, ForwardKind)> {
+    let (format, rest) = split_path(path)?;
+    Some((format, (format.kind)(rest)?))
 }
 
-/// Returns `true` if both wire formats have the same path. Models of one are then asked at the path of the other.
+/// Returns `true` if models with this wire format are asked at the path of `format`. Two formats may share a path.
 #[must_use]
-pub fn is_same(one: Api, other: Api) -> bool {
-    relay_path(one) == relay_path(other)
+pub fn is_same(api: Api, format: &RelayFormat) -> bool {
+    wire_format::of(api).relay.is_some_and(|own| own.path == format.path)
 }
 
 /// Returns an error in the format of the API that this path belongs to, or `None` if the path is not below `/relay`.
@@ -69,28 +47,15 @@ pub fn error(path: &str, status: u16, message: &str, hint: Option<&str>) -> Opti
         400..=499 => "invalid_request_error",
         _ => "api_error",
     };
-    Some(match split_path(path).map(|(api, _)| api) {
-        Some(Api::GoogleGenerativeAi) => {
-            let word = match status {
-                401 => "UNAUTHENTICATED",
-                403 => "PERMISSION_DENIED",
-                404 => "NOT_FOUND",
-                429 => "RESOURCE_EXHAUSTED",
-                400..=499 => "INVALID_ARGUMENT",
-                _ => "INTERNAL",
-            };
-            json!({"error": {"code": status, "message": message, "status": word}})
-        }
-        Some(Api::OpenAiResponses | Api::OpenAiCompletions) => {
-            json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
-        }
-        // An unknown path gets Anthropic's format.
-        _ => json!({"type": "error", "error": {"type": kind, "message": message}}),
-    })
+    // An unknown path gets Anthropic's format.
+    let format = split_path(path).map_or(&anthropic::relay::RELAY, |(format, _)| format);
+    Some((format.error)(status, kind, &message))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -127,7 +92,7 @@ mod tests {
             ("/relay/", None),
             ("/v1/messages", None),
         ] {
-            assert_eq!(asked(path), expected, "{path}");
+            assert_eq!(asked(path).map(|(format, want)| (format.api, want)), expected, "{path}");
         }
     }
 

@@ -12,11 +12,11 @@ use super::request_body::RequestBody;
 use super::tickets::COUNTS;
 use super::{Relay, Ticket, api_format, forwarder, headers};
 use crate::agent::{ModelFailure, trouble_of};
-use crate::config::Api;
 use crate::gateway::body;
 use crate::gateway::error::ApiError;
 use crate::gateway::limits::ServerLimits;
 use crate::gateway::state::Gateway;
+use crate::provider::RelayFormat;
 use crate::provider::http::RequestError;
 use crate::provider::passthrough::ForwardKind;
 
@@ -47,8 +47,8 @@ impl Relay {
         // The model in the path is not read. The ticket says which model answers.
         let asked = api_format::asked(parts.uri.path()).filter(|_| parts.method == Method::POST);
         // Two wire formats may share a path, so the path decides and not the exact format.
-        let own = |api| ticket.api.is_some_and(|own| api_format::is_same(own, api));
-        let Some((api, want)) = asked.filter(|(api, _)| own(*api)) else {
+        let own = |format| ticket.api.is_some_and(|own| api_format::is_same(own, format));
+        let Some((format, want)) = asked.filter(|(format, _)| own(format)) else {
             return Err(finally(StatusCode::NOT_FOUND, "this is not passed on to the agent's model"));
         };
         // The slot is taken before the body is read, so a turn can't fill the memory with waiting requests.
@@ -56,7 +56,7 @@ impl Relay {
         let place = place.map_err(|_| finally(StatusCode::BAD_REQUEST, "the turn is over"))?;
         let limits = parts.extensions.get::<ServerLimits>().copied().unwrap_or_default();
         let bytes = body::whole(body, &limits).await.map_err(ApiError::finally)?;
-        let written = RequestBody::read(bytes.into(), api).map_err(|wrong| {
+        let written = RequestBody::read(bytes.into(), format).map_err(|wrong| {
             tracing::warn!(agent = %ticket.agent, turn = %ticket.turn, wrong, "a request is not passed on");
             ticket.calls.note(|count| count.refused = Some((400, wrong.clone())));
             finally(StatusCode::BAD_REQUEST, wrong)
@@ -72,9 +72,9 @@ impl Relay {
             return Err(finally(StatusCode::BAD_REQUEST, why));
         }
         let question = ModelRequest {
-            api,
+            format,
             want,
-            query: filter_query(api, parts.uri.query().unwrap_or_default()),
+            query: filter_query(format, parts.uri.query().unwrap_or_default()),
             headers: headers::asked(&parts.headers),
             written,
             ticket: ticket.clone(),
@@ -101,14 +101,9 @@ impl Relay {
 }
 
 /// Returns the part of a query that is passed on.
-fn filter_query(api: Api, query: &str) -> Vec<(&'static str, &'static str)> {
-    let known = match api {
-        Api::AnthropicMessages => ("beta", "true"),
-        Api::GoogleGenerativeAi => ("alt", "sse"),
-        _ => return Vec::new(),
-    };
-    let asked = query.split('&').any(|pair| pair.split_once('=') == Some(known));
-    asked.then_some(known).into_iter().collect()
+fn filter_query(format: &RelayFormat, query: &str) -> Vec<(&'static str, &'static str)> {
+    let is_asked = |known: &_| query.split('&').any(|pair| pair.split_once('=') == Some(*known));
+    format.query.filter(is_asked).into_iter().collect()
 }
 
 /// Returns an error that remains however often the program asks.

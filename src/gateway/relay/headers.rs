@@ -3,20 +3,12 @@
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::provider::wire_format::FORMATS;
 use crate::runtime::cli::PROGRAMS;
 
-/// Request headers that the model APIs and their client libraries use. Each program adds the headers that are its own.
-/// A name that ends in `-` is a prefix, here and below.
-const REQUEST_HEADERS: [&str; 8] = [
-    "accept",
-    BETA_HEADER,
-    "anthropic-dangerous-direct-browser-access",
-    "anthropic-version",
-    "openai-beta",
-    "x-client-request-id",
-    "x-goog-api-client",
-    "x-stainless-",
-];
+/// Request headers of several client libraries. Each API and each program adds the headers that are its own. A name that
+/// ends in `-` is a prefix, here and below.
+const REQUEST_HEADERS: [&str; 3] = ["accept", "x-client-request-id", "x-stainless-"];
 
 /// Header in which a request to Anthropic names the new features that it uses.
 const BETA_HEADER: &str = "anthropic-beta";
@@ -55,24 +47,15 @@ const BLOCKED_BETAS: [&str; 28] = [
 ];
 
 /// Response headers: the type and the id of the response, and what is left of the provider's limits.
-const RESPONSE_HEADERS: [&str; 8] = [
-    "anthropic-ratelimit-",
-    "content-type",
-    "openai-model",
-    "openai-version",
-    "request-id",
-    "x-models-etag",
-    "x-ratelimit-",
-    "x-reasoning-included",
-];
+const RESPONSE_HEADERS: [&str; 3] = ["content-type", "request-id", "x-ratelimit-"];
 
 /// Returns the headers of a request that go to the provider.
 #[must_use]
 pub fn asked(headers: &HeaderMap) -> HeaderMap {
+    let of_apis = FORMATS.iter().filter_map(|format| format.relay).flat_map(|relay| relay.request_headers);
     let of_programs = PROGRAMS.iter().flat_map(|program| program.headers());
     // The feature names need a filter of their own, so the header is taken out and rebuilt.
-    let mut passed =
-        filter_headers(headers, &REQUEST_HEADERS.iter().chain(of_programs).copied().collect::<Vec<_>>());
+    let mut passed = filter_headers(headers, REQUEST_HEADERS.iter().chain(of_apis).chain(of_programs));
     let betas: Vec<&str> =
         headers.get_all(BETA_HEADER).iter().filter_map(|value| value.to_str().ok()).collect();
     let all = betas.iter().flat_map(|value| value.split(',')).map(str::trim);
@@ -95,10 +78,12 @@ fn is_allowed_beta(beta: &str) -> bool {
 /// Returns the headers of a response that go to the program.
 #[must_use]
 pub fn answered(headers: &HeaderMap) -> HeaderMap {
-    filter_headers(headers, &RESPONSE_HEADERS)
+    let of_apis = FORMATS.iter().filter_map(|format| format.relay).flat_map(|relay| relay.response_headers);
+    filter_headers(headers, RESPONSE_HEADERS.iter().chain(of_apis))
 }
 
-fn filter_headers(headers: &HeaderMap, names: &[&str]) -> HeaderMap {
+fn filter_headers<'n>(headers: &HeaderMap, names: impl Iterator<Item = &'n &'n str>) -> HeaderMap {
+    let names: Vec<&str> = names.copied().collect();
     let is_known = |name: &HeaderName| {
         let name = name.as_str();
         names.iter().any(|known| name == *known || known.ends_with('-') && name.starts_with(known))

@@ -11,18 +11,18 @@ use super::reservation::CallReservation;
 use super::{Relay, Ticket, api_format};
 use crate::agent::{ModelCall, ModelFailure, trouble_of};
 use crate::clock::unix_ms;
-use crate::config::{Api, Config};
+use crate::config::Config;
 use crate::id::ModelRef;
 use crate::provider::http::RequestError;
 use crate::provider::passthrough::{Answer, ForwardKind};
 use crate::provider::retry::{Decision, Policy};
-use crate::provider::{ProviderError, ResolvedModel};
+use crate::provider::{ProviderError, RelayFormat, ResolvedModel};
 use crate::runtime::cli::gate::CallRefusal;
 
 /// A question of a program.
 pub(super) struct ModelRequest {
     pub(super) ticket: Arc<Ticket>,
-    pub(super) api: Api,
+    pub(super) format: &'static RelayFormat,
     pub(super) want: ForwardKind,
     pub(super) query: Vec<(&'static str, &'static str)>,
     pub(super) headers: HeaderMap,
@@ -53,7 +53,7 @@ impl Relay {
         let mut trouble = None;
         while let Some(model) = line.pop_front() {
             let resolved = match self.catalog.resolve(&model, &config) {
-                Ok(resolved) if api_format::is_same(resolved.route.api, question.api) => resolved,
+                Ok(resolved) if api_format::is_same(resolved.route.api, question.format) => resolved,
                 // A fallback model with another wire format can't read this request.
                 Ok(_) => continue,
                 Err(error) => {
@@ -125,11 +125,7 @@ impl Relay {
             session: ticket.session.clone(),
             turn: ticket.turn,
             model: resolved.route.model.clone(),
-            input_estimate: question.written.input(
-                question.api,
-                resolved.route.model(),
-                resolved.context_window,
-            ),
+            input_estimate: question.written.input(resolved.route.model(), resolved.context_window),
             max_output: question.written.output(u64::from(resolved.max_tokens)),
             step: ticket.step(),
         };
@@ -156,7 +152,7 @@ impl Relay {
     ) -> Result<Answer, RequestError> {
         let ModelRequest { ticket, want, query, headers, written, .. } = question;
         let name = resolved.route.model();
-        let body = written.to(name, question.api, u64::from(resolved.max_tokens));
+        let body = written.to(name, u64::from(resolved.max_tokens));
         // While another model is left, a silent one is not waited for again: the other may answer in that time.
         let policy = match (want, is_last) {
             (ForwardKind::Count, _) => Policy { attempts: 1, silent_attempts: 1, ..self.retry },

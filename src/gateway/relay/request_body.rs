@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::answer_length::AnswerLength;
 use super::entries::entries;
 use super::request_filter::{self, ContentSize};
-use crate::config::Api;
+use crate::provider::RelayFormat;
 use crate::runtime::cli::{PROGRAMS, Program};
 
 /// A parsed request of a program.
@@ -21,6 +21,7 @@ pub struct RequestBody {
     /// The place where a first entry would go.
     start: usize,
     is_empty: bool,
+    format: &'static RelayFormat,
     /// The length of the answer that it wants.
     length: AnswerLength,
     /// The content besides text.
@@ -34,9 +35,10 @@ impl RequestBody {
     ///
     /// Returns a text for the author of the program that says what is wrong with the request or why it is not passed
     /// on.
-    pub fn read(bytes: Bytes, api: Api) -> Result<Self, String> {
+    pub fn read(bytes: Bytes, format: &'static RelayFormat) -> Result<Self, String> {
         // Some programs write requests that a provider refuses. Their modules correct them before anything is checked.
-        let mended = |bytes: Bytes, program: &&dyn Program| program.mended(&bytes, api).unwrap_or(bytes);
+        let mended =
+            |bytes: Bytes, program: &&dyn Program| program.mended(&bytes, format.api).unwrap_or(bytes);
         let bytes = PROGRAMS.iter().fold(bytes, mended);
         let found = entries(&bytes);
         let found =
@@ -49,16 +51,16 @@ impl RequestBody {
         if named.next().is_some() || model.is_some_and(|(name, _)| name != "model") {
             return Err("the body may name one model, as \"model\", and no others".to_owned());
         }
-        let seen = request_filter::check(&bytes, api).map_err(|refused| refused.to_string())?;
+        let seen = request_filter::check(&bytes, format).map_err(|refused| refused.to_string())?;
         let origin = bytes.as_ptr().addr();
         let model = model.map(|(_, raw)| {
             let from = raw.get().as_ptr().addr() - origin;
             from..from + raw.get().len()
         });
-        let length = AnswerLength::read(&found, origin, api);
+        let length = AnswerLength::read(&found, origin, &format.answer);
         let is_empty = found.is_empty();
         let start = bytes.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
-        Ok(Self { model, start, is_empty, length, seen, bytes })
+        Ok(Self { model, start, is_empty, format, length, seen, bytes })
     }
 
     /// Returns the estimated number of tokens of the request's text.
@@ -72,12 +74,12 @@ impl RequestBody {
     /// Returns the estimated number of tokens of the request for a model of this name with a context window of `window`
     /// tokens.
     #[must_use]
-    pub fn input(&self, api: Api, model: &str, window: u64) -> u64 {
+    pub fn input(&self, model: &str, window: u64) -> u64 {
         let ContentSize { pictures, document_bytes, .. } = self.seen;
         // A page of a document may be a picture in a few hundred bytes, so each byte counts as a token. A model does
         // not take more than its context window.
         let documents = document_bytes.min(window);
-        self.text() + pictures.saturating_mul(max_picture_tokens(api, model)) + documents
+        self.text() + pictures.saturating_mul((self.format.picture_tokens)(model)) + documents
     }
 
     /// Returns the most tokens that the answer can have, from a model that answers with at most `most` tokens.
@@ -86,19 +88,16 @@ impl RequestBody {
         self.length.most(most)
     }
 
-    /// Returns the body for this model, which answers with at most `most` tokens. A wire format that names the model in
-    /// the URL has the name in the body only if the program put it there.
+    /// Returns the body for this model, which answers with at most `most` tokens.
     #[must_use]
-    pub fn to(&self, model: &str, api: Api, most: u64) -> Bytes {
-        let name = match api {
-            Api::GoogleGenerativeAi => Value::from(format!("models/{model}")).to_string(),
-            _ => Value::from(model).to_string(),
-        };
+    pub fn to(&self, model: &str, most: u64) -> Bytes {
+        let prefix = self.format.model_prefix;
+        let name = Value::from(format!("{}{model}", prefix.unwrap_or_default())).to_string();
         let mut edits = self.length.edits(most);
         match &self.model {
             Some(at) if self.bytes[at.clone()] == *name.as_bytes() => {}
             Some(at) => edits.push((at.clone(), name)),
-            None if api == Api::GoogleGenerativeAi => {}
+            None if prefix.is_some() => {}
             None => {
                 let entry = format!("\"model\":{name}{}", if self.is_empty { "" } else { "," });
                 edits.push((self.start..self.start, entry));
@@ -121,31 +120,20 @@ impl RequestBody {
     }
 }
 
-/// Returns the most tokens that a picture can take.
-///
-/// The number does not depend on the size in bytes, because a large picture may be small in bytes. Models scale
-/// pictures down to their own size. One family counts each piece of a picture about thirty times.
-fn max_picture_tokens(api: Api, model: &str) -> u64 {
-    match api {
-        Api::AnthropicMessages => 5_000,
-        Api::GoogleGenerativeAi => 8_000,
-        _ if model.contains("4o-mini") => 50_000,
-        _ => 20_000,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::config::Api;
+    use crate::provider::wire_format;
 
     fn read(body: &str, api: Api) -> Result<RequestBody, String> {
-        RequestBody::read(Bytes::copy_from_slice(body.as_bytes()), api)
+        RequestBody::read(Bytes::copy_from_slice(body.as_bytes()), wire_format::of(api).relay.unwrap())
     }
 
     fn to(body: &str, api: Api) -> String {
-        String::from_utf8(read(body, api).unwrap().to("a/b \"c\"", api, 1_000).to_vec()).unwrap()
+        String::from_utf8(read(body, api).unwrap().to("a/b \"c\"", 1_000).to_vec()).unwrap()
     }
 
     #[test]
@@ -191,7 +179,7 @@ mod tests {
     #[test]
     fn the_models_limits_are_written_in_beside_its_name() {
         let sent = |body: &str, api| {
-            let sent = read(body, api).unwrap().to("m", api, 500);
+            let sent = read(body, api).unwrap().to("m", 500);
             String::from_utf8(sent.to_vec()).unwrap()
         };
         assert_eq!(
@@ -209,7 +197,7 @@ mod tests {
     }
 
     fn input(body: &str, api: Api, model: &str) -> u64 {
-        read(body, api).unwrap().input(api, model, 100_000)
+        read(body, api).unwrap().input(model, 100_000)
     }
 
     #[test]
@@ -235,8 +223,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(written) = RequestBody::read(bytes.into(), Api::OpenAiCompletions) {
-                let sent = written.to("m", Api::OpenAiCompletions, 1_000);
+            if let Ok(written) = RequestBody::read(bytes.into(), wire_format::of(Api::OpenAiCompletions).relay.unwrap()) {
+                let sent = written.to("m", 1_000);
                 let sent: Value = serde_json::from_slice(&sent).unwrap();
                 prop_assert_eq!(&sent["model"], "m");
             }
@@ -253,7 +241,7 @@ mod tests {
             let mut expected = body.clone();
             expected.insert("model".into(), "m".into());
             let text = Value::Object(body).to_string();
-            let sent = read(&text, Api::OpenAiResponses).unwrap().to("m", Api::OpenAiResponses, 1_000);
+            let sent = read(&text, Api::OpenAiResponses).unwrap().to("m", 1_000);
             prop_assert_eq!(String::from_utf8(sent.to_vec()).unwrap(), Value::Object(expected).to_string());
         }
     }

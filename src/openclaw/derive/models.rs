@@ -12,7 +12,7 @@ use crate::config::{Agent, Api, Config, ModelCost};
 use crate::error::{Explain as _, chain};
 use crate::id::ModelRef;
 use crate::provider::catalog::{self, ModelConnection};
-use crate::provider::price;
+use crate::provider::{price, wire_format};
 
 /// A provider's API key, named by the environment variable that passes it to OpenClaw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn providers(
             Ok(described) => {
                 let provider = found.entry(model.provider().to_owned()).or_default();
                 provider.needs_key |= described.wire.needs_key;
-                provider.is_aws = described.wire.api == Api::BedrockConverseStream;
+                provider.is_aws = wire_format::of(described.wire.api).uses_aws;
                 provider.base_url = base_url(&described.wire);
                 provider.api = described.api;
                 provider.models.push(entry(&described, document, model, config));

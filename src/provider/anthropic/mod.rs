@@ -2,6 +2,7 @@
 
 pub(super) mod decode;
 mod encode;
+pub mod relay;
 pub(super) mod thinking;
 
 use std::sync::Arc;
@@ -9,7 +10,16 @@ use std::sync::Arc;
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
 use super::passthrough::{ForwardKind, Forwarder, nowhere};
+use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+
+/// The descriptor of the Messages API.
+pub static FORMAT: WireFormat = WireFormat {
+    client: Ok(|http, provider, base, key, _| Arc::new(Anthropic::new(http, provider, base, key))),
+    uses_aws: false,
+    conversation: ConversationRules::Messages,
+    relay: Some(&relay::RELAY),
+};
 
 /// The version of the API that this client speaks.
 const VERSION: &str = "2023-06-01";

@@ -23,8 +23,18 @@ use sigv4::{SigningScope, UnsignedRequest};
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
 use super::stream::{EventError, Progress, explain};
+use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink};
 use crate::clock;
+
+/// The descriptor of the Converse API.
+pub static FORMAT: WireFormat = WireFormat {
+    client: Ok(|http, provider, base, key, region| Arc::new(Bedrock::new(http, provider, base, key, region))),
+    uses_aws: true,
+    conversation: ConversationRules::Converse,
+    // Each request is signed.
+    relay: None,
+};
 
 const SERVICE: &str = "bedrock";
 

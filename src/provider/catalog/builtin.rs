@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::super::bedrock;
 use super::super::openai::effort;
+use super::super::wire_format;
 use crate::config::Api;
 use crate::env::{self, Var};
 
@@ -112,7 +113,7 @@ impl BuiltinProvider {
     /// Returns the public address. For Bedrock it is the one in this region, or in the environment's region.
     #[must_use]
     pub(crate) fn public_address(&self, region: Option<&str>) -> Cow<'static, str> {
-        if self.api == Api::BedrockConverseStream {
+        if wire_format::of(self.api).uses_aws {
             bedrock::public_address(region).into()
         } else {
             self.base_url.into()

@@ -3,22 +3,17 @@
 
 mod builtin;
 pub mod known_models;
-mod wire_format;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use builtin::{BuiltinProvider, KNOWN, known};
-use wire_format::WireFormat;
 
-use super::anthropic::Anthropic;
-use super::bedrock::{self, Bedrock};
-use super::google::Google;
+use super::bedrock;
 use super::http::{HttpClients, HttpLimits};
 use super::key::{self, ApiKey};
-use super::openai::OpenAi;
-use super::responses::Responses;
 use super::script::{self, Script};
+use super::wire_format::{self, NewClient};
 use super::{Provider, ProviderError, Route};
 use crate::config::model::ModelSettings;
 use crate::config::{Api, Config};
@@ -104,7 +99,7 @@ pub fn wire(model: &ModelRef, config: &Config) -> Result<ModelConnection, Provid
 #[derive(Clone, Debug)]
 struct RequestTarget {
     api: Api,
-    speaks: WireFormat,
+    client: NewClient,
     base_url: reqwest::Url,
     key: Option<ApiKey>,
     /// Bedrock's region, if the configuration has one.
@@ -183,7 +178,13 @@ impl Catalog {
         let own = config.model(model);
         Ok(ResolvedModel {
             route: Route { model: model.clone(), api: target.api },
-            provider: self.provider(model, target),
+            provider: (target.client)(
+                self.http.clone(),
+                model.provider(),
+                &target.base_url,
+                target.key.as_ref(),
+                target.region.as_deref(),
+            ),
             context_window: window(model, config),
             max_tokens: max_answer_tokens(model, config),
             images: accepts_images(model, config),
@@ -219,7 +220,7 @@ impl Catalog {
             return variable;
         }
         let api = settings.and_then(|settings| settings.api).or(known(provider).map(|known| known.api));
-        let pair = (api == Some(Api::BedrockConverseStream)).then(bedrock::from_environment).flatten();
+        let pair = api.filter(|api| wire_format::of(*api).uses_aws).and_then(|_| bedrock::from_environment());
         pair.map(|_| env::AWS_SECRET_ACCESS_KEY.name.to_owned())
     }
 
@@ -243,18 +244,17 @@ impl Catalog {
         let settings = config.providers.get(provider);
         let region = config.bedrock_region.clone();
         let (base_url, api) = address(model, config, known)?;
-        let speaks = WireFormat::of(api).map_err(|unspoken| {
-            let (reason, hint) = unspoken.explain(provider);
-            let (provider, model) = (provider.to_owned(), model.to_string());
-            ProviderError::NotConfigured { provider, model, reason, hint }
+        let format = wire_format::of(api);
+        let client = format.client.map_err(|unsupported| {
+            not_configured(model, unsupported.reason.to_owned(), "api", unsupported.instead.as_str())
         })?;
         if keys == KeyLookup::LeftAlone {
-            return Ok(RequestTarget { api, speaks, base_url, key: None, region });
+            return Ok(RequestTarget { api, client, base_url, key: None, region });
         }
         // For Bedrock, the AWS keys of the environment are the last source.
         let key = key::find(&self.home, provider, settings, known)
             .map_err(|reason| not_configured(model, reason, "apiKey", "-"))?
-            .or_else(|| matches!(speaks, WireFormat::Converse).then(bedrock::from_environment).flatten());
+            .or_else(|| format.uses_aws.then(bedrock::from_environment).flatten());
         if key.is_none() && requires_key(model, config, known) {
             return Err(not_configured(model, "it has no key".to_owned(), "apiKey", "-"));
         }
@@ -267,20 +267,7 @@ impl Catalog {
                 "-",
             ));
         }
-        Ok(RequestTarget { api, speaks, base_url, key, region })
-    }
-
-    fn provider(&self, model: &ModelRef, target: RequestTarget) -> Arc<dyn Provider> {
-        let RequestTarget { speaks, base_url, key, region, .. } = target;
-        let (http, provider, key) = (self.http.clone(), model.provider(), key.as_ref());
-        match speaks {
-            WireFormat::Messages => Arc::new(Anthropic::new(http, provider, &base_url, key)),
-            WireFormat::Completions => Arc::new(OpenAi::new(http, provider, &base_url, key)),
-            WireFormat::Responses => Arc::new(Responses::new(http, provider, &base_url, key)),
-            WireFormat::Codex => Arc::new(Responses::codex(http, provider, &base_url, key)),
-            WireFormat::Google => Arc::new(Google::new(http, provider, &base_url, key)),
-            WireFormat::Converse => Arc::new(Bedrock::new(http, provider, &base_url, key, region.as_deref())),
-        }
+        Ok(RequestTarget { api, client, base_url, key, region })
     }
 }
 

@@ -3,6 +3,7 @@
 pub(super) mod decode;
 mod encode;
 mod family;
+mod relay;
 mod schema;
 pub mod signature;
 
@@ -14,7 +15,29 @@ use reqwest::Url;
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
 use super::passthrough::{ForwardKind, Forwarder, nowhere};
+use super::wire_format::{ConversationRules, UnsupportedFormat, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+use crate::config::Api;
+
+/// The descriptor of generateContent.
+pub static FORMAT: WireFormat = WireFormat {
+    client: Ok(|http, provider, base, key, _| Arc::new(Google::new(http, provider, base, key))),
+    uses_aws: false,
+    conversation: ConversationRules::Google,
+    relay: Some(&relay::RELAY),
+};
+
+/// The descriptor of the API in the form that Gemini CLI uses.
+pub static GEMINI_CLI: WireFormat = WireFormat {
+    client: Err(UnsupportedFormat {
+        reason: "google-gemini-cli is not spoken: it takes a sign-in with Google, which flock does not do. \
+                 With a key of the Gemini API its models answer as google-generative-ai",
+        instead: Api::GoogleGenerativeAi,
+    }),
+    uses_aws: false,
+    conversation: ConversationRules::Google,
+    relay: None,
+};
 
 /// The API version for an address that names none.
 const VERSION: &str = "v1beta";

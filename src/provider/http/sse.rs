@@ -1,20 +1,31 @@
-//! Parser for server-sent events as model APIs use them. Only the data of each event is read, not its name.
+//! Parser for server-sent events.
 //!
 //! It accepts deviations that servers have: any line ending, no space after the colon, no blank line after the last
 //! event.
+
+use memchr::memchr;
+
+/// A server-sent event. A field that was not given is empty.
+#[derive(Debug, Default)]
+pub struct SseEvent {
+    pub name: Vec<u8>,
+    pub id: Vec<u8>,
+    /// The data lines, joined by `\n`.
+    pub data: Vec<u8>,
+}
 
 /// Splits a stream of bytes into events. Only an unfinished event is kept between two chunks.
 #[derive(Debug, Default)]
 pub struct EventStreamParser {
     line: Vec<u8>,
-    data: Vec<u8>,
+    event: SseEvent,
     has_data: bool,
     after_return: bool,
     begun: bool,
 }
 
 impl EventStreamParser {
-    /// Reads more bytes and calls `on_event` with the data of each completed event, until it returns an error.
+    /// Reads more bytes and calls `on_event` with each completed event, until it returns an error.
     ///
     /// # Errors
     ///
@@ -22,7 +33,7 @@ impl EventStreamParser {
     pub fn feed<E>(
         &mut self,
         mut bytes: &[u8],
-        mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
+        mut on_event: impl FnMut(&SseEvent) -> Result<(), E>,
     ) -> Result<(), E> {
         // The chunk before ended with `\r`. This `\n` belongs to the same line ending.
         if self.after_return && bytes.first() == Some(&b'\n') {
@@ -62,7 +73,7 @@ impl EventStreamParser {
     /// # Errors
     ///
     /// Returns the error of `on_event`.
-    pub fn end<E>(&mut self, mut on_event: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub fn end<E>(&mut self, mut on_event: impl FnMut(&SseEvent) -> Result<(), E>) -> Result<(), E> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
             self.take(&line, &mut on_event)?;
@@ -74,35 +85,44 @@ impl EventStreamParser {
     /// Returns the number of bytes kept of an incomplete event.
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.line.len() + self.data.len()
+        self.line.len() + self.event.data.len()
     }
 
-    fn take<E>(&mut self, line: &[u8], on_event: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn take<E>(
+        &mut self,
+        line: &[u8],
+        on_event: &mut impl FnMut(&SseEvent) -> Result<(), E>,
+    ) -> Result<(), E> {
         // The stream may begin with a byte order mark.
         let line = if self.begun { line } else { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) };
         self.begun = true;
         if line.is_empty() {
             // An empty line without any data before it is no event.
-            if !std::mem::take(&mut self.has_data) {
-                return Ok(());
+            let result = if std::mem::take(&mut self.has_data) { on_event(&self.event) } else { Ok(()) };
+            let SseEvent { name, id, data } = &mut self.event;
+            for field in [name, id, data] {
+                field.clear();
             }
-            let result = on_event(&self.data);
-            self.data.clear();
             return result;
         }
-        // Other fields are ignored. So are comments, which servers send to keep the connection alive.
-        let Some(value) = line.strip_prefix(b"data") else { return Ok(()) };
-        let value = match value {
-            [] => value,
-            // One space after the colon belongs to the syntax, any further one to the data.
-            [b':', b' ', rest @ ..] | [b':', rest @ ..] => rest,
-            _ => return Ok(()),
-        };
-        // Several `data` lines of one event are joined by line breaks.
-        if std::mem::replace(&mut self.has_data, true) {
-            self.data.push(b'\n');
+        let colon = memchr(b':', line).unwrap_or(line.len());
+        let (field, value) = line.split_at(colon);
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        // One space after the colon belongs to the syntax, any further one to the value.
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                // Several `data` lines of one event are joined by line breaks.
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.event.data.push(b'\n');
+                }
+                self.event.data.extend_from_slice(value);
+            }
+            b"event" => value.clone_into(&mut self.event.name),
+            b"id" => value.clone_into(&mut self.event.id),
+            // Other fields are ignored. So are comments, which servers send to keep the connection alive.
+            _ => {}
         }
-        self.data.extend_from_slice(value);
         Ok(())
     }
 }
@@ -116,8 +136,8 @@ mod tests {
     fn events(pieces: &[&[u8]]) -> Vec<String> {
         let mut seen = Vec::new();
         let mut events = EventStreamParser::default();
-        let mut on_event = |data: &[u8]| {
-            seen.push(String::from_utf8_lossy(data).into_owned());
+        let mut on_event = |event: &SseEvent| {
+            seen.push(String::from_utf8_lossy(&event.data).into_owned());
             Ok::<(), ()>(())
         };
         for piece in pieces {
@@ -132,6 +152,29 @@ mod tests {
     fn the_data_of_each_event() {
         let stream = b"\xef\xbb\xbf: hello\nevent: a\ndata: one\n\ndata:two\r\ndata: more\r\n\r\nid: 7\n\nretry: 1\rdata: three\r\rdatax: no\n\ndata\n\ndata: last";
         assert_eq!(events(&[stream]), ["one", "two\nmore", "three", "", "last"]);
+    }
+
+    #[test]
+    fn events_are_the_same_wherever_the_pieces_end() {
+        let stream = "\u{feff}: hi\n\nevent: turn\r\nid: 7\r\ndata: {\"a\":\"é\"}\r\n\r\n\
+            data: one\ndata:two\n\n:keep\n\ndata\n\ndata: [DONE]\n\ndata: cut";
+        for size in 1..=stream.len() {
+            let mut parser = EventStreamParser::default();
+            let mut out = Vec::new();
+            for piece in stream.as_bytes().chunks(size) {
+                let Ok(()) = parser.feed(piece, |event| {
+                    out.push(
+                        [&event.name, &event.id, &event.data]
+                            .map(|field| String::from_utf8_lossy(field).into_owned()),
+                    );
+                    Ok::<(), std::convert::Infallible>(())
+                });
+            }
+            let data: Vec<&str> = out.iter().map(|[_, _, data]| data.as_str()).collect();
+            assert_eq!(data, ["{\"a\":\"é\"}", "one\ntwo", "", "[DONE]"], "pieces of {size}");
+            assert_eq!((out[0][0].as_str(), out[0][1].as_str()), ("turn", "7"));
+            assert_eq!((out[1][0].as_str(), out[1][1].as_str()), ("", ""));
+        }
     }
 
     proptest! {

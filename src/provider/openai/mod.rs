@@ -7,6 +7,7 @@ mod dialect;
 pub(super) mod effort;
 mod encode;
 mod reasoning_details;
+pub(super) mod relay;
 
 use std::sync::Arc;
 
@@ -16,7 +17,16 @@ pub use dialect::wants_thinking_back;
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
 use super::passthrough::{ForwardKind, Forwarder, nowhere};
+use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+
+/// The descriptor of chat completions.
+pub static FORMAT: WireFormat = WireFormat {
+    client: Ok(|http, provider, base, key, _| Arc::new(OpenAi::new(http, provider, base, key))),
+    uses_aws: false,
+    conversation: ConversationRules::Completions,
+    relay: Some(&relay::RELAY),
+};
 
 /// A client for an API that speaks chat completions.
 pub struct OpenAi {

@@ -5,6 +5,7 @@ mod codex;
 pub(super) mod decode;
 mod encode;
 mod item;
+mod relay;
 
 use std::sync::Arc;
 
@@ -15,7 +16,24 @@ use reqwest::Url;
 use super::http::{Endpoint, HttpClients};
 use super::key::ApiKey;
 use super::passthrough::{ForwardKind, Forwarder, nowhere};
+use super::wire_format::{ConversationRules, WireFormat};
 use super::{BoxFuture, Provider, ProviderError, Request, Response, Sink, stream};
+
+/// The descriptor of the Responses API.
+pub static FORMAT: WireFormat = WireFormat {
+    client: Ok(|http, provider, base, key, _| Arc::new(Responses::new(http, provider, base, key))),
+    uses_aws: false,
+    conversation: ConversationRules::Responses,
+    relay: Some(&relay::RELAY),
+};
+
+/// The descriptor of Codex's variant.
+pub static CODEX: WireFormat = WireFormat {
+    client: Ok(|http, provider, base, key, _| Arc::new(Responses::codex(http, provider, base, key))),
+    uses_aws: false,
+    conversation: ConversationRules::CodexResponses,
+    relay: Some(&relay::RELAY),
+};
 
 /// A client for an API that speaks Responses.
 pub struct Responses {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::extract;
 use crate::config::{Api, Effort};
+use crate::provider::wire_format;
 pub use crate::runtime::ProgramEvent;
 use crate::sandbox::policy::DisabledTools;
 
@@ -277,16 +278,11 @@ pub struct TurnSpec<'a> {
     pub learned: Option<&'a str>,
 }
 
-/// Returns the path of the relay for a wire format, relative to the origin. Programs append what follows the provider's
-/// own base URL: `/v1/messages`, `/responses`, `/v1beta/models/…`, `/chat/completions`.
+/// Returns the path of the relay for a wire format, see [`crate::provider::RelayFormat::path`]. Empty if the relay does not pass the
+/// format on.
 #[must_use]
-pub const fn relay_path(api: Api) -> &'static str {
-    match api {
-        Api::AnthropicMessages => "/relay/anthropic",
-        Api::GoogleGenerativeAi => "/relay/google",
-        Api::OpenAiResponses | Api::OpenAiCodexResponses => "/relay/responses/v1",
-        _ => "/relay/completions/v1",
-    }
+pub fn relay_path(api: Api) -> &'static str {
+    wire_format::of(api).relay.map_or("", |relay| relay.path)
 }
 
 /// One run of a program, ready to be started.

@@ -4,8 +4,8 @@
 use super::Program;
 use crate::config::{Api, Config};
 use crate::id::ModelRef;
-use crate::provider::ProviderError;
 use crate::provider::catalog::{self, ModelConnection};
+use crate::provider::{ProviderError, wire_format};
 
 /// A way in which a program asks a model.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub fn way(
         return Ok(ModelAccess::OwnLogin);
     }
     let wire = catalog::wire(model, config).map_err(ModelAccessError::NoProvider)?;
-    if matches!(wire.api, Api::BedrockConverseStream | Api::GoogleGeminiCli) {
+    if wire_format::of(wire.api).relay.is_none() {
         return Err(ModelAccessError::Signed(wire.api));
     }
     if !program.speaks(wire.api) {

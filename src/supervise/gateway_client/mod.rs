@@ -279,7 +279,7 @@ impl Answer {
 
     /// Reads the body as server-sent events.
     #[must_use]
-    pub const fn events(self) -> ServerSentEvents {
+    pub fn events(self) -> ServerSentEvents {
         ServerSentEvents::new(self)
     }
 }

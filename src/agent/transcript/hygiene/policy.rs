@@ -2,8 +2,8 @@
 //! The other modules of this folder only carry out what the table says.
 
 use super::target::Target;
-use crate::config::Api;
 use crate::provider::openai::wants_thinking_back;
+use crate::provider::wire_format::ConversationRules;
 
 /// The rules for one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,18 +169,20 @@ impl HygienePolicy {
     pub fn of(target: &Target) -> Self {
         let provider = target.route.provider().to_ascii_lowercase();
         let model = target.route.model().to_ascii_lowercase();
-        match target.route.api {
-            Api::OpenAiResponses | Api::OpenAiCodexResponses => {
-                responses_policy(target.route.api, &provider, &model)
+        match target.route.format().conversation {
+            ConversationRules::Responses if provider.contains("azure") => {
+                responses_policy(PolicyRow::AzureResponses, &model)
             }
-            Api::GoogleGenerativeAi | Api::GoogleGeminiCli => google_policy(&provider, &model),
-            Api::AnthropicMessages => messages_policy(target, &provider, &model),
-            Api::BedrockConverseStream => Self {
+            ConversationRules::Responses => responses_policy(PolicyRow::Responses, &model),
+            ConversationRules::CodexResponses => responses_policy(PolicyRow::CodexResponses, &model),
+            ConversationRules::Google => google_policy(&provider, &model),
+            ConversationRules::Messages => messages_policy(target, &provider, &model),
+            ConversationRules::Converse => Self {
                 row: PolicyRow::Bedrock,
                 picture_bytes: BEDROCK_PICTURE_BYTES,
                 ..signed_thinking_policy(target, &model, true)
             },
-            Api::OpenAiCompletions => completions_policy(target, &provider, &model),
+            ConversationRules::Completions => completions_policy(target, &provider, &model),
         }
     }
 
@@ -191,12 +193,7 @@ impl HygienePolicy {
     }
 }
 
-fn responses_policy(api: Api, provider: &str, model: &str) -> HygienePolicy {
-    let row = match api {
-        Api::OpenAiCodexResponses => PolicyRow::CodexResponses,
-        _ if provider.contains("azure") => PolicyRow::AzureResponses,
-        _ => PolicyRow::Responses,
-    };
+fn responses_policy(row: PolicyRow, model: &str) -> HygienePolicy {
     HygienePolicy {
         row,
         ids: IdFormat::Pairs,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::Api;
 use crate::provider::Route;
 
 fn route(model: &str, api: Api) -> Route {

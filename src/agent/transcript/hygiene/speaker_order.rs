@@ -8,7 +8,7 @@ use super::policy::HygienePolicy;
 use super::target::Target;
 use super::thinking;
 use crate::agent::transcript::{Entry, EntryMetadata, Kind};
-use crate::config::Api;
+use crate::provider::wire_format::ConversationRules;
 use crate::provider::{Message, Role, StopReason};
 
 /// The first message of a conversation that would otherwise begin with an answer.
@@ -54,7 +54,7 @@ pub(super) fn merge(entries: &mut Vec<Entry>, target: &Target, policy: &HygieneP
 /// Adds an end after another session's message that a user message follows, for the API whose encoder writes both as
 /// one text.
 pub(super) fn end_session_marks(entries: &mut [Entry], target: &Target) {
-    if target.route.api != Api::OpenAiCompletions {
+    if target.route.format().conversation != ConversationRules::Completions {
         return;
     }
     for at in 1..entries.len() {

@@ -4,18 +4,16 @@
 //! fetches URLs, and charges another price for another speed. All of that would bypass the agent's network rules, its
 //! budget and its record. So it is refused, and the error names it.
 //!
-//! `wire` has a table for each wire format, and `walk` checks a request against it. Outermost entries, tools and
+//! [`RelayFormat`] has the tables of a wire format, and `walk` checks a request against them. Outermost entries, tools and
 //! everything that affects the price must be on a list of what is allowed. Contents are searched for anything that
 //! reaches beyond the model. Pure.
 
 mod media;
-mod scan;
 mod walk;
-mod wire;
 
 use std::fmt;
 
-use crate::config::Api;
+use crate::provider::RelayFormat;
 
 /// The size of a request, and its content besides text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +69,6 @@ impl fmt::Display for RejectedPart {
 /// # Errors
 ///
 /// Returns the first part of it that is not passed on.
-pub fn check(body: &[u8], api: Api) -> Result<ContentSize, RejectedPart> {
-    walk::through(body, wire::of(api))
+pub fn check(body: &[u8], format: &'static RelayFormat) -> Result<ContentSize, RejectedPart> {
+    walk::through(body, format)
 }

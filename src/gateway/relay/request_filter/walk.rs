@@ -1,9 +1,9 @@
 //! Walks once through a request and checks every entry of it, in any place and in any spelling. Pure.
 
 use super::media::{Media, MediaField};
-use super::scan::{Scanner, Token, meant};
-use super::wire::{Rule, WireTable};
 use super::{ContentSize, RejectedPart};
+use crate::json::{Scanner, Token, unescape};
+use crate::provider::relay_format::{RelayFormat, Rule, RuleTable};
 
 /// Greatest allowed nesting of contents. The programs' requests stay below ten.
 const MAX_DEPTH: usize = 200;
@@ -41,7 +41,7 @@ enum ValueKind {
 }
 
 /// Checks a request against the table of its wire format.
-pub(super) fn through(document: &[u8], wire: &'static WireTable) -> Result<ContentSize, RejectedPart> {
+pub(super) fn through(document: &[u8], wire: &'static RelayFormat) -> Result<ContentSize, RejectedPart> {
     let mut walk = RequestWalk {
         wire,
         frames: Vec::new(),
@@ -61,7 +61,7 @@ pub(super) fn through(document: &[u8], wire: &'static WireTable) -> Result<Conte
 }
 
 struct RequestWalk {
-    wire: &'static WireTable,
+    wire: &'static RelayFormat,
     frames: Vec<Frame>,
     /// The folded names of the outermost object so far.
     keys: Vec<String>,
@@ -79,7 +79,7 @@ impl RequestWalk {
     fn take(&mut self, token: Token<'_>) -> Result<bool, RejectedPart> {
         match token {
             Token::Key(written) => {
-                meant(written, MAX_DECODED_CHARS, &mut self.name);
+                unescape(written, MAX_DECODED_CHARS, &mut self.name);
                 fold(&self.name, &mut self.folded);
                 let next = self.entry()?;
                 if let Some(frame) = self.frames.last_mut() {
@@ -200,7 +200,7 @@ impl RequestWalk {
         if matches!(as_, ValueKind::Ruled(Rule::Data | Rule::Content)) {
             return Ok(());
         }
-        meant(written, MAX_DECODED_CHARS, &mut self.word);
+        unescape(written, MAX_DECODED_CHARS, &mut self.word);
         let word = self.word.as_str();
         let is_let = match as_ {
             ValueKind::Ruled(Rule::Only(words)) => words.contains(&word),
@@ -262,8 +262,8 @@ impl RequestWalk {
 }
 
 /// Returns the rule of the first name for which `is_it` returns `true`.
-fn rule(table: &[(&str, Rule)], mut is_it: impl FnMut(&str) -> bool) -> Option<Rule> {
-    table.iter().find(|(known, _)| is_it(known)).map(|(_, rule)| *rule)
+fn rule(table: RuleTable, mut is_it: impl FnMut(&str) -> bool) -> Option<Rule> {
+    table.iter().find(|(_, names)| names.iter().any(|known| is_it(known))).map(|(rule, _)| *rule)
 }
 
 /// Returns the beginning of a word that ends with the date of a version, such as `bash_20250124`.

@@ -6,10 +6,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::config::Api;
-use crate::gateway::relay::request_filter::{ContentSize, RejectedPart, check};
+use crate::gateway::relay::request_filter::{self, ContentSize, RejectedPart};
+use crate::provider::wire_format;
 
 const ALL: [Api; 4] =
     [Api::AnthropicMessages, Api::OpenAiResponses, Api::OpenAiCompletions, Api::GoogleGenerativeAi];
+
+fn check(body: &[u8], api: Api) -> Result<ContentSize, RejectedPart> {
+    request_filter::check(body, wire_format::of(api).relay.unwrap())
+}
 
 fn check_value(body: &Value, api: Api) -> Result<ContentSize, RejectedPart> {
     check(body.to_string().as_bytes(), api)

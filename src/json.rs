@@ -8,7 +8,7 @@ use memchr::memchr2;
 
 /// A token of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token<'d> {
+pub enum Token<'d> {
     /// The start of an object or an array.
     Open {
         /// `true` for an object.
@@ -25,17 +25,25 @@ pub(super) enum Token<'d> {
 }
 
 /// An iterator over the tokens of a document.
-pub(super) struct Scanner<'d> {
+pub struct Scanner<'d> {
     rest: &'d [u8],
 }
 
 impl<'d> Scanner<'d> {
-    pub(super) const fn new(document: &'d [u8]) -> Self {
+    /// Creates an iterator over this document.
+    #[must_use]
+    pub const fn new(document: &'d [u8]) -> Self {
         Self { rest: document }
     }
 
+    /// Returns the number of bytes after the last token.
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Skips the rest of the object or array that was opened last.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         let mut open = 1_usize;
         for token in self.by_ref() {
             match token {
@@ -102,7 +110,7 @@ const fn is_separator(byte: u8) -> bool {
 
 /// Decodes the beginning of a string, up to `most` characters. Half of a surrogate pair, which only JSON can write,
 /// becomes a replacement character.
-pub(super) fn meant(written: &[u8], most: usize, into: &mut String) {
+pub fn unescape(written: &[u8], most: usize, into: &mut String) {
     into.clear();
     let mut rest = written;
     for _ in 0..most {
@@ -170,7 +178,7 @@ mod tests {
         fn value<'d>(tokens: &mut Scanner<'d>, token: Token<'d>) -> Value {
             let read = |text: &[u8]| {
                 let mut meant_text = String::new();
-                meant(text, usize::MAX, &mut meant_text);
+                unescape(text, usize::MAX, &mut meant_text);
                 meant_text
             };
             match token {
@@ -249,7 +257,7 @@ mod tests {
             let mut scanner = Scanner::new(&bytes);
             scanner.close();
             let mut text = String::new();
-            meant(&bytes, 50, &mut text);
+            unescape(&bytes, 50, &mut text);
             prop_assert!(text.chars().count() <= 50);
         }
     }
@@ -277,7 +285,7 @@ mod tests {
             (r"\", "\u{fffd}"),
             (r"\u12", "\u{fffd}12"),
         ] {
-            meant(written.as_bytes(), 20, &mut text);
+            unescape(written.as_bytes(), 20, &mut text);
             assert_eq!(text, expected, "{written}");
         }
     }
