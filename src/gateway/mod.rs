@@ -5,6 +5,7 @@
 //! informs watchers. [`team`] runs the turns that the scheduler decides on.
 
 pub mod a2a;
+pub mod assembly;
 pub mod auth;
 mod backup;
 pub mod bind;

@@ -1,7 +1,7 @@
 //! The state that all routes share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -43,6 +43,12 @@ pub struct GatewayParts {
     pub port: u16,
     /// The instance id of the home.
     pub instance: String,
+    /// Carries out agents' requests.
+    pub triage: Arc<Triage>,
+    /// Knows the conversations of the sessions.
+    pub engine: Arc<Engine>,
+    /// Passes requests of agent programs on to their models.
+    pub relay: Arc<Relay>,
 }
 
 /// A source of information about state that other parts of flock hold.
@@ -67,12 +73,12 @@ pub struct Gateway {
     /// The source of what is known about sessions, containers and stores.
     pub records: Arc<dyn StatusSource>,
     pub swarm: Arc<Swarm>,
-    /// Carries out agents' requests. Set once, if this gateway does that.
-    pub triage: OnceLock<Arc<Triage>>,
-    /// Knows the conversations of the sessions. Set once, if this gateway has them.
-    pub engine: OnceLock<Arc<Engine>>,
-    /// Passes requests of agent programs on to their models. Set once, if this gateway runs turns by such programs.
-    pub relay: OnceLock<Arc<Relay>>,
+    /// Carries out agents' requests.
+    pub triage: Arc<Triage>,
+    /// Knows the conversations of the sessions.
+    pub engine: Arc<Engine>,
+    /// Passes requests of agent programs on to their models.
+    pub relay: Arc<Relay>,
     /// The idempotency keys whose requests are running.
     pub keys: RunningKeys,
     pub limits: ServerLimits,
@@ -89,28 +95,32 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Builds a gateway from these parts.
+    /// Builds a gateway from the parts that `build` returns.
+    ///
+    /// The session tools use the gateway, which uses the engine, which owns the tools. So `build` gets a reference to
+    /// the gateway that becomes usable when this function returns.
     #[must_use]
-    pub fn new(parts: GatewayParts) -> Arc<Self> {
-        let started_ms = crate::clock::unix_ms();
-        let events = parts.events;
-        Arc::new(Self {
-            driver: Arc::new(TurnDriver::new(parts.runner, events.clone(), &parts.limits)),
-            events,
-            sandbox: parts.sandbox,
-            records: parts.records,
-            swarm: parts.swarm,
-            triage: OnceLock::new(),
-            engine: OnceLock::new(),
-            relay: OnceLock::new(),
-            keys: RunningKeys::default(),
-            limits: parts.limits,
-            port: parts.port,
-            instance: parts.instance,
-            started_ms,
-            stop: CancellationToken::new(),
-            roster: ConfigWatch::new(parts.live),
-            requests: AtomicU64::new(0),
+    pub fn new(build: impl FnOnce(&Weak<Self>) -> GatewayParts) -> Arc<Self> {
+        Arc::new_cyclic(|gateway| {
+            let parts = build(gateway);
+            Self {
+                driver: Arc::new(TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits)),
+                events: parts.events,
+                sandbox: parts.sandbox,
+                records: parts.records,
+                swarm: parts.swarm,
+                triage: parts.triage,
+                engine: parts.engine,
+                relay: parts.relay,
+                keys: RunningKeys::default(),
+                limits: parts.limits,
+                port: parts.port,
+                instance: parts.instance,
+                started_ms: crate::clock::unix_ms(),
+                stop: CancellationToken::new(),
+                roster: ConfigWatch::new(parts.live),
+                requests: AtomicU64::new(0),
+            }
         })
     }
 
@@ -194,11 +204,10 @@ impl Gateway {
         inside: Option<&AgentId>,
     ) -> Result<Arc<Ticket>, ApiError> {
         let token = turns.token(headers)?;
-        let tickets = self.relay.get().map(|relay| relay.tickets());
-        let ticket = tickets.and_then(|tickets| match turns {
-            TurnService::Relay => tickets.relay(token),
-            TurnService::Mcp => tickets.mcp(token),
-        });
+        let ticket = match turns {
+            TurnService::Relay => self.relay.tickets().relay(token),
+            TurnService::Mcp => self.relay.tickets().mcp(token),
+        };
         let ticket = ticket.ok_or_else(|| {
             ApiError::new(
                 StatusCode::UNAUTHORIZED,
