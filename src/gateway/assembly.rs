@@ -99,12 +99,7 @@ impl GatewayAssembly {
                     relay,
                 }
             });
-            let team = Team::new(
-                gateway.swarm.clone(),
-                gateway.engine.clone(),
-                gateway.driver.clone(),
-                gateway.stop.clone(),
-            );
+            let team = Team::new(gateway.clone());
             let middleware = Arc::new(Middleware::new(gateway.clone()));
             Self { gateway, middleware, team, sandboxes, grants }
         });

@@ -5,6 +5,7 @@
 //! informs watchers. [`team`] runs the turns that the scheduler decides on.
 
 pub mod a2a;
+pub mod agent_changes;
 pub mod assembly;
 pub mod auth;
 mod backup;
@@ -12,7 +13,6 @@ pub mod bind;
 pub mod body;
 pub mod channels;
 pub mod clock_check;
-pub mod config_watch;
 pub mod connection_slots;
 mod disk_quota;
 pub mod driver;
