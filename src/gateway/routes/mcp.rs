@@ -10,8 +10,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::plugin::shown;
-use crate::agent::TurnEvent;
+use super::plugin;
 use crate::agent::delegated::{Asked, ToolCallResponse};
 use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
@@ -20,7 +19,7 @@ use crate::provider::Block;
 use crate::runtime::cli::PROGRAMS;
 use crate::runtime::cli::environment::CALL;
 use crate::sandbox::policy;
-use crate::tool::{CallContext, safe_text};
+use crate::tool::safe_text;
 
 /// Most bytes in a message.
 pub const MOST: usize = 2 << 20;
@@ -196,20 +195,12 @@ async fn call(
         () = called.cancel.cancelled() => return Ok(None),
         answered = run(gateway, ticket, asked) => answered,
     };
-    let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
-    Ok(Some(json!({"content": content, "isError": answered.is_error})))
+    Ok(Some(plugin::call_result(&answered)))
 }
 
 async fn run(gateway: &Gateway, ticket: &Ticket, asked: Asked) -> ToolCallResponse {
-    let witness = |context: &CallContext, event: TurnEvent| {
-        gateway.driver.note(context.turn, &context.session, &event);
-    };
-    let work = gateway.engine.call_tool_for(&ticket.source, asked, &witness);
     tokio::select! {
-        answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| ToolCallResponse {
-            content: vec![Block::text("the call took too long; its effect is unknown")],
-            is_error: true,
-        }),
+        answered = plugin::run_call(gateway, &ticket.source, asked, CALL) => answered,
         () = ticket.over.cancelled() => ToolCallResponse {
             content: vec![Block::text("not completed: the turn was ended; the effect of the call is unknown")],
             is_error: true,
@@ -231,6 +222,7 @@ fn call_id(meta: &Value, id: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::plugin::shown;
     use super::*;
 
     #[test]

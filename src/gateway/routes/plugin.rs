@@ -101,16 +101,30 @@ pub async fn call(
     // call.
     let _stop = cancel.clone().drop_guard();
     let asked = Asked { id: clean_name(&call.tool_call_id)?, tool, arguments: call.params, cancel };
+    Ok(Answer(call_result(&run_call(&gateway, &source, asked, CALL_TIMEOUT).await)))
+}
+
+/// Runs a call of one of flock's tools, at most for this time.
+pub(super) async fn run_call(
+    gateway: &Gateway,
+    source: &ProgramSource,
+    asked: Asked,
+    limit: Duration,
+) -> ToolCallResponse {
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
-    let work = gateway.engine.call_tool_for(&source, asked, &witness);
-    let answered = tokio::time::timeout(CALL_TIMEOUT, work).await.unwrap_or_else(|_| ToolCallResponse {
+    let work = gateway.engine.call_tool_for(source, asked, &witness);
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| ToolCallResponse {
         content: vec![Block::text("the call took too long; its effect is unknown")],
         is_error: true,
-    });
+    })
+}
+
+/// Returns a call's result in the form that MCP and the plugin share.
+pub(super) fn call_result(answered: &ToolCallResponse) -> Value {
     let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
-    Ok(Answer(json!({"content": content, "isError": answered.is_error})))
+    json!({"content": content, "isError": answered.is_error})
 }
 
 /// Records something that happened in OpenClaw.
