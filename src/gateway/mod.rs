@@ -1,8 +1,9 @@
 //! The native gateway: an HTTP server in front, and agent turns behind it.
 //!
-//! Path of a request: [`server`] accepts the connection and enforces the limits, [`front`] checks where it comes from
-//! and who the caller is, a file of [`routes`] parses it, and [`driver`] runs the turn that it asks for. [`events`]
-//! informs watchers. [`team`] runs the turns that the scheduler decides on.
+//! Path of a request: [`server`] accepts the connection and enforces the limits, [`middleware`] checks where it
+//! comes from and who the caller is, a file of [`routes`] parses it, and [`driver`] runs the turn that it asks for.
+//! [`events`] informs watchers. [`team`] runs the turns that the scheduler decides on. [`assembly`] builds all of
+//! them.
 
 pub mod a2a;
 pub mod agent_changes;

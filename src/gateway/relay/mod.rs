@@ -1,11 +1,12 @@
 //! The relay between agent programs and their models. A program asks flock with a token that is good for one turn, and
 //! flock asks the provider with the real key, within the agent's budget.
 //!
-//! [`tickets`] are issued for a turn through [`crate::runtime::cli::AccessProvider`]. [`handler`] takes a request: [`shape`] knows
-//! what its path is for, [`request_filter`] decides if it reaches anything besides the model, and [`written`] puts in the
-//! agent's model and its limits. `ask` finds a model that answers, `reservation` pays for it, and `passing` forwards the
-//! answer as it arrives. `final_error` answers programs that keep asking after a final error. The relay reads only what
-//! it has to know of a request, and changes nothing else in it.
+//! [`tickets`] are issued for a turn through [`crate::runtime::cli::AccessProvider`]. [`handler`] takes a request:
+//! [`api_format`] knows what its path is for, [`request_filter`] decides if it reaches anything besides the model,
+//! and [`request_body`] puts in the agent's model and its limits. `model_call` finds a model that answers,
+//! `reservation` pays for it, and `forwarder` forwards the answer as it arrives. `final_error` answers programs
+//! that keep asking after a final error. The relay reads only what it has to know of a request, and changes nothing
+//! else in it.
 
 mod access;
 mod answer_length;
