@@ -2,7 +2,7 @@
 //! rules for the proxy are cached until something changes, because a connection must not cost a database query.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -12,35 +12,29 @@ use crate::clock::unix_ms;
 use crate::config::{Config, Network};
 use crate::error::chain;
 use crate::id::AgentId;
-use crate::sandbox::docker::ConfigSource;
 use crate::sandbox::egress::{ConfiguredEgress, ConnectionRecord, EgressPolicy, EgressRule};
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
 use crate::swarm::Swarm;
 
-/// The grants of a team that is connected later, because the sandboxes are created before it.
+/// The grants of a team's agents.
 pub struct TeamGrants {
-    swarm: OnceLock<Arc<Swarm>>,
+    swarm: Arc<Swarm>,
     configured: ConfiguredEgress,
     known: Mutex<HashMap<AgentId, CachedRules>>,
     tally: Mutex<ConnectionCounts>,
 }
 
 impl TeamGrants {
-    /// Creates grants that allow only what the configuration says, until [`Self::connect`] is called.
+    /// Returns the grants of this team.
     #[must_use]
-    pub fn new(config: ConfigSource) -> Arc<Self> {
+    pub fn new(swarm: Arc<Swarm>) -> Arc<Self> {
+        let configured = Arc::clone(&swarm);
         Arc::new(Self {
-            swarm: OnceLock::new(),
-            configured: ConfiguredEgress::new(config),
+            swarm,
+            configured: ConfiguredEgress::new(Arc::new(move || configured.config())),
             known: Mutex::default(),
             tally: Mutex::default(),
         })
-    }
-
-    /// Uses the grants of this team from now on.
-    pub fn connect(&self, swarm: Arc<Swarm>) {
-        // Only the first call has an effect.
-        drop(self.swarm.set(swarm));
     }
 
     /// Writes the connections into the audit, once a minute and when `stop` is cancelled.
@@ -54,8 +48,10 @@ impl TeamGrants {
     /// Writes the connections since the last call into the audit.
     pub async fn write_audit(&self) {
         let entries = self.tally.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(swarm) = self.swarm.get().filter(|_| !entries.is_empty()) else { return };
-        if let Err(error) = swarm.store().audit_all(entries, unix_ms()).await {
+        if entries.is_empty() {
+            return;
+        }
+        if let Err(error) = self.swarm.store().audit_all(entries, unix_ms()).await {
             tracing::error!(error = chain(&error), "failed to write connections into the audit");
         }
     }
@@ -65,9 +61,8 @@ impl TeamGrants {
     pub fn mounts(self: &Arc<Self>) -> ApprovedMounts {
         let granted = Arc::clone(self);
         Arc::new(move |agent| {
-            let Some(swarm) = granted.swarm.get() else { return Vec::new() };
             // If the grants can't be read, no mount is allowed.
-            swarm.granted_mounts(agent).unwrap_or_else(|error| {
+            granted.swarm.granted_mounts(agent).unwrap_or_else(|error| {
                 tracing::error!(
                     %agent,
                     error = chain(&error),
@@ -81,19 +76,18 @@ impl TeamGrants {
 
 impl EgressPolicy for TeamGrants {
     fn rules(&self, agent: &AgentId) -> Vec<EgressRule> {
-        let Some(swarm) = self.swarm.get() else { return self.configured.rules(agent) };
-        let config = swarm.config();
+        let config = self.swarm.config();
         // The configuration has priority over every grant.
         if config.agent(agent).is_none_or(|agent| agent.network != Network::Proxy) {
             return Vec::new();
         }
         // The version is read before the grants. A grant that is added in between is then seen the next time.
-        let version = swarm.store().grants_version();
+        let version = self.swarm.store().grants_version();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rules) = known.get(agent).and_then(|known| known.rules_if_current(&config, version)) {
             return rules;
         }
-        match swarm.egress_rules(agent) {
+        match self.swarm.egress_rules(agent) {
             Ok(rules) => {
                 // A rule that can't be parsed allows nothing.
                 let rules: Vec<EgressRule> = rules.iter().filter_map(|rule| rule.parse().ok()).collect();
@@ -160,9 +154,7 @@ mod tests {
             Ok::<_, crate::config::ConfigError>(())
         })
         .unwrap();
-        let swarm = team.swarm.clone();
-        let granted = TeamGrants::new(Arc::new(move || swarm.config()));
-        granted.connect(team.swarm.clone());
+        let granted = TeamGrants::new(team.swarm.clone());
         (team, granted)
     }
 

@@ -198,13 +198,12 @@ async fn known_outcome(
     let store = gateway.swarm.store();
     // The key was claimed, but the turn never got a row: nothing was done.
     let Some(row) = store.turn(turn).map_err(ApiError::explained)? else { return Ok(None) };
-    let text = match gateway.engine.get().cloned() {
-        Some(engine) if row.state == TurnState::Done => {
-            let session = session.clone();
-            let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
-            read.map_err(ApiError::internal)?.map_err(ApiError::explained)?.map(|stored| stored.content)
-        }
-        _ => None,
+    let text = if row.state == TurnState::Done {
+        let (engine, session) = (Arc::clone(&gateway.engine), session.clone());
+        let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
+        read.map_err(ApiError::internal)?.map_err(ApiError::explained)?.map(|stored| stored.content)
+    } else {
+        None
     };
     let kept = match text {
         Some(text) => StoredOutcome::Answer(serde_json::json!({

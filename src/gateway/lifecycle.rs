@@ -2,43 +2,36 @@
 //! later or on demand. On a signal, or when its supervisor is gone, it refuses new work, cancels turns, waits a little
 //! and stops the sandboxes.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::assembly::GatewayAssembly;
 use super::backup;
 use super::bind::{BindError, bind};
 use super::driver::{EventCallback, TurnDriver, TurnRunner};
-use super::events::EventBuffer;
-use super::grants::TeamGrants;
-use super::middleware::Middleware;
 use super::operation_recovery::{self, OperationRecovery};
-use super::relay::{DeferredSandboxApi, Relay};
-use super::state::{Gateway, GatewayParts};
-use super::status_source::DockerStatusSource;
+use super::state::Gateway;
 use super::team::Team;
-use super::tools::{self, GatewayTools};
-use super::{ServerLimits, disk_quota, retention, server};
-use crate::agent::{self, Engine, TurnError, TurnOutcome, TurnRequest};
+use super::{disk_quota, retention, server};
+use crate::agent::{Engine, TurnError, TurnOutcome, TurnRequest};
 use crate::config::{ConfigError, Live};
 use crate::error::{Explain, Kind, chain};
 use crate::home::lock::Lock;
 use crate::home::{Home, HomeError, instance, temp_files, version};
 use crate::nix::Store as Packages;
-use crate::provider::{BoxFuture, Catalog};
+use crate::provider::BoxFuture;
 use crate::runtime::cli as programs;
-use crate::runtime::{Runtime, Runtimes, openclaw};
+use crate::sandbox::SandboxError;
 use crate::sandbox::docker::DockerSandbox;
-use crate::sandbox::{SandboxError, engine as docker};
 use crate::store::integrity::{self, CheckDepth};
 use crate::store::{Store, StoreError};
 use crate::supervise::health::HomeIdentity;
 use crate::supervise::parent_watch;
 use crate::swarm::operation::OperationError;
-use crate::swarm::oversight::TeamOversight;
-use crate::swarm::triage::{Triage, TriageApproval};
-use crate::swarm::{self, Notifier, Swarm, scheduler};
+use crate::swarm::triage::Triage;
+use crate::swarm::{Swarm, scheduler};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -115,23 +108,16 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
     let instance = instance::read(&home)?;
     let identity = HomeIdentity { instance: instance.clone(), token: config.token.clone() };
     let listener = bind(config.port, &identity).await?;
-    let newest = live.clone();
-    let granted = TeamGrants::new(Arc::new(move || newest.current()));
-    let inside = Arc::new(DeferredSandboxApi::default());
-    let sandboxes = Arc::new(sandboxes(&home, live.clone(), &granted).with_sandbox_api(inside.clone()));
-    let forgets = live.clone();
-    let assembled = assemble(&home, live, sandboxes.clone(), instance, config.port);
-    let GatewayAssembly { gateway, engine, team, triage, rings } =
-        assembled.map_err(|error| classify_error(&home, error))?;
-    granted.connect(gateway.swarm.clone());
+    let assembled = open_database(&home)
+        .and_then(|store| GatewayAssembly::new(live.clone(), store, instance, config.port));
+    let (assembly, rings) = assembled.map_err(|error| classify_error(&home, error))?;
+    let GatewayAssembly { gateway, middleware, team, sandboxes, grants } = &*assembly;
+    let (engine, triage) = (&gateway.engine, &gateway.triage);
     // The newest time is read before this process writes any row with the clock's time.
     let newest = gateway.swarm.store().newest_time();
-    let newest = newest.map_err(|error| classify_error(&home, error.into()))?;
+    let newest = newest.map_err(|error| classify_error(&home, error))?;
     let limits = gateway.limits;
-    let front = Arc::new(Middleware::new(gateway.clone()));
-    // The sandboxes were created before the gateway, so their requests are connected only now.
-    inside.connect(front.clone());
-    let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
+    let server = tokio::spawn(server::serve(listener, middleware.clone(), limits, gateway.stop.clone()));
     tracing::info!(port = config.port, agents = config.agents.len(), "the gateway listens");
     // On the host these programs outlive a gateway only if the process that held them was killed too.
     programs::host::sweep(&home.digest());
@@ -141,14 +127,13 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         count => tracing::info!(count, "removed drafts of files that killed processes had left"),
     });
     tokio::spawn(sync_frozen_sandboxes(gateway.swarm.clone(), sandboxes.clone()));
-    tokio::spawn(recover_and_run(engine.clone(), gateway.driver.clone(), team, rings));
+    tokio::spawn(recover_and_run(engine.clone(), gateway.driver.clone(), team.clone(), rings));
     tokio::spawn(run_triage(triage.clone(), gateway.stop.clone()));
     tokio::spawn(backup::watch(home.clone(), gateway.swarm.store().clone(), gateway.stop.clone()));
-    let finisher = finisher(&gateway, &home, &sandboxes, forgets.clone());
-    tokio::spawn(finisher.watch(gateway.stop.clone()));
-    tokio::spawn(retention::watch(engine.clone(), forgets, newest, gateway.stop.clone()));
+    tokio::spawn(finisher(gateway, &live, sandboxes).watch(gateway.stop.clone()));
+    tokio::spawn(retention::watch(engine.clone(), live, newest, gateway.stop.clone()));
     tokio::spawn(disk_quota::watch(gateway.swarm.clone(), gateway.stop.clone()));
-    let recorded = tokio::spawn(granted.record(gateway.stop.clone()));
+    let recorded = tokio::spawn(grants.clone().record(gateway.stop.clone()));
 
     let why = tokio::select! {
         _ = terminate.recv() => "SIGTERM",
@@ -167,7 +152,7 @@ pub async fn serve(home: Home) -> Result<(), ServeError> {
         );
     }
     // The server waits for its open connections, and the sandboxes stop at the same time.
-    let (served, ()) = tokio::join!(server, stop_sandboxes(&sandboxes));
+    let (served, ()) = tokio::join!(server, stop_sandboxes(sandboxes));
     // This waits for the rows of the connections that ended with their sandboxes.
     if recorded.await.is_err() {
         tracing::error!("the task that records connections failed");
@@ -194,23 +179,22 @@ const DAMAGED_REASON: &str = "the database is damaged";
 /// then.
 const DAMAGE_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Refuses a damaged database, because nothing more may be written into it.
-fn refuse_damaged(home: &Home) -> Result<(), StoreError> {
+/// Opens the database. A damaged one is refused, because nothing more may be written into it.
+fn open_database(home: &Home) -> Result<Arc<Store>, StoreError> {
     let path = home.database();
-    if !path.exists() {
-        return Ok(());
+    if path.exists() {
+        let checked = integrity::check(&path, CheckDepth::Quick(DAMAGE_CHECK_TIMEOUT))?;
+        if !checked.is_whole() {
+            return Err(StoreError::Damaged { path, what: checked.summary() });
+        }
     }
-    let checked = integrity::check(&path, CheckDepth::Quick(DAMAGE_CHECK_TIMEOUT))?;
-    if checked.is_whole() { Ok(()) } else { Err(StoreError::Damaged { path, what: checked.summary() }) }
+    Store::open(home).map(Arc::new)
 }
 
 /// Decides what an error of a start means. After damage the supervisor does not start the gateway again, but after a
 /// temporary failure of the disk it does.
-fn classify_error(home: &Home, error: ServeError) -> ServeError {
-    match error {
-        ServeError::Store(error) => integrity::judge(&home.database(), error).into(),
-        other => other,
-    }
+fn classify_error(home: &Home, error: StoreError) -> ServeError {
+    integrity::judge(&home.database(), error).into()
 }
 
 /// Returns once a part of the database is confirmed to be damaged, and not just unreadable for a while.
@@ -281,115 +265,14 @@ const LOCK_WARNING_DELAY: Duration = Duration::from_millis(500);
 /// Longest time for an earlier gateway to end. It covers the grace period of the turns, and the sandboxes.
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A gateway and the parts that work behind it.
-struct GatewayAssembly {
-    gateway: Arc<Gateway>,
-    engine: Arc<Engine>,
-    team: Arc<Team>,
-    triage: Arc<Triage>,
-    rings: mpsc::UnboundedReceiver<scheduler::SchedulerEvent>,
-}
-
-/// Builds a gateway that listens on this port. This contacts neither Docker nor a model.
-fn assemble(
-    home: &Home,
-    live: Arc<Live>,
-    sandboxes: Arc<DockerSandbox>,
-    instance: String,
-    port: u16,
-) -> Result<GatewayAssembly, ServeError> {
-    // This comes before the database is opened for writing.
-    refuse_damaged(home)?;
-    let store = Arc::new(Store::open(home)?);
-    let limits = ServerLimits::default();
-    let events = Arc::new(EventBuffer::for_this_process(limits.events));
-    let (ringer, rings) = mpsc::unbounded_channel();
-    let news = events.clone();
-    let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
-    let swarm = Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), bell }));
-    swarm.load_frozen()?;
-    let GatewayTools { registry, sessions, triage } = tools::assembled(&live, &swarm, &sandboxes);
-    let catalog = Catalog::new(home.clone());
-    let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(TriageApproval(triage.clone()))));
-    let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
-    let runtimes = runtimes(&live, &store, &sandboxes, &relay)?;
-    let engine = Engine::new(agent::EngineParts {
-        config: live.clone(),
-        store,
-        registry,
-        catalog,
-        limits: agent::TurnLimits::default(),
-        oversight,
-    });
-    let engine = Arc::new(engine.with_runtimes(runtimes));
-    let records =
-        DockerStatusSource { engine: engine.clone(), sandboxes: sandboxes.clone(), live: live.clone() };
-    let gateway = Gateway::new(GatewayParts {
-        live,
-        runner: engine.clone(),
-        sandbox: sandboxes,
-        records: Arc::new(records),
-        swarm: swarm.clone(),
-        events,
-        limits,
-        port,
-        instance,
-    });
-    sessions.connect(engine.clone(), gateway.driver.clone(), swarm.clone());
-    // These cells are set only here.
-    drop(gateway.triage.set(triage.clone()));
-    drop(gateway.engine.set(engine.clone()));
-    drop(gateway.relay.set(relay));
-    let team = Team::new(swarm, engine.clone(), gateway.driver.clone(), gateway.stop.clone());
-    Ok(GatewayAssembly { gateway, engine, team, triage, rings })
-}
-
-/// Returns the programs that run turns instead of the native loop.
-fn runtimes(
-    live: &Arc<Live>,
-    store: &Arc<Store>,
-    sandboxes: &Arc<DockerSandbox>,
-    relay: &Arc<Relay>,
-) -> Result<Runtimes, ServeError> {
-    let (openclaws, newest) = (live.clone(), live.clone());
-    let find = move || openclaw::find(openclaws.home(), &openclaws.current());
-    let parts = Arc::new(programs::CliParts {
-        home: live.home().clone(),
-        config: Arc::new(move || newest.current()),
-        store: store.clone(),
-        sandbox: sandboxes.clone(),
-        gate: relay.clone(),
-        flock: programs::host::own_executable(),
-        begun: Mutex::default(),
-    });
-    let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
-    for program in programs::PROGRAMS {
-        all.push(Arc::new(programs::ProgramRuntime::new(program, parts.clone())));
-    }
-    Ok(Runtimes::new(all))
-}
-
-/// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.
-fn sandboxes(home: &Home, live: Arc<Live>, granted: &Arc<TeamGrants>) -> DockerSandbox {
-    DockerSandbox::new(home.clone(), Arc::new(move || live.current()), Arc::new(docker::Engine::from_env()))
-        .with_mounts(granted.mounts())
-        .with_program_mounts(programs::folders::mount_resolver(home))
-        .with_egress(granted.clone())
-}
-
 /// Returns the worker that finishes interrupted operations on agents.
-fn finisher(
-    gateway: &Gateway,
-    home: &Home,
-    sandboxes: &Arc<DockerSandbox>,
-    live: Arc<Live>,
-) -> OperationRecovery {
-    let engine = Arc::new(docker::Engine::from_env());
+fn finisher(gateway: &Gateway, live: &Arc<Live>, sandboxes: &DockerSandbox) -> OperationRecovery {
+    let (newest, engine) = (live.clone(), sandboxes.engine().clone());
     OperationRecovery {
         swarm: gateway.swarm.clone(),
         driver: gateway.driver.clone(),
-        sandbox: sandboxes.clone(),
-        packages: Packages::new(home.clone(), Arc::new(move || live.current()), engine),
+        sandbox: gateway.sandbox.clone(),
+        packages: Packages::new(live.home().clone(), Arc::new(move || newest.current()), engine),
     }
 }
 

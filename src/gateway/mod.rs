@@ -1,17 +1,19 @@
 //! The native gateway: an HTTP server in front, and agent turns behind it.
 //!
-//! Path of a request: [`server`] accepts the connection and enforces the limits, [`middleware`] checks where it comes from
-//! and who the caller is, a file of [`routes`] parses it, and [`driver`] runs the turn that it asks for. [`events`]
-//! informs watchers. [`team`] runs the turns that the scheduler decides on.
+//! Path of a request: [`server`] accepts the connection and enforces the limits, [`middleware`] checks where it
+//! comes from and who the caller is, a file of [`routes`] parses it, and [`driver`] runs the turn that it asks for.
+//! [`events`] informs watchers. [`team`] runs the turns that the scheduler decides on. [`assembly`] builds all of
+//! them.
 
 pub mod a2a;
+pub mod agent_changes;
+pub mod assembly;
 pub mod auth;
 mod backup;
 pub mod bind;
 pub mod body;
 pub mod channels;
 pub mod clock_check;
-pub mod config_watch;
 pub mod connection_slots;
 mod disk_quota;
 pub mod driver;

@@ -1,48 +1,29 @@
 //! The backend of the session tools: they reach an agent's other sessions through the same queues as every other turn.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{TurnDriver, TurnOrigin};
-use crate::agent::{Engine, Provenance, TurnRequest};
+use super::driver::{TurnOrigin, TurnRefused};
+use super::state::Gateway;
+use crate::agent::{Provenance, TurnRequest};
 use crate::clock;
 use crate::id::{AgentId, Party, SessionKey, TurnId};
 use crate::provider::{BoxFuture, Message, Role};
 use crate::store::{InboxItemKind, Level, NewInboxItem, text_digest};
+use crate::swarm::By;
 use crate::swarm::scheduler::Priority;
-use crate::swarm::{By, Swarm};
 use crate::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 
 /// Largest number of sessions that an agent is shown.
 const MAX_LISTED: u32 = 100;
 
-/// The sessions of one gateway.
-///
-/// This is created before the engine, because the engine's tools hold it. [`Self::connect`] hands it the engine and the
-/// driver later.
-#[derive(Default)]
-pub struct GatewaySessions {
-    parts: OnceLock<Parts>,
-}
-
-struct Parts {
-    engine: Arc<Engine>,
-    driver: Arc<TurnDriver>,
-    swarm: Arc<Swarm>,
-}
+/// The sessions of one gateway. The reference is weak, because the gateway's engine owns the tools that hold it.
+pub struct GatewaySessions(pub Weak<Gateway>);
 
 impl GatewaySessions {
-    /// Sets the engine that knows the sessions, the driver that runs their turns, and the swarm that delivers messages.
-    /// Only the first call has an effect.
-    pub fn connect(&self, engine: Arc<Engine>, driver: Arc<TurnDriver>, swarm: Arc<Swarm>) {
-        drop(self.parts.set(Parts { engine, driver, swarm }));
-    }
-
-    fn parts(&self) -> Result<&Parts, SessionServiceError> {
-        self.parts
-            .get()
-            .ok_or_else(|| SessionServiceError::Refused("the gateway is not ready yet".to_owned()))
+    fn gateway(&self) -> Result<Arc<Gateway>, SessionServiceError> {
+        self.0.upgrade().ok_or_else(|| SessionServiceError::Refused(TurnRefused::Stopping.to_string()))
     }
 }
 
@@ -76,12 +57,12 @@ impl SessionService for GatewaySessions {
         &'a self,
         agent: &'a AgentId,
     ) -> BoxFuture<'a, Result<Vec<SessionInfo>, SessionServiceError>> {
-        Box::pin(async move { self.parts()?.engine.sessions(Some(agent), MAX_LISTED).map_err(failed) })
+        Box::pin(async move { self.gateway()?.engine.sessions(Some(agent), MAX_LISTED).map_err(failed) })
     }
 
     fn status<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, Result<SessionInfo, SessionServiceError>> {
         Box::pin(async move {
-            let session = self.parts()?.engine.session(key).map_err(failed)?;
+            let session = self.gateway()?.engine.session(key).map_err(failed)?;
             session.ok_or_else(|| SessionServiceError::NotFound(key.clone()))
         })
     }
@@ -92,7 +73,7 @@ impl SessionService for GatewaySessions {
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<HistoryEntry>, SessionServiceError>> {
         Box::pin(async move {
-            let entries = self.parts()?.engine.history(key, limit).map_err(failed)?;
+            let entries = self.gateway()?.engine.history(key, limit).map_err(failed)?;
             entries.ok_or_else(|| SessionServiceError::NotFound(key.clone()))
         })
     }
@@ -104,18 +85,19 @@ impl SessionService for GatewaySessions {
         message: String,
     ) -> BoxFuture<'a, Result<(), SessionServiceError>> {
         Box::pin(async move {
-            let Parts { engine, driver, swarm } = self.parts()?;
+            let gateway = self.gateway()?;
+            let store = gateway.swarm.store();
             // A turn that a message started may not send messages itself, or two sessions could keep each other
             // running.
-            if driver.origin(from) == Some(TurnOrigin::Message) {
+            if gateway.driver.origin(from) == Some(TurnOrigin::Message) {
                 return Err(SessionServiceError::Refused(
                     "this turn was itself started by another session's message: answer with text instead"
                         .to_owned(),
                 ));
             }
             // The rest works with the stored spelling of the session key.
-            let to = &swarm.store().spelled(to).map_err(failed)?;
-            if engine.session(to).map_err(failed)?.is_none() {
+            let to = &store.spelled(to).map_err(failed)?;
+            if gateway.engine.session(to).map_err(failed)?.is_none() {
                 return Err(SessionServiceError::NotFound(to.clone()));
             }
             let item = NewInboxItem {
@@ -131,8 +113,8 @@ impl SessionService for GatewaySessions {
             let by =
                 By { party: Party::Agent(from.agent().clone()), session: Some(from.clone()), turn: None };
             let entry = by.entry("session.send", to.as_str(), Level::Green, detail);
-            engine.store().add_item_audited(item, entry).await.map_err(failed)?;
-            swarm.bell().ring(to.clone(), Priority::Mention);
+            store.add_item_audited(item, entry).await.map_err(failed)?;
+            gateway.swarm.bell().ring(to.clone(), Priority::Mention);
             Ok(())
         })
     }
@@ -145,7 +127,8 @@ impl SessionService for GatewaySessions {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, SessionServiceError>> {
         Box::pin(async move {
-            let Parts { driver, swarm, .. } = self.parts()?;
+            let gateway = self.gateway()?;
+            let swarm = &gateway.swarm;
             // The child's costs are charged to the channel that the parent's are charged to.
             if let Some(channel) = swarm.charged(parent, None).map_err(failed)? {
                 swarm.store().charge_session(child.clone(), channel).await.map_err(failed)?;
@@ -154,7 +137,8 @@ impl SessionService for GatewaySessions {
             let tool = Some(Provenance::SPAWN_TOOL.to_owned());
             let by = Provenance::InterSession { session: parent.clone(), tool, item: None };
             let order = order(TurnId::new(), &child, task, guidance, by);
-            let mut turn = driver
+            let mut turn = gateway
+                .driver
                 // A child token: the task ends with its parent turn, and its own end does not cancel the parent.
                 .start(order, TurnOrigin::Task, cancel.child_token(), |_| {})
                 .map_err(|refused| SessionServiceError::Refused(refused.to_string()))?;

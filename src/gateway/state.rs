@@ -1,14 +1,14 @@
 //! The state that all routes share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::agent_changes::AgentChanges;
 use super::auth::{self, Caller, TurnService};
-use super::config_watch::{ConfigChange, ConfigWatch};
 use super::driver::{TurnDriver, TurnRunner};
 use super::error::ApiError;
 use super::events::EventBuffer;
@@ -43,6 +43,12 @@ pub struct GatewayParts {
     pub port: u16,
     /// The instance id of the home.
     pub instance: String,
+    /// Carries out agents' requests.
+    pub triage: Arc<Triage>,
+    /// Knows the conversations of the sessions.
+    pub engine: Arc<Engine>,
+    /// Passes requests of agent programs on to their models.
+    pub relay: Arc<Relay>,
 }
 
 /// A source of information about state that other parts of flock hold.
@@ -67,12 +73,12 @@ pub struct Gateway {
     /// The source of what is known about sessions, containers and stores.
     pub records: Arc<dyn StatusSource>,
     pub swarm: Arc<Swarm>,
-    /// Carries out agents' requests. Set once, if this gateway does that.
-    pub triage: OnceLock<Arc<Triage>>,
-    /// Knows the conversations of the sessions. Set once, if this gateway has them.
-    pub engine: OnceLock<Arc<Engine>>,
-    /// Passes requests of agent programs on to their models. Set once, if this gateway runs turns by such programs.
-    pub relay: OnceLock<Arc<Relay>>,
+    /// Carries out agents' requests.
+    pub triage: Arc<Triage>,
+    /// Knows the conversations of the sessions.
+    pub engine: Arc<Engine>,
+    /// Passes requests of agent programs on to their models.
+    pub relay: Arc<Relay>,
     /// The idempotency keys whose requests are running.
     pub keys: RunningKeys,
     pub limits: ServerLimits,
@@ -84,59 +90,73 @@ pub struct Gateway {
     pub started_ms: i64,
     /// Cancelled when the gateway begins to stop.
     pub stop: CancellationToken,
-    roster: ConfigWatch,
+    live: Arc<Live>,
+    /// The version of the configuration whose changes have been applied.
+    applied: Mutex<Arc<Config>>,
     requests: AtomicU64,
 }
 
 impl Gateway {
-    /// Builds a gateway from these parts.
+    /// Builds a gateway from the parts that `build` returns.
+    ///
+    /// The session tools use the gateway, which uses the engine, which owns the tools. So `build` gets a reference to
+    /// the gateway that becomes usable when this function returns.
     #[must_use]
-    pub fn new(parts: GatewayParts) -> Arc<Self> {
-        let started_ms = crate::clock::unix_ms();
-        let events = parts.events;
-        Arc::new(Self {
-            driver: Arc::new(TurnDriver::new(parts.runner, events.clone(), &parts.limits)),
-            events,
-            sandbox: parts.sandbox,
-            records: parts.records,
-            swarm: parts.swarm,
-            triage: OnceLock::new(),
-            engine: OnceLock::new(),
-            relay: OnceLock::new(),
-            keys: RunningKeys::default(),
-            limits: parts.limits,
-            port: parts.port,
-            instance: parts.instance,
-            started_ms,
-            stop: CancellationToken::new(),
-            roster: ConfigWatch::new(parts.live),
-            requests: AtomicU64::new(0),
+    pub fn new(build: impl FnOnce(&Weak<Self>) -> GatewayParts) -> Arc<Self> {
+        Arc::new_cyclic(|gateway| {
+            let parts = build(gateway);
+            Self {
+                driver: Arc::new(TurnDriver::new(parts.runner, parts.events.clone(), &parts.limits)),
+                events: parts.events,
+                sandbox: parts.sandbox,
+                records: parts.records,
+                swarm: parts.swarm,
+                triage: parts.triage,
+                engine: parts.engine,
+                relay: parts.relay,
+                keys: RunningKeys::default(),
+                limits: parts.limits,
+                port: parts.port,
+                instance: parts.instance,
+                started_ms: crate::clock::unix_ms(),
+                stop: CancellationToken::new(),
+                applied: Mutex::new(parts.live.current()),
+                live: parts.live,
+                requests: AtomicU64::new(0),
+            }
         })
     }
 
     /// Returns the newest usable configuration. The first caller that sees a change also applies its consequences.
     pub fn config(&self) -> Arc<Config> {
-        let (config, changes) = self.roster.look();
-        for change in changes {
-            match change {
-                ConfigChange::Added(agent) => {
-                    self.record("agent.added", &agent);
-                    self.events.publish("agent.added", &json!({"agent": agent}));
-                }
-                ConfigChange::Removed(agent) => {
-                    // A removed agent's turns must not go on with a configuration that no longer has it.
-                    self.driver.cancel_agent(&agent);
-                    self.record("agent.removed", &agent);
-                    self.events.publish("agent.removed", &json!({"agent": agent}));
-                }
-                ConfigChange::Other => self.events.publish("config.changed", &json!({})),
-            }
+        // The lock comes before the look. Otherwise a slow caller could put an older version back.
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = self.live.current();
+        // `Live` hands out the same `Arc` until the file changes, so comparing pointers is enough.
+        if Arc::ptr_eq(&config, &applied) {
+            return config;
+        }
+        let before = std::mem::replace(&mut *applied, Arc::clone(&config));
+        drop(applied);
+        let AgentChanges { added, removed } = AgentChanges::between(&before, &config);
+        for agent in &removed {
+            // A removed agent's turns must not go on with a configuration that no longer has it.
+            self.driver.cancel_agent(agent);
+            self.announce("agent.removed", agent);
+        }
+        for agent in &added {
+            self.announce("agent.added", agent);
+        }
+        if added.is_empty() && removed.is_empty() {
+            self.events.publish("config.changed", &json!({}));
         }
         config
     }
 
-    /// Writes to the audit that an agent was added or removed, regardless of who changed the configuration.
-    fn record(&self, action: &'static str, agent: &AgentId) {
+    /// Publishes that an agent was added or removed, and writes it to the audit, regardless of who changed the
+    /// configuration.
+    fn announce(&self, action: &'static str, agent: &AgentId) {
+        self.events.publish(action, &json!({"agent": agent}));
         // The row is written by a task, which needs a runtime.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let entry =
@@ -152,7 +172,7 @@ impl Gateway {
     /// Returns the home that this gateway serves.
     #[must_use]
     pub fn home(&self) -> &Home {
-        self.roster.home()
+        self.live.home()
     }
 
     /// Returns the credential that flock's plugin in OpenClaw shows, if there is one. It is read at each use, so a new
@@ -194,11 +214,10 @@ impl Gateway {
         inside: Option<&AgentId>,
     ) -> Result<Arc<Ticket>, ApiError> {
         let token = turns.token(headers)?;
-        let tickets = self.relay.get().map(|relay| relay.tickets());
-        let ticket = tickets.and_then(|tickets| match turns {
-            TurnService::Relay => tickets.relay(token),
-            TurnService::Mcp => tickets.mcp(token),
-        });
+        let ticket = match turns {
+            TurnService::Relay => self.relay.tickets().relay(token),
+            TurnService::Mcp => self.relay.tickets().mcp(token),
+        };
         let ticket = ticket.ok_or_else(|| {
             ApiError::new(
                 StatusCode::UNAUTHORIZED,
@@ -219,7 +238,7 @@ impl Gateway {
     /// Returns the reason why the configuration on disk is not used, or `None` if it is used.
     #[must_use]
     pub fn config_problem(&self) -> Option<String> {
-        self.roster.problem()
+        self.live.problem()
     }
 
     /// Returns an agent of the newest configuration.

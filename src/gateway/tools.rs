@@ -1,11 +1,12 @@
 //! Assembles the tools that a gateway gives to its agents.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::sessions::GatewaySessions;
+use super::state::Gateway;
 use crate::config::Live;
 use crate::home::Home;
 use crate::provider::{BoxFuture, ToolSpec};
@@ -16,30 +17,24 @@ use crate::swarm::triage::{Machine, Triage};
 use crate::swarm::{self, Notifier, Swarm};
 use crate::tool::{self, CallContext, Registry, Tool, ToolError, ToolOutput};
 
-/// The tools, and the parts behind some of them.
-pub struct GatewayTools {
-    pub registry: Registry,
-    /// The backend of the session tools. It works once it is connected.
-    pub sessions: Arc<GatewaySessions>,
-    /// The part that decides about agents' requests.
-    pub triage: Arc<Triage>,
-}
-
-/// Builds the tools of a home's gateway. This does not contact Docker.
+/// Returns the tools of a gateway.
 #[must_use]
-pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> GatewayTools {
-    let sessions = Arc::new(GatewaySessions::default());
+pub fn registry(
+    live: &Arc<Live>,
+    triage: &Arc<Triage>,
+    sandboxes: &Arc<DockerSandbox>,
+    gateway: Weak<Gateway>,
+) -> Registry {
     // Tools look an agent up at each call, so they follow a change of the configuration.
     let finder = live.clone();
     let mut registry = tool::catalog::build(&tool::catalog::ToolServices {
         sandbox: sandboxes.clone(),
-        sessions: sessions.clone(),
+        sessions: Arc::new(GatewaySessions(gateway)),
         agents: Arc::new(move |id| finder.current().agent(id).cloned()),
     });
-    let triage = triage(live, swarm, sandboxes);
-    let tools = swarm::tools::assembled(swarm, &triage, live.home());
+    let tools = swarm::tools::assembled(triage.swarm(), triage, live.home());
     tools.into_iter().for_each(|tool| registry.add(tool));
-    GatewayTools { registry, sessions, triage }
+    registry
 }
 
 /// Returns the descriptions of the tools, for commands that run beside a gateway or without one.
@@ -60,8 +55,9 @@ pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
     let engine = Arc::new(Engine::from_env());
     let sandboxes =
         Arc::new(DockerSandbox::new(live.home().clone(), Arc::new(move || newest.current()), engine));
-    let tools = assembled(live, &swarm, &sandboxes);
-    Ok(tools.registry.iter().map(|tool| tool.spec().clone()).collect())
+    let triage = triage(live, &swarm, &sandboxes);
+    let registry = registry(live, &triage, &sandboxes, Weak::new());
+    Ok(registry.iter().map(|tool| tool.spec().clone()).collect())
 }
 
 /// Returns a registry of tools that have a description but can't be called. It serves commands that measure what the
@@ -105,7 +101,9 @@ impl crate::error::Explain for SpecsError {
     }
 }
 
-fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
+/// Returns the part that decides about agents' requests. This does not contact Docker.
+#[must_use]
+pub fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {
     // The set of packages that agents may get without a person is pinned before any agent asks for one.
     if let Err(error) = crate::nix::pin::adopt(live.home(), live.current().nix_flake.as_deref()) {
         tracing::warn!(error = %crate::error::chain(&error), "the package set can't be pinned");

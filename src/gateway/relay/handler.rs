@@ -32,12 +32,11 @@ pub async fn on(
     Extension(ticket): Extension<Arc<Ticket>>,
     request: Request<Body>,
 ) -> Result<Response<Body>, ApiError> {
-    let relay = gateway.relay.get().ok_or_else(|| ApiError::internal("there is no relay"))?;
     let over = ticket.over.clone();
     tokio::select! {
         biased;
         () = over.cancelled() => Err(finally(StatusCode::BAD_REQUEST, "the turn is over")),
-        answer = relay.pass(ticket, request) => answer,
+        answer = gateway.relay.pass(ticket, request) => answer,
     }
 }
 

@@ -11,7 +11,6 @@
 mod access;
 mod answer_length;
 pub mod api_format;
-pub mod deferred_api;
 mod entries;
 mod final_error;
 mod forwarder;
@@ -31,7 +30,6 @@ use crate::config::Live;
 use crate::provider::Catalog;
 use crate::provider::retry::Policy;
 
-pub use deferred_api::DeferredSandboxApi;
 pub use tickets::{Ticket, Tickets};
 
 /// Most bytes of a request: the largest size that any of the model APIs accepts.

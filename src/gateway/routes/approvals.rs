@@ -11,7 +11,6 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::clock::unix_ms;
 use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
@@ -19,7 +18,7 @@ use crate::gateway::extract::{Path, Query};
 use crate::gateway::state::Gateway;
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
-use crate::swarm::triage::{DecideError, Decider, Decision, Triage, decide, view};
+use crate::swarm::triage::{DecideError, Decider, Decision, view};
 
 /// Longest time for which a response waits for an approved request to be carried out.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -107,10 +106,9 @@ pub async fn approve(
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let decider = decider(&gateway, &caller, &id, body.by.as_deref())?;
-    let triage = triage(&gateway)?;
-    let row =
-        triage.decide(&id, Decision::Approve { sha256: body.sha256 }, &decider).await.map_err(refused)?;
-    let row = wait_until_ended(triage, row).await?;
+    let decision = Decision::Approve { sha256: body.sha256 };
+    let row = gateway.triage.decide(&id, decision, &decider).await.map_err(refused)?;
+    let row = wait_until_ended(&gateway, row).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
@@ -123,8 +121,8 @@ pub async fn deny(
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let decider = decider(&gateway, &caller, &id, body.by.as_deref())?;
-    let triage = triage(&gateway)?;
-    let row = triage.decide(&id, Decision::Deny { reason: body.reason }, &decider).await.map_err(refused)?;
+    let decision = Decision::Deny { reason: body.reason };
+    let row = gateway.triage.decide(&id, decision, &decider).await.map_err(refused)?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
@@ -137,16 +135,11 @@ pub async fn revoke(
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
     let party = deciding_party(&gateway, &caller, &id, body.by.as_deref())?;
-    let revoked = match gateway.triage.get() {
-        // A gateway that carries out no requests can still revoke a grant in the database.
-        Some(triage) => triage.revoke(&id, &party).await,
-        None => decide::revoke(gateway.swarm.store(), &id, &party, unix_ms()).await,
-    };
-    let row = revoked.map_err(refused)?;
+    let row = gateway.triage.revoke(&id, &party).await.map_err(refused)?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
-async fn wait_until_ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
+async fn wait_until_ended(gateway: &Gateway, mut row: RequestRow) -> Result<RequestRow, ApiError> {
     let end = tokio::time::Instant::now() + RESPONSE_TIMEOUT;
     // The end may come late. The response then shows the state so far.
     while matches!(row.state, RequestState::Approved | RequestState::Running) {
@@ -154,7 +147,7 @@ async fn wait_until_ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<R
             break;
         }
         tokio::time::sleep(POLL_INTERVAL).await;
-        let found = triage.swarm().store().request(&row.id).map_err(ApiError::internal)?;
+        let found = gateway.swarm.store().request(&row.id).map_err(ApiError::internal)?;
         row = found.unwrap_or(row);
     }
     Ok(row)
@@ -191,12 +184,6 @@ fn deciding_party(
 
 fn decider(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Decider, ApiError> {
     deciding_party(gateway, caller, id, name).map(Decider::Owner)
-}
-
-fn triage(gateway: &Gateway) -> Result<&Arc<Triage>, ApiError> {
-    gateway.triage.get().ok_or_else(|| {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "this gateway carries out no requests")
-    })
 }
 
 fn refused(error: DecideError) -> ApiError {

@@ -10,9 +10,8 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 
-use super::plugin::shown;
+use super::plugin;
 use crate::agent::delegated::{Asked, ToolCallResponse};
-use crate::agent::{Engine, TurnEvent};
 use crate::gateway::body::RawBody;
 use crate::gateway::relay::Ticket;
 use crate::gateway::state::Gateway;
@@ -20,7 +19,7 @@ use crate::provider::Block;
 use crate::runtime::cli::PROGRAMS;
 use crate::runtime::cli::environment::CALL;
 use crate::sandbox::policy;
-use crate::tool::{CallContext, safe_text};
+use crate::tool::safe_text;
 
 /// Most bytes in a message.
 pub const MOST: usize = 2 << 20;
@@ -162,11 +161,9 @@ fn initialize_result(params: &Value) -> Value {
 /// Returns flock's own tools that the agent may use under the current configuration.
 fn tools(gateway: &Gateway, ticket: &Ticket) -> Vec<Value> {
     let config = gateway.config();
-    let (Some(engine), Some(agent)) = (gateway.engine.get(), config.agent(&ticket.agent)) else {
-        return Vec::new();
-    };
+    let Some(agent) = config.agent(&ticket.agent) else { return Vec::new() };
     let described = |tool: crate::provider::ToolSpec| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
-    engine.own_tools(agent).into_iter().map(described).collect()
+    gateway.engine.own_tools(agent).into_iter().map(described).collect()
 }
 
 /// Calls a tool. A failure that the model should read is a result, but an error in the request itself is not. A
@@ -188,9 +185,6 @@ async fn call(
         Value::Object(arguments) => Value::Object(arguments.clone()),
         _ => return Err(bad("arguments are an object".to_owned())),
     };
-    let Some(engine) = gateway.engine.get() else {
-        return Err((-32_603, "this gateway runs no turns".to_owned()));
-    };
     // The call ends with this future too, because a client may close the connection to stop its call.
     let called = ticket.call(id);
     let cancel = called.cancel.clone();
@@ -199,22 +193,14 @@ async fn call(
         // The cancellation is polled first. The running tool sees it too and would report it as its result.
         biased;
         () = called.cancel.cancelled() => return Ok(None),
-        answered = run(gateway, engine, ticket, asked) => answered,
+        answered = run(gateway, ticket, asked) => answered,
     };
-    let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
-    Ok(Some(json!({"content": content, "isError": answered.is_error})))
+    Ok(Some(plugin::call_result(&answered)))
 }
 
-async fn run(gateway: &Gateway, engine: &Engine, ticket: &Ticket, asked: Asked) -> ToolCallResponse {
-    let witness = |context: &CallContext, event: TurnEvent| {
-        gateway.driver.note(context.turn, &context.session, &event);
-    };
-    let work = engine.call_tool_for(&ticket.source, asked, &witness);
+async fn run(gateway: &Gateway, ticket: &Ticket, asked: Asked) -> ToolCallResponse {
     tokio::select! {
-        answered = tokio::time::timeout(CALL, work) => answered.unwrap_or_else(|_| ToolCallResponse {
-            content: vec![Block::text("the call took too long; its effect is unknown")],
-            is_error: true,
-        }),
+        answered = plugin::run_call(gateway, &ticket.source, asked, CALL) => answered,
         () = ticket.over.cancelled() => ToolCallResponse {
             content: vec![Block::text("not completed: the turn was ended; the effect of the call is unknown")],
             is_error: true,
@@ -236,6 +222,7 @@ fn call_id(meta: &Value, id: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::plugin::shown;
     use super::*;
 
     #[test]

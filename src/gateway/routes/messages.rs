@@ -190,7 +190,7 @@ pub async fn list(
     let agent = chosen(&gateway, filter.agent.as_deref(), key)?;
     caller.check_agent(&agent.id)?;
     let session = resolve_session(&gateway, &caller, &agent, key)?;
-    let engine = sessions::engine(&gateway)?.clone();
+    let engine = gateway.engine.clone();
     let read = tokio::task::spawn_blocking(move || engine.messages(&session, limit, with_trace)).await;
     let messages = read.map_err(ApiError::internal)?.map_err(failure_of)?;
     let messages: Vec<Value> = messages.iter().map(|message| shown(message, with_trace)).collect();
@@ -210,8 +210,7 @@ async fn stored(
     session: &SessionKey,
     turn: TurnId,
 ) -> Result<Option<ListedMessage>, ApiError> {
-    let Some(engine) = gateway.engine.get().cloned() else { return Ok(None) };
-    let session = session.clone();
+    let (engine, session) = (gateway.engine.clone(), session.clone());
     let read = tokio::task::spawn_blocking(move || engine.answer_of(&session, turn)).await;
     read.map_err(ApiError::internal)?.map_err(failure_of)
 }

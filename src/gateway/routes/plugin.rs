@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::TurnEvent;
 use crate::agent::delegated::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
-use crate::agent::{Engine, TurnEvent};
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::Path;
@@ -87,7 +87,6 @@ pub async fn call(
     Path(tool): Path<String>,
     JsonBody(call): JsonBody<Call>,
 ) -> Result<Answer<Value>, ApiError> {
-    let engine = engine(&gateway)?;
     let source = source(&gateway, &call.agent_id, &call.session_key)?;
     if !policy::is_flocks_own(&tool) {
         // OpenClaw runs the tools with other names itself, in its own sandbox.
@@ -102,16 +101,30 @@ pub async fn call(
     // call.
     let _stop = cancel.clone().drop_guard();
     let asked = Asked { id: clean_name(&call.tool_call_id)?, tool, arguments: call.params, cancel };
+    Ok(Answer(call_result(&run_call(&gateway, &source, asked, CALL_TIMEOUT).await)))
+}
+
+/// Runs a call of one of flock's tools, at most for this time.
+pub(super) async fn run_call(
+    gateway: &Gateway,
+    source: &ProgramSource,
+    asked: Asked,
+    limit: Duration,
+) -> ToolCallResponse {
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
-    let work = engine.call_tool_for(&source, asked, &witness);
-    let answered = tokio::time::timeout(CALL_TIMEOUT, work).await.unwrap_or_else(|_| ToolCallResponse {
+    let work = gateway.engine.call_tool_for(source, asked, &witness);
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| ToolCallResponse {
         content: vec![Block::text("the call took too long; its effect is unknown")],
         is_error: true,
-    });
+    })
+}
+
+/// Returns a call's result in the form that MCP and the plugin share.
+pub(super) fn call_result(answered: &ToolCallResponse) -> Value {
     let content: Vec<Value> = answered.content.iter().filter_map(shown).collect();
-    Ok(Answer(json!({"content": content, "isError": answered.is_error})))
+    json!({"content": content, "isError": answered.is_error})
 }
 
 /// Records something that happened in OpenClaw.
@@ -119,7 +132,6 @@ pub async fn report(
     State(gateway): State<Arc<Gateway>>,
     JsonBody(happened): JsonBody<PluginReport>,
 ) -> Result<Answer<Value>, ApiError> {
-    let engine = engine(&gateway)?;
     let source = source(&gateway, &happened.agent_id, &happened.session_key)?;
     // Calls of flock's own tools are recorded where they run.
     if happened.tool.as_deref().is_some_and(policy::is_flocks_own) {
@@ -129,16 +141,8 @@ pub async fn report(
     let witness = |context: &CallContext, event: TurnEvent| {
         gateway.driver.note(context.turn, &context.session, &event);
     };
-    engine.handle_report(RUNTIME, &source, told, &witness).await;
+    gateway.engine.handle_report(RUNTIME, &source, told, &witness).await;
     Ok(Answer(json!({"recorded": true})))
-}
-
-fn engine(gateway: &Gateway) -> Result<Arc<Engine>, ApiError> {
-    let missing = || {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "no_turns", "this gateway runs no turns")
-            .with_hint("flock restart")
-    };
-    gateway.engine.get().cloned().ok_or_else(missing)
 }
 
 /// Returns the agent and the conversation, if both belong to OpenClaw and to each other.

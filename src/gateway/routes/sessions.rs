@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::chat::{failure, refusal};
 use crate::agent::session::ContextReport;
 use crate::agent::transcript::{Record, ReverseLines};
-use crate::agent::{Command, Engine, TurnError, TurnRequest};
+use crate::agent::{Command, TurnError, TurnRequest};
 use crate::clock::unix_ms;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
@@ -106,7 +106,7 @@ pub async fn reset(
     Path(key): Path<String>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let key = parse_key(&gateway, &key)?;
-    let known = engine(&gateway)?.session(&key).map_err(ApiError::explained)?;
+    let known = gateway.engine.session(&key).map_err(ApiError::explained)?;
     if known.is_none() {
         return Err(failure(TurnError::NoSession(key).into()));
     }
@@ -122,7 +122,7 @@ pub async fn adopt(
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let ImportSession { key, file } = adopt;
     gateway.agent(key.agent().as_str())?;
-    let engine = engine(&gateway)?.clone();
+    let engine = &gateway.engine;
     let no_file =
         || ApiError::invalid("no_transcript", "there is no imported transcript of this name and key");
     // Only the text of a parsed id is used, because a free name could point outside the folder.
@@ -168,13 +168,8 @@ fn parse_key(gateway: &Gateway, key: &str) -> Result<SessionKey, ApiError> {
     gateway.swarm.store().spelled(&key).map_err(ApiError::internal)
 }
 
-pub(super) fn engine(gateway: &Gateway) -> Result<&Arc<Engine>, ApiError> {
-    gateway.engine.get().ok_or_else(|| ApiError::internal("this gateway keeps no conversations"))
-}
-
 async fn report(gateway: &Gateway, key: SessionKey) -> Result<ContextReport, ApiError> {
-    let engine = engine(gateway)?.clone();
-    let asked = key.clone();
+    let (engine, asked) = (gateway.engine.clone(), key.clone());
     let found =
         tokio::task::spawn_blocking(move || engine.report(&asked)).await.map_err(ApiError::internal)?;
     found.map_err(|error| failure(error.into()))?.ok_or_else(|| failure(TurnError::NoSession(key).into()))

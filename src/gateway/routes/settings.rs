@@ -102,7 +102,7 @@ pub async fn change(
 
 /// Refuses a runtime that this gateway does not have or that the agent's settings rule out.
 fn check_runtime(gateway: &Gateway, agent: &Agent, runtime: &str) -> Result<(), ApiError> {
-    let others = gateway.engine.get().map(|engine| engine.runtime_names()).unwrap_or_default();
+    let others = gateway.engine.runtime_names();
     if runtime != NATIVE && !others.contains(&runtime) {
         let known = [&[NATIVE], &others[..]].concat().join(", ");
         let text = format!("{} is not a runtime; this flock has {known}", crate::clean::summary(runtime, 40));

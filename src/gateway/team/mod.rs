@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
-use tokio_util::sync::CancellationToken;
 
 use self::inbox::ChannelInbox;
-use super::driver::TurnDriver;
+use super::agent_changes::AgentChanges;
+use super::state::Gateway;
 use crate::agent::Engine;
 use crate::clock::unix_ms;
 use crate::config::Config;
@@ -33,7 +33,8 @@ use crate::swarm::scheduler::{Effect, Priority, Scheduler, SchedulerEvent, Setti
 pub struct Team {
     swarm: Arc<Swarm>,
     engine: Arc<Engine>,
-    driver: Arc<TurnDriver>,
+    /// Runs the turns. When it stops, running turns are left as they are, and the next start takes them up.
+    gateway: Arc<Gateway>,
     /// The inboxes of the channels' running turns. They take in messages that arrive meanwhile.
     inboxes: Mutex<HashMap<SessionKey, Arc<ChannelInbox>>>,
     /// Turns that are being prepared, run or concluded.
@@ -42,8 +43,6 @@ pub struct Team {
     settling: tokio::sync::Mutex<()>,
     /// Notified when everything that waits has to be looked up once more.
     look: Notify,
-    /// Cancelled when the gateway stops. Running turns are then left as they are, and the next start takes them up.
-    stop: CancellationToken,
 }
 
 /// Longest interval between two looks at the configuration. Each HTTP request looks at it as well.
@@ -65,23 +64,17 @@ impl Drop for TurnGuard {
 }
 
 impl Team {
-    /// Creates a team of these parts. Nothing runs yet.
+    /// Creates the team of this gateway. Nothing runs yet.
     #[must_use]
-    pub fn new(
-        swarm: Arc<Swarm>,
-        engine: Arc<Engine>,
-        driver: Arc<TurnDriver>,
-        stop: CancellationToken,
-    ) -> Arc<Self> {
+    pub fn new(gateway: Arc<Gateway>) -> Arc<Self> {
         Arc::new(Self {
-            swarm,
-            engine,
-            driver,
+            swarm: gateway.swarm.clone(),
+            engine: gateway.engine.clone(),
+            gateway,
             inboxes: Mutex::default(),
             held: Mutex::default(),
             settling: tokio::sync::Mutex::default(),
             look: Notify::new(),
-            stop,
         })
     }
 
@@ -132,7 +125,7 @@ impl Team {
                 CONFIG_INTERVAL.min(Duration::from_millis(u64::try_from(at - now).unwrap_or(0)))
             });
             let first = tokio::select! {
-                () = self.stop.cancelled() => return,
+                () = self.gateway.stop.cancelled() => return,
                 event = events.recv() => event,
                 () = self.look.notified() => {
                     // Start from the beginning: something that could not be looked up at that time does not come after
@@ -185,17 +178,16 @@ impl Team {
 
     /// Tells the scheduler about agents that were added, changed or removed since the last look.
     fn meet(&self, scheduler: &mut Scheduler, known: &mut Option<Arc<Config>>) -> Vec<Effect> {
-        let config = self.swarm.config();
+        // This also ends the turns of removed agents, if no request did it before.
+        let config = self.gateway.config();
         if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &config)) {
             return Vec::new();
         }
         let now = unix_ms();
         let mut effects = Vec::new();
-        let gone =
-            known.iter().flat_map(|known| &known.agents).filter(|agent| config.agent(&agent.id).is_none());
-        for agent in gone {
-            effects.extend(scheduler.on(SchedulerEvent::Gone(agent.id.clone()), now));
-            self.driver.cancel_agent(&agent.id);
+        let removed = known.iter().flat_map(|known| AgentChanges::between(known, &config).removed);
+        for agent in removed {
+            effects.extend(scheduler.on(SchedulerEvent::Gone(agent), now));
         }
         match self.swarm.agent_events() {
             Ok(events) => effects.extend(events.into_iter().flat_map(|event| scheduler.on(event, now))),

@@ -27,7 +27,7 @@ impl Team {
     pub(super) async fn done(&self, work: &TeamTurn, text: &str) -> TurnEnd {
         // If the agent was frozen meanwhile, the answer waits until it is thawed. A stop leaves it to the next start.
         let thawed = self.swarm.thawed(work.session.agent());
-        if self.stop.run_until_cancelled(thawed).await.is_none() {
+        if self.gateway.stop.run_until_cancelled(thawed).await.is_none() {
             return TurnEnd::Cancelled;
         }
         let result = self.insist(move || {
@@ -88,7 +88,7 @@ impl Team {
             match work().await {
                 Err(error) if error.is_fault() => {
                     let usable = self.swarm.store().until_usable();
-                    if self.stop.run_until_cancelled(usable).await.is_none() {
+                    if self.gateway.stop.run_until_cancelled(usable).await.is_none() {
                         return Err(error);
                     }
                 }

@@ -51,7 +51,7 @@ impl Team {
     pub(super) async fn work(self: Arc<Self>, session: SessionKey) {
         // While the database can't be written, a turn would only fail. So the turn waits.
         let usable = self.swarm.store().until_usable();
-        if self.stop.run_until_cancelled(usable).await.is_none() {
+        if self.gateway.stop.run_until_cancelled(usable).await.is_none() {
             return;
         }
         let turn = TurnId::new();
@@ -61,7 +61,7 @@ impl Team {
                 checkpoint::reach(Checkpoint::Taken);
                 let how = self.run_one(&work, order).await;
                 // On a stop nobody is told: the scheduler ends too, and the next start takes the turn up.
-                if self.stop.is_cancelled() {
+                if self.gateway.stop.is_cancelled() {
                     return;
                 }
                 how
@@ -205,7 +205,7 @@ impl Team {
             Some(item) if item.kind == InboxItemKind::Session => TurnOrigin::Message,
             _ => TurnOrigin::Team,
         };
-        let mut turn = match self.driver.start(order, origin, CancellationToken::new(), on_event) {
+        let mut turn = match self.gateway.driver.start(order, origin, CancellationToken::new(), on_event) {
             Ok(turn) => turn,
             Err(refused) => {
                 tracing::debug!(session = %work.session, %refused, "a turn was not taken on");
@@ -223,13 +223,13 @@ impl Team {
             && self.swarm.is_task_over(task, &work.session)
         {
             // The task was stopped before there was a turn to cancel.
-            self.driver.cancel_turn(work.turn);
+            self.gateway.driver.cancel_turn(work.turn);
         }
         let result = turn.end().await;
         checkpoint::reach(Checkpoint::Answered);
         self.inboxes().remove(&work.session);
         let began = began.load(Ordering::Acquire);
-        if self.stop.is_cancelled() && result.is_err() {
+        if self.gateway.stop.is_cancelled() && result.is_err() {
             // The turn is left in the state of a crash, and the next start continues it.
             return TurnEnd::Cancelled;
         }

@@ -45,13 +45,13 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
     loop {
         let wait = if concerned.is_empty() { after(failures) } else { RETRY_DELAY };
         let has_failed = tokio::select! {
-            () = team.stop.cancelled() => return,
+            () = team.gateway.stop.cancelled() => return,
             () = faults.next() => true,
             () = tokio::time::sleep(wait) => false,
         };
         // Turns that wait for a usable database end only after somebody has found that it is usable again.
         if has_failed || concerned.is_empty() || store.trouble().is_some() {
-            if team.stop.run_until_cancelled(wait_until_usable(&store)).await.is_none() {
+            if team.gateway.stop.run_until_cancelled(wait_until_usable(&store)).await.is_none() {
                 return;
             }
             // Messages that could not be read may not have been announced to the scheduler.
@@ -77,7 +77,7 @@ pub(super) async fn watch(team: Arc<Team>, is_behind: bool) {
         failures = failures.saturating_add(1);
         // On a disk that can't be read, this look is or causes a fault itself. Without the pause the next look would
         // follow at once.
-        if team.stop.run_until_cancelled(tokio::time::sleep(RETRY_DELAY)).await.is_none() {
+        if team.gateway.stop.run_until_cancelled(tokio::time::sleep(RETRY_DELAY)).await.is_none() {
             return;
         }
     }
@@ -159,7 +159,7 @@ fn work_in_progress(team: &Team) -> Result<InProgress, StoreError> {
 /// Returns the turns that something in this process still works on.
 fn running(team: &Team) -> HashSet<TurnId> {
     let mut running = team.held();
-    running.extend(team.driver.list().into_iter().map(|(turn, _)| turn));
+    running.extend(team.gateway.driver.list().into_iter().map(|(turn, _)| turn));
     running
 }
 

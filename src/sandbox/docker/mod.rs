@@ -14,7 +14,7 @@ mod provision;
 mod slot;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -59,7 +59,7 @@ pub struct DockerSandbox {
     standing: Mutex<FreezeCheck>,
     egress: Arc<dyn EgressPolicy>,
     dial: Arc<dyn Dialer>,
-    inside: Option<Arc<dyn SandboxApi>>,
+    inside: Option<Weak<dyn SandboxApi>>,
     mounts: ApprovedMounts,
     fittings: ProgramMounts,
 }
@@ -106,9 +106,10 @@ impl DockerSandbox {
         Self { dial, ..self }
     }
 
-    /// Sets the part of flock's HTTP interface that agent programs may call from inside a sandbox.
+    /// Sets the part of flock's HTTP interface that agent programs may call from inside a sandbox. The reference is weak,
+    /// because the gateway that answers owns the sandboxes.
     #[must_use]
-    pub fn with_sandbox_api(self, inside: Arc<dyn SandboxApi>) -> Self {
+    pub fn with_sandbox_api(self, inside: Weak<dyn SandboxApi>) -> Self {
         Self { inside: Some(inside), ..self }
     }
 

@@ -3,7 +3,7 @@
 //! replaced.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bollard::models::{ContainerInspectResponse, ContainerStateStatusEnum};
 use bollard::query_parameters::CreateContainerOptionsBuilder;
@@ -275,7 +275,7 @@ impl DockerSandbox {
     /// from inside.
     fn entrance(&self, plan: &ContainerPlan) -> Option<PortForward> {
         let has_network = plan.agent.network == Network::Proxy;
-        let inside = self.inside.clone().filter(|_| plan.asks_flock);
+        let inside = self.inside.as_ref().filter(|_| plan.asks_flock).and_then(Weak::upgrade);
         (has_network || inside.is_some()).then(|| {
             egress::entrance(Arc::new(Proxy {
                 agent: plan.agent.id.clone(),

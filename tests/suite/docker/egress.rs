@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -346,7 +346,9 @@ fn an_agent_programs_sandbox_reaches_flock_and_without_a_network_nothing_else() 
         let list = Arc::new(List::default());
         list.allow(&["files.example"]);
         let sandbox = team.sandbox().with_egress(list.clone()).with_dial(dial.clone());
-        let sandbox = sandbox.with_sandbox_api(Arc::new(Flock::default()));
+        let flock = Arc::new(Flock::default());
+        let inside: Weak<Flock> = Arc::downgrade(&flock);
+        let sandbox = sandbox.with_sandbox_api(inside);
         let setting = Setting { sandbox, list, dial };
         let closed = "try: print(get('http://127.0.0.1:3128/relay/x'))\nexcept OSError: print('closed')";
         assert_eq!(setting.python(closed).await, "closed", "a native agent has no way to flock");

@@ -244,13 +244,10 @@ impl Crew {
             Arc::new(move || newest.current()),
             Arc::new(docker::Engine::from_env()),
         ));
-        let tools::GatewayTools { mut registry, sessions, triage } =
-            tools::assembled(&live, &swarm, &sandboxes);
-        let spec = registry.get(HELD).unwrap().spec().clone();
+        let triage = tools::triage(&live, &swarm, &sandboxes);
         let (begun, has_begun) = watch::channel(0);
         let (ended, has_ended) = watch::channel(0);
         let (together, most_held) = (watch::channel(0).0, Arc::new(AtomicU32::new(0)));
-        registry.add(Arc::new(Held { spec, begun, ended, together, most: most_held.clone() }));
         let catalog = Catalog::new(home.clone());
         let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(TriageApproval(triage.clone()))));
         let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
@@ -263,30 +260,34 @@ impl Crew {
             knows: Arc::clone(&knows),
             knew_on: Arc::clone(&knew_on),
         };
-        let engine = Engine::new(agent::EngineParts {
-            config: live.clone(),
-            store,
-            registry,
-            catalog,
-            limits: agent::TurnLimits::default(),
-            oversight,
+        let gateway = Gateway::new(|gateway| {
+            let mut registry = tools::registry(&live, &triage, &sandboxes, gateway.clone());
+            let spec = registry.get(HELD).unwrap().spec().clone();
+            registry.add(Arc::new(Held { spec, begun, ended, together, most: most_held.clone() }));
+            let engine = Engine::new(agent::EngineParts {
+                config: live.clone(),
+                store,
+                registry,
+                catalog,
+                limits: agent::TurnLimits::default(),
+                oversight,
+            });
+            let engine = Arc::new(engine.with_runtimes(Runtimes::new(vec![Arc::new(program)])));
+            GatewayParts {
+                live,
+                swarm,
+                events,
+                runner: engine.clone(),
+                sandbox: sandboxes,
+                records: Arc::new(NoRecords),
+                limits,
+                port,
+                instance: "instance-of-the-test".to_owned(),
+                triage,
+                engine,
+                relay,
+            }
         });
-        let engine = Arc::new(engine.with_runtimes(Runtimes::new(vec![Arc::new(program)])));
-        let gateway = Gateway::new(GatewayParts {
-            live,
-            swarm: swarm.clone(),
-            events,
-            runner: engine.clone(),
-            sandbox: sandboxes,
-            records: Arc::new(NoRecords),
-            limits,
-            port,
-            instance: "instance-of-the-test".to_owned(),
-        });
-        sessions.connect(engine.clone(), gateway.driver.clone(), swarm);
-        assert!(gateway.triage.set(triage).is_ok());
-        assert!(gateway.engine.set(engine).is_ok());
-        assert!(gateway.relay.set(relay).is_ok());
         gateway.driver.recovered();
         let front = Arc::new(Middleware::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));

@@ -5,20 +5,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flock::agent::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
+use flock::agent::{self, Engine, TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use flock::config::{self, Live, Role, agents, starter};
 use flock::gateway::driver::{EventCallback, TurnRunner};
 use flock::gateway::error::ApiError;
 use flock::gateway::events::EventBuffer;
 use flock::gateway::middleware::Middleware;
+use flock::gateway::relay::Relay;
 use flock::gateway::{Gateway, GatewayParts, ServerLimits, StatusSource, server};
 use flock::home::{Home, atomic};
 use flock::id::AgentId;
-use flock::provider::{BoxFuture, ProviderError, Usage};
+use flock::provider::{BoxFuture, Catalog, ProviderError, Usage};
 use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobRequest, Sandbox, SandboxError};
 use flock::store::Store;
 use flock::supervise::gateway_client::{Answer, Call, Client};
+use flock::swarm::oversight::TeamOversight;
+use flock::swarm::triage::{Asked, Executor, Triage, TriageApproval};
 use flock::swarm::{self, Notifier, Swarm};
+use flock::tool::Registry;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,6 +51,11 @@ impl House {
     }
 
     pub async fn with(limits: ServerLimits) -> Self {
+        Self::with_parts(limits, |_| {}).await
+    }
+
+    /// One with some parts replaced.
+    pub async fn with_parts(limits: ServerLimits, change: impl FnOnce(&mut GatewayParts)) -> Self {
         let dir = tempfile::Builder::new().prefix("flock-test-").tempdir().unwrap();
         let home = Home::locate(Some(&dir.path().join("home"))).unwrap();
         home.make_folders().unwrap();
@@ -65,8 +74,23 @@ impl House {
         let news = events.clone();
         let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
         let store = Arc::new(Store::open(&home).unwrap());
-        let swarm = Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store, bell }));
-        let gateway = Gateway::new(GatewayParts {
+        let swarm =
+            Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store: store.clone(), bell }));
+        let triage = Triage::new(swarm.clone(), Arc::new(Idle));
+        let oversight = Arc::new(TeamOversight::new(swarm.clone(), Arc::new(TriageApproval(triage.clone()))));
+        let catalog = Catalog::new(home.clone());
+        let engine = Engine::new(agent::EngineParts {
+            config: live.clone(),
+            store,
+            registry: Registry::default(),
+            catalog: catalog.clone(),
+            limits: agent::TurnLimits::default(),
+            oversight: oversight.clone(),
+        });
+        let mut parts = GatewayParts {
+            relay: Arc::new(Relay::new(live.clone(), catalog, oversight, port)),
+            engine: Arc::new(engine),
+            triage,
             live,
             swarm,
             events,
@@ -76,7 +100,9 @@ impl House {
             limits,
             port,
             instance: "instance-of-the-test".to_owned(),
-        });
+        };
+        change(&mut parts);
+        let gateway = Gateway::new(|_| parts);
         gateway.driver.recovered();
         let front = Arc::new(Middleware::new(gateway.clone()));
         let server = tokio::spawn(server::serve(listener, front, limits, gateway.stop.clone()));
@@ -365,6 +391,19 @@ impl StatusSource for NoRecords {
 
     fn probe<'a>(&'a self, agent: &'a AgentId) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move { Ok(json!({"id": agent, "probe": {"confined": true}})) })
+    }
+}
+
+/// Hands that do nothing and say so.
+struct Idle;
+
+impl Executor for Idle {
+    fn carry_out<'a>(
+        &'a self,
+        _asked: &'a Asked,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(std::future::ready(Ok("worked".to_owned())))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use flock::agent::CallUsage;
 use flock::config::{Api, Live};
 use flock::error::Explain as _;
+use flock::gateway::ServerLimits;
 use flock::gateway::middleware::Middleware;
 use flock::gateway::relay::tickets::{COUNTS, IssuedTokens, Tickets};
 use flock::gateway::relay::{MOST, Relay};
@@ -43,20 +44,23 @@ impl Setting {
     }
 
     async fn with(api: Api, watch: Watch, change: impl FnOnce(&mut Value)) -> Self {
-        let (house, server, watch) = (House::new().await, ModelServer::start(), Arc::new(watch));
+        let (server, watch) = (ModelServer::start(), Arc::new(watch));
+        let house = House::with_parts(ServerLimits::default(), |parts| {
+            let catalog = Catalog::new(parts.live.home().clone());
+            let relay = Relay::new(parts.live.clone(), catalog, watch.clone(), parts.port);
+            let relay = relay
+                .with_retry(Policy { first_wait: Duration::from_millis(1), ..Policy::default() })
+                // No test is slower than that.
+                .with_error_repeat(Duration::from_secs(3_600));
+            parts.relay = Arc::new(relay);
+        })
+        .await;
         house.edit(|document| {
             document["models"] = json!({"providers": {"fake": provider(&server, api)}});
             document["agents"]["defaults"]["model"] = json!({"primary": "fake/test-model"});
             change(document);
         });
-        let live = Arc::new(Live::open(house.home.clone()).unwrap());
-        let relay = Relay::new(live, Catalog::new(house.home.clone()), watch.clone(), house.port);
-        let relay = relay
-            .with_retry(Policy { first_wait: Duration::from_millis(1), ..Policy::default() })
-            // No test is slower than that.
-            .with_error_repeat(Duration::from_secs(3_600));
-        let tickets = relay.tickets().clone();
-        assert!(house.gateway.relay.set(Arc::new(relay)).is_ok());
+        let tickets = house.gateway.relay.tickets().clone();
         Self { house, server, watch, tickets, api }
     }
 
@@ -637,8 +641,7 @@ async fn what_was_said_last_stands_for_a_while_only() {
     let relay = Relay::new(live, catalog, setting.watch.clone(), 9).with_error_repeat(Duration::ZERO);
     let opened = relay.tickets().open(&order("coder"), Some(setting.api));
     let path = setting.path();
-    let house = House::new().await;
-    assert!(house.gateway.relay.set(Arc::new(relay)).is_ok());
+    let house = House::with_parts(ServerLimits::default(), |parts| parts.relay = Arc::new(relay)).await;
     setting.server.reply(Reply::status(403, "no"));
     let ask = || async {
         let call = Call::post(&path).json(&setting.body()).unwrap();
@@ -1161,7 +1164,7 @@ async fn a_turn_begins_only_where_its_program_can_ask_its_model() {
     })
     .await;
     let claude = cli::named("claude").unwrap();
-    let relay = setting.house.gateway.relay.get().unwrap().clone();
+    let relay = setting.house.gateway.relay.clone();
     let open = |model: &str, own_login| {
         relay.open(&RuntimeRequest { model: model.parse().unwrap(), ..order("coder") }, claude, own_login)
     };

@@ -43,7 +43,7 @@ async fn an_answer_that_is_begun_again_goes_on_or_ends_with_an_error() {
         assert_eq!(shown, text);
         assert_eq!(ended.as_ref().map(|error| error["code"].as_str().unwrap()), error, "{ended:?}");
         // The session has the answer as it is.
-        let engine = crew.gateway.engine.get().unwrap();
+        let engine = &crew.gateway.engine;
         let kept = engine.history(&session, 1).unwrap().unwrap();
         assert_eq!(kept.last().unwrap().text, format!("{}.", again.concat()), "{agent}");
     }

@@ -2,16 +2,14 @@
 //! across the death of a gateway in the middle.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use flock::clock::unix_ms;
 use flock::home::Home;
 use flock::id::{AgentId, SessionKey, SessionKind};
 use flock::store::{Along, AuditEntry, Level, NewRequest, RequestRow, RequestState, Scope, Store};
 use flock::supervise::gateway_client::{Call, Client};
-use flock::swarm::triage::{Asked, Execution, Executor, Request, Triage};
+use flock::swarm::triage::{Asked, Execution, Request};
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::gateway::house::{House, LIMIT};
 use crate::support::home::TempHome;
@@ -290,19 +288,6 @@ fn a_file_of_an_agents_that_changed_after_the_approval_is_not_run() {
     home.flock(["stop", "-q"]).ok();
 }
 
-/// Hands that do nothing and say so.
-struct Idle;
-
-impl Executor for Idle {
-    fn carry_out<'a>(
-        &'a self,
-        _asked: &'a Asked,
-        _cancel: &'a CancellationToken,
-    ) -> flock::provider::BoxFuture<'a, Result<String, String>> {
-        Box::pin(std::future::ready(Ok("worked".to_owned())))
-    }
-}
-
 async fn row(house: &House, id: &str) -> RequestRow {
     house.gateway.swarm.store().request(id).unwrap().unwrap()
 }
@@ -310,8 +295,6 @@ async fn row(house: &House, id: &str) -> RequestRow {
 #[tokio::test]
 async fn over_http_only_the_owners_token_decides_and_only_about_what_was_shown() {
     let house = House::new().await;
-    let triage = Triage::new(Arc::clone(&house.gateway.swarm), Arc::new(Idle));
-    assert!(house.gateway.triage.set(triage).is_ok());
     let store = house.gateway.swarm.store().clone();
     let home = house.gateway.swarm.home();
     let new = request(home, "r-http", "coder", json!({"kind": "command", "command": "true"}), later());
@@ -349,8 +332,6 @@ async fn over_http_only_the_owners_token_decides_and_only_about_what_was_shown()
 #[tokio::test]
 async fn a_client_decides_only_with_the_right_and_for_its_agents() {
     let house = House::new().await;
-    let triage = Triage::new(Arc::clone(&house.gateway.swarm), Arc::new(Idle));
-    assert!(house.gateway.triage.set(triage).is_ok());
     let store = house.gateway.swarm.store().clone();
     for (id, agent) in [("r-ours", "coder"), ("r-theirs", "tester"), ("r-denied", "coder")] {
         let home = house.gateway.swarm.home();

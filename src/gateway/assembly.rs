@@ -1,0 +1,148 @@
+//! Builds the parts of a gateway in the order in which they depend on each other.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+
+use super::events::EventBuffer;
+use super::grants::TeamGrants;
+use super::limits::ServerLimits;
+use super::middleware::Middleware;
+use super::relay::Relay;
+use super::state::{Gateway, GatewayParts};
+use super::status_source::DockerStatusSource;
+use super::team::Team;
+use super::tools;
+use crate::agent::{self, Engine};
+use crate::config::Live;
+use crate::id::AgentId;
+use crate::provider::{BoxFuture, Catalog};
+use crate::runtime::cli as programs;
+use crate::runtime::{Runtime, Runtimes, openclaw};
+use crate::sandbox::docker::DockerSandbox;
+use crate::sandbox::egress::SandboxApi;
+use crate::sandbox::engine as docker;
+use crate::store::{Store, StoreError};
+use crate::swarm::oversight::TeamOversight;
+use crate::swarm::scheduler::SchedulerEvent;
+use crate::swarm::triage::TriageApproval;
+use crate::swarm::{Notifier, Swarm, SwarmParts};
+
+/// A gateway, the handler in front of it, and the parts that work behind it.
+pub struct GatewayAssembly {
+    pub gateway: Arc<Gateway>,
+    pub middleware: Arc<Middleware>,
+    pub team: Arc<Team>,
+    pub sandboxes: Arc<DockerSandbox>,
+    pub(super) grants: Arc<TeamGrants>,
+}
+
+impl GatewayAssembly {
+    /// Builds a gateway that listens on this port. The returned receiver delivers what the scheduler is told. This
+    /// contacts neither Docker nor a model.
+    ///
+    /// # Errors
+    ///
+    /// Returns the store's error if the frozen agents can't be read.
+    pub fn new(
+        live: Arc<Live>,
+        store: Arc<Store>,
+        instance: String,
+        port: u16,
+    ) -> Result<(Arc<Self>, mpsc::UnboundedReceiver<SchedulerEvent>), StoreError> {
+        let limits = ServerLimits::default();
+        let events = Arc::new(EventBuffer::for_this_process(limits.events));
+        let (ringer, rings) = mpsc::unbounded_channel();
+        let news = events.clone();
+        let bell = Notifier::new(ringer, Arc::new(move |name, data| news.publish(name, data)));
+        let swarm = Arc::new(Swarm::new(SwarmParts { live: live.clone(), store: store.clone(), bell }));
+        swarm.load_frozen()?;
+        let grants = TeamGrants::new(swarm.clone());
+        // The sandboxes pass requests of programs to the middleware, whose gateway uses the sandboxes.
+        let assembly = Arc::new_cyclic(|assembly: &Weak<Self>| {
+            let sandboxes = Arc::new(sandboxes(&live, &grants).with_sandbox_api(assembly.clone()));
+            let triage = tools::triage(&live, &swarm, &sandboxes);
+            let catalog = Catalog::new(live.home().clone());
+            let approval = Arc::new(TriageApproval(triage.clone()));
+            let oversight = Arc::new(TeamOversight::new(swarm.clone(), approval));
+            let relay = Arc::new(Relay::new(live.clone(), catalog.clone(), oversight.clone(), port));
+            let gateway = Gateway::new(|gateway| {
+                let engine = Engine::new(agent::EngineParts {
+                    config: live.clone(),
+                    store: store.clone(),
+                    registry: tools::registry(&live, &triage, &sandboxes, gateway.clone()),
+                    catalog,
+                    limits: agent::TurnLimits::default(),
+                    oversight,
+                });
+                let engine = Arc::new(engine.with_runtimes(runtimes(&live, store, &sandboxes, &relay)));
+                let records = DockerStatusSource {
+                    engine: engine.clone(),
+                    sandboxes: sandboxes.clone(),
+                    live: live.clone(),
+                };
+                GatewayParts {
+                    live,
+                    runner: engine.clone(),
+                    sandbox: sandboxes.clone(),
+                    records: Arc::new(records),
+                    swarm,
+                    events,
+                    limits,
+                    port,
+                    instance,
+                    triage,
+                    engine,
+                    relay,
+                }
+            });
+            let team = Team::new(gateway.clone());
+            let middleware = Arc::new(Middleware::new(gateway.clone()));
+            Self { gateway, middleware, team, sandboxes, grants }
+        });
+        Ok((assembly, rings))
+    }
+}
+
+impl SandboxApi for GatewayAssembly {
+    fn answer<'a>(&'a self, agent: &'a AgentId, request: Request<Incoming>) -> BoxFuture<'a, Response<Body>> {
+        SandboxApi::answer(&*self.middleware, agent, request)
+    }
+}
+
+/// Returns the programs that run turns instead of the native loop.
+fn runtimes(
+    live: &Arc<Live>,
+    store: Arc<Store>,
+    sandboxes: &Arc<DockerSandbox>,
+    relay: &Arc<Relay>,
+) -> Runtimes {
+    let (openclaws, newest) = (live.clone(), live.clone());
+    let find = move || openclaw::find(openclaws.home(), &openclaws.current());
+    let parts = Arc::new(programs::CliParts {
+        home: live.home().clone(),
+        config: Arc::new(move || newest.current()),
+        store,
+        sandbox: sandboxes.clone(),
+        gate: relay.clone(),
+        flock: programs::host::own_executable(),
+        begun: Mutex::default(),
+    });
+    let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::new(openclaw::OpenClaw::new(Arc::new(find)))];
+    for program in programs::PROGRAMS {
+        all.push(Arc::new(programs::ProgramRuntime::new(program, parts.clone())));
+    }
+    Runtimes::new(all)
+}
+
+/// Returns the backend for the agents' containers. It connects to the engine when the first container is needed.
+fn sandboxes(live: &Arc<Live>, grants: &Arc<TeamGrants>) -> DockerSandbox {
+    let (home, newest) = (live.home(), live.clone());
+    DockerSandbox::new(home.clone(), Arc::new(move || newest.current()), Arc::new(docker::Engine::from_env()))
+        .with_mounts(grants.mounts())
+        .with_program_mounts(programs::folders::mount_resolver(home))
+        .with_egress(grants.clone())
+}
