@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::path::PathBuf;
 
+use tokio::runtime::{Builder, Runtime};
+
 use super::Failure;
 use crate::config::{self, ConfigError};
 use crate::error::Kind;
@@ -98,6 +100,18 @@ impl Context {
         self.yes
     }
 
+    /// Returns a new single-threaded runtime.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no runtime can be created.
+    pub fn runtime(&self) -> Result<Runtime, Failure> {
+        Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::with_cause("failed to start the runtime", &error))
+    }
+
     /// Runs a future to completion on a new single-threaded runtime, so that verbs without async work do not pay for
     /// one.
     ///
@@ -105,11 +119,7 @@ impl Context {
     ///
     /// Returns the future's own error, or an error if no runtime can be created.
     pub fn block_on<T>(&self, future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| Failure::with_cause("failed to start the runtime", &error))?;
-        runtime.block_on(future)
+        self.runtime()?.block_on(future)
     }
 }
 

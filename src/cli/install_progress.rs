@@ -6,13 +6,8 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::install::versions::short;
-use crate::install::{InstallEvent, InstallPhase, InstalledVersion};
+use crate::install::{InstallEvent, InstallNotice, InstallPhase, InstalledVersion};
 use crate::ui::Progress;
-
-/// Formats a version for people, such as `2026.9.6 (0123456789ab, main)`.
-pub fn named(version: &InstalledVersion) -> String {
-    format!("{} ({}, {})", version.version, short(&version.commit), version.reference)
-}
 
 /// Returns a version for programs.
 pub fn described(version: &InstalledVersion) -> Value {
@@ -55,9 +50,7 @@ impl<'a> InstallProgress<'a> {
         match event {
             InstallEvent::Phase(phase) => {
                 // A new phase means that the one before it succeeded. A failed install drops the progress instead.
-                if let Some((progress, done)) = shown.take() {
-                    progress.done(&done);
-                }
+                end(&mut shown);
                 let (what, done) = phase_texts(self.what, phase);
                 *shown = Some((self.context.printer.progress(&what), done));
             }
@@ -78,14 +71,43 @@ impl<'a> InstallProgress<'a> {
                     progress.detail(line);
                 }
             }
+            InstallEvent::PhaseDone => end(&mut shown),
+            InstallEvent::PhaseFailed => *shown = None,
+            InstallEvent::Notice(notice) => {
+                // A phase that is still shown has failed.
+                *shown = None;
+                self.print(notice);
+            }
+        }
+    }
+
+    fn print(&self, notice: &InstallNotice<'_>) {
+        let printer = &self.context.printer;
+        match notice {
+            InstallNotice::NoAgents => printer.say("no agent runs on OpenClaw, so it is not started"),
+            InstallNotice::GoingOn(to) => {
+                printer.say(format!("going on with the interrupted change to {}", to.full_name()));
+            }
+            InstallNotice::GoingBack(to) => {
+                printer.say(format!("going back to {}, which was interrupted", to.full_name()));
+            }
+            InstallNotice::Healthy(version) => printer.say(format!("{} is healthy", version.full_name())),
+            InstallNotice::NotTidied(reason) => {
+                printer.warn(&format!("failed to remove the versions that are no longer needed: {reason}"))
+            }
         }
     }
 
     /// Ends the phase that is still shown, as done.
     pub fn end(&self) {
-        if let Some((progress, done)) = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            progress.done(&done);
-        }
+        end(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Ends a phase as done.
+fn end(shown: &mut Option<(Progress, String)>) {
+    if let Some((progress, done)) = shown.take() {
+        progress.done(&done);
     }
 }
 
@@ -109,5 +131,16 @@ fn phase_texts(program: &str, phase: &InstallPhase<'_>) -> (String, String) {
         InstallPhase::CheckingOut => ("writing its files".to_owned(), "its files are written".to_owned()),
         InstallPhase::Running(title) => (format!("running {title}"), format!("{title} done")),
         InstallPhase::Trying => ("trying the build".to_owned(), "the build works".to_owned()),
+        InstallPhase::Checking => (
+            "checking the configuration with this version".to_owned(),
+            "it accepts the configuration".to_owned(),
+        ),
+        InstallPhase::Starting => {
+            ("starting it on another port".to_owned(), "it started and answered".to_owned())
+        }
+        InstallPhase::Restarting(version) => {
+            let name = version.full_name();
+            (format!("restarting with {name}"), format!("{name} is healthy"))
+        }
     }
 }

@@ -17,9 +17,9 @@ use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::install::pending_change::{self, VersionChangeState};
-use crate::install::{InstalledVersion, versions};
+use crate::install::versions;
 use crate::openclaw::check::OpenClawProgram;
-use crate::openclaw::derive::{DerivedConfig, quoted};
+use crate::openclaw::derive::quoted;
 use crate::openclaw::place::ApplyOutcome;
 use crate::openclaw::prepare::{self, PreparedConfig};
 use crate::openclaw::unit::{OpenClawUnit, PrepareFn};
@@ -180,24 +180,6 @@ async fn made(home: &Home) -> Result<PreparedConfig, PrepareFailure> {
 const TABLES_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that the supervisor may take to confirm that it looks for changes.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Returns the configuration that an installed version would start with, or `None` if no agent runs on OpenClaw.
-/// Nothing is written.
-///
-/// # Errors
-///
-/// Returns an error if the configuration can't be derived.
-pub async fn derive_for(home: &Home, version: &InstalledVersion) -> Result<Option<DerivedConfig>, Failure> {
-    let (_, document) = config::file::read_document(home)?;
-    let config = config::read(home)?;
-    if agents(&config).next().is_none() {
-        return Ok(None);
-    }
-    let (engine, program) = (Engine::from_env(), OpenClawProgram::from(version));
-    let (_, derived) =
-        prepare::derived(home, &document, &config, &engine, &approved(home)?, &program).await?;
-    Ok(Some(derived))
-}
 
 /// Returns the OpenClaw that is in use.
 ///

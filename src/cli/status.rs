@@ -1,6 +1,7 @@
 //! `flock status`: shows the state of the home, as measured now.
 
 mod collect;
+mod engine;
 mod openclaw;
 mod report;
 mod show;

@@ -319,6 +319,12 @@ impl Home {
         self.program().join("tags.json")
     }
 
+    /// Returns the file that lists commits of flock that did not work here.
+    #[must_use]
+    pub fn program_failures_file(&self) -> PathBuf {
+        self.program().join("failed.json")
+    }
+
     /// Returns the file about an update of flock's program that is in progress or was interrupted.
     #[must_use]
     pub fn program_change_file(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Errors of installing the OpenClaw gateway.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::tags::MovedTag;
 use crate::error::{Explain, Kind};
@@ -130,7 +130,7 @@ fn moved_text(repository: &str, moved: &MovedTag) -> String {
     )
 }
 
-fn step_text(command: &str, how: &str, tail: &[String], log: &std::path::Path) -> String {
+fn step_text(command: &str, how: &str, tail: &[String], log: &Path) -> String {
     let mut text = format!("{command} {how}; its whole output is in {}", log.display());
     if !tail.is_empty() {
         text.push_str("; its last lines:");
@@ -199,6 +199,14 @@ pub(super) fn io(
 ) -> impl FnOnce(std::io::Error) -> InstallError {
     let path = path.into();
     move |source| InstallError::Io { verb, path, source }
+}
+
+/// Removes a file. A missing file is no error.
+pub(super) fn remove_file(path: &Path) -> Result<(), InstallError> {
+    match fs_err::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -106,6 +106,25 @@ pub enum InstallEvent<'a> {
     },
     /// A line of output of a step.
     Line(&'a str),
+    /// The phase succeeded. The beginning of the next phase also says so.
+    PhaseDone,
+    PhaseFailed,
+    Notice(InstallNotice<'a>),
+}
+
+/// A fact that a person should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstallNotice<'a> {
+    /// No agent runs on OpenClaw, so the new version is not tried.
+    NoAgents,
+    /// An interrupted change to this version is completed.
+    GoingOn(&'a InstalledVersion),
+    /// An interrupted return to this version is completed.
+    GoingBack(&'a InstalledVersion),
+    /// The version of an interrupted change is healthy.
+    Healthy(&'a InstalledVersion),
+    /// Old versions could not be removed, for this reason.
+    NotTidied(&'a str),
 }
 
 /// A part of the work.
@@ -125,6 +144,12 @@ pub enum InstallPhase<'a> {
     Running(&'a str),
     /// The finished build is started for a test.
     Trying,
+    /// The new version is asked whether it accepts its configuration.
+    Checking,
+    /// The new version is started beside the one in use.
+    Starting,
+    /// A running OpenClaw is restarted with this version.
+    Restarting(&'a InstalledVersion),
 }
 
 /// Permission to install into a home. One process has it at a time, by holding a lock.

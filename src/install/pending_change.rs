@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::io;
+use super::error::{io, remove_file};
 use super::{InstallError, InstallLock, InstalledVersion, versions};
 use crate::home::{Home, atomic};
 
@@ -66,11 +66,7 @@ impl PendingVersionChange {
     ///
     /// Returns an error if the record cannot be removed.
     pub fn end(_: &InstallLock, home: &Home) -> Result<(), InstallError> {
-        let path = home.openclaw_change_file();
-        match fs_err::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
-            _ => Ok(()),
-        }
+        remove_file(&home.openclaw_change_file())
     }
 }
 

@@ -8,7 +8,6 @@
 pub mod build;
 pub mod choice;
 mod error;
-pub mod failed_commits;
 pub mod pending_change;
 pub mod place;
 pub mod program;

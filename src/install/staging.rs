@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::io;
+use super::error::{io, remove_file};
 use super::source::{self, FetchedCommit, RepositoryAddress, ResolvedReference};
 use super::{InstallError, InstallEvent, InstallPhase};
 use crate::home::{Home, atomic};
@@ -121,12 +121,7 @@ impl StagingFolder {
     ///
     /// Returns an error if a file cannot be removed.
     pub fn remove(&self) -> Result<(), InstallError> {
-        match fs_err::remove_file(self.note()) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("remove", self.note())(error));
-            }
-            _ => {}
-        }
+        remove_file(&self.note())?;
         match fs_err::remove_dir_all(&self.root) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(io("remove", &self.root)(error))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::error::io;
+use super::error::{io, remove_file};
 use super::{InstallError, InstallLock, InstalledVersion, versions};
 use crate::home::Home;
 
@@ -41,7 +41,7 @@ fn replace_link(home: &Home, version: &InstalledVersion) -> Result<(), InstallEr
     let link = home.openclaw();
     let draft = home.root().join(".new-openclaw");
     // An interrupted call may have left one.
-    remove_link(&draft)?;
+    remove_file(&draft)?;
     let target = home.openclaw_versions().join(version.name());
     // The link is relative, so that the home can be moved.
     let target = target.strip_prefix(home.root()).unwrap_or(&target);
@@ -97,13 +97,6 @@ pub(super) fn sweep(home: &Home) -> Result<(), InstallError> {
         }
     }
     Ok(())
-}
-
-fn remove_link(path: &Path) -> Result<(), InstallError> {
-    match fs_err::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", path)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// Makes renames in a folder survive a power loss.

@@ -1,13 +1,15 @@
 //! Decides if there is anything to update to: from the version in use, the reference that is followed, and the commits
-//! that failed here before. All functions are pure. Versions are compared by commit only, because two commits may have
-//! the same version number, and a later commit a lower one.
+//! that failed here before. [`decide`] is pure, and [`VersionSearch`] asks the repository for it. Versions are compared
+//! by commit only, because two commits may have the same version number, and a later commit a lower one.
 
 use std::collections::BTreeMap;
 
-use super::source::ResolvedReference;
+use super::source::{self, RepositoryAddress, ResolvedReference};
+use super::staging::StagingFolder;
 use super::tags::MovedTag;
-use super::versions::Failed;
-use super::{InstallError, InstalledVersion, Wanted};
+use super::versions::{self, Failed};
+use super::{InstallError, InstallEvent, InstallPhase, InstalledVersion, Wanted};
+use crate::home::Home;
 
 /// The reason why a reference is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +115,71 @@ pub fn decide(
         return Decision::Current;
     }
     Decision::about(commit, failed.get(commit).cloned(), retry)
+}
+
+/// The version to look for.
+pub struct VersionQuery {
+    /// The repository and the reference, followed or named.
+    pub wanted: Wanted,
+    /// The origin of the reference: followed by configuration, or named on the command line.
+    pub asked: Asked,
+    /// `true` to take a commit although it did not work here before.
+    pub retry: bool,
+}
+
+/// The result of looking.
+pub struct VersionSearch {
+    pub query: VersionQuery,
+    /// The repository's answer, if it was asked.
+    pub tip: Option<ResolvedReference>,
+    pub decision: Decision,
+}
+
+impl VersionSearch {
+    /// Looks for a version. Nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the repository does not answer, or the record of tags cannot be read.
+    pub fn at(
+        home: &Home,
+        current: &InstalledVersion,
+        query: VersionQuery,
+        events: &dyn Fn(InstallEvent<'_>),
+    ) -> Result<Self, InstallError> {
+        let wanted = &query.wanted;
+        // A tag or a commit in use stays what it is, whatever upstream makes of it, so nothing has to be asked.
+        let (tip, moved) = if has_to_ask(current, wanted, query.asked) {
+            events(InstallEvent::Phase(InstallPhase::Asking));
+            let origin = RepositoryAddress::parse_encrypted(&wanted.repository)?;
+            let tip = source::resolve(&origin, &wanted.reference)?;
+            let moved = versions::moved(home, origin.as_str(), &wanted.reference, &tip)?;
+            events(InstallEvent::PhaseDone);
+            (Some(tip), moved)
+        } else {
+            (None, None)
+        };
+        let decision = decide(
+            current,
+            wanted,
+            tip.as_ref(),
+            moved,
+            &versions::failed(&home.openclaw_failures_file()),
+            query.retry,
+        );
+        Ok(Self { query, tip, decision })
+    }
+
+    /// Returns `true` if the half-built version here is the commit that was found.
+    ///
+    /// Only then is it the commit that failed, and not one that the branch has moved away from meanwhile.
+    #[must_use]
+    pub fn is_staged(&self, home: &Home) -> bool {
+        let commit = self.tip.as_ref().and_then(|tip| tip.commit.as_deref());
+        let origin = RepositoryAddress::parse(&self.query.wanted.repository);
+        let (Some(commit), Ok(origin)) = (commit, origin) else { return false };
+        StagingFolder::of(home).stage(origin.as_str(), commit).is_some()
+    }
 }
 
 /// Returns one line with the reason if the commit itself is at fault. For errors of the network, the machine or the

@@ -2,6 +2,7 @@
 //! is no separate list, which could be wrong.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,12 @@ impl InstalledVersion {
         folder_name(&self.version, &self.commit)
     }
 
+    /// Returns its name for people, as in `OpenClaw 2026.9.6 (0123456789ab, main)`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("OpenClaw {self}")
+    }
+
     /// Returns the program that Node runs.
     #[must_use]
     pub fn entry(&self) -> PathBuf {
@@ -99,6 +106,13 @@ impl InstalledVersion {
             source: error.into(),
         })?;
         Ok(atomic::write(&folder.join(RECORD), &text, 0o600)?)
+    }
+}
+
+/// Formats the version for people, as in `2026.9.6 (0123456789ab, main)`.
+impl fmt::Display for InstalledVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {})", self.version, short(&self.commit), self.reference)
     }
 }
 
@@ -206,14 +220,9 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Returns the commits that failed here. An unreadable record counts as empty, so the commits are tried again.
+/// Returns the commits in a record of failures. An unreadable record counts as empty, so the commits are tried again.
 #[must_use]
-pub fn failed(home: &Home) -> BTreeMap<String, Failed> {
-    failed_commits_in(&home.openclaw_failures_file())
-}
-
-/// Returns the failed commits of the record at a path.
-pub(super) fn failed_commits_in(record: &Path) -> BTreeMap<String, Failed> {
+pub fn failed(record: &Path) -> BTreeMap<String, Failed> {
     let mut known = read_failures(record);
     known.retain(|_, failure| !failure.doubtful);
     known
@@ -225,22 +234,13 @@ fn read_failures(record: &Path) -> BTreeMap<String, Failed> {
     serde_json::from_slice(&bytes).unwrap_or_default()
 }
 
-/// Records that a commit failed. Returns `true` if updates skip it from now on. A doubtful failure counts the second
+/// Adds a commit to a record of failures. Returns `true` if updates skip it from now on. A doubtful failure counts the second
 /// time. Only the newest 32 are kept.
 ///
 /// # Errors
 ///
 /// Returns an error if the record cannot be written.
-pub fn record_failure(home: &Home, commit: &str, failure: Failed) -> Result<bool, InstallError> {
-    record_failure_in(&home.openclaw_failures_file(), commit, failure)
-}
-
-/// Records a failure in the record at a path.
-pub(super) fn record_failure_in(
-    record: &Path,
-    commit: &str,
-    mut failure: Failed,
-) -> Result<bool, InstallError> {
+pub fn record_failure(record: &Path, commit: &str, mut failure: Failed) -> Result<bool, InstallError> {
     let mut known = read_failures(record);
     failure.doubtful &= !known.contains_key(commit);
     let counts = !failure.doubtful;
@@ -257,17 +257,12 @@ pub(super) fn record_failure_in(
     Ok(counts)
 }
 
-/// Removes a commit from the record, because it works now.
+/// Removes a commit from a record of failures, because it works now.
 ///
 /// # Errors
 ///
 /// Returns an error if the record cannot be written.
-pub fn forget_failure(home: &Home, commit: &str) -> Result<(), InstallError> {
-    forget_failure_in(&home.openclaw_failures_file(), commit)
-}
-
-/// Removes a commit from the record at a path.
-pub(super) fn forget_failure_in(record: &Path, commit: &str) -> Result<(), InstallError> {
+pub fn forget_failure(record: &Path, commit: &str) -> Result<(), InstallError> {
     let mut known = read_failures(record);
     if known.remove(commit).is_none() {
         return Ok(());

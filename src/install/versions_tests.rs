@@ -85,17 +85,20 @@ fn only_the_current_and_the_previous_version_are_kept() {
 #[test]
 fn failures_are_recorded_by_commit_with_a_limit() {
     let (_dir, home) = home();
-    assert!(failed(&home).is_empty());
+    assert!(failed(&home.openclaw_failures_file()).is_empty());
     for at in 0..40 {
         let failure = Failed { version: None, reason: "no luck".to_owned(), at, doubtful: false };
-        assert!(record_failure(&home, &format!("{at:040}"), failure).unwrap());
+        assert!(record_failure(&home.openclaw_failures_file(), &format!("{at:040}"), failure).unwrap());
     }
-    assert_eq!(failed(&home).len(), 32);
-    assert!(!failed(&home).contains_key(&format!("{:040}", 7)), "the oldest are forgotten");
-    forget_failure(&home, &format!("{:040}", 39)).unwrap();
-    assert!(!failed(&home).contains_key(&format!("{:040}", 39)));
+    assert_eq!(failed(&home.openclaw_failures_file()).len(), 32);
+    assert!(
+        !failed(&home.openclaw_failures_file()).contains_key(&format!("{:040}", 7)),
+        "the oldest are forgotten"
+    );
+    forget_failure(&home.openclaw_failures_file(), &format!("{:040}", 39)).unwrap();
+    assert!(!failed(&home.openclaw_failures_file()).contains_key(&format!("{:040}", 39)));
     std::fs::write(home.openclaw_failures_file(), "nonsense").unwrap();
-    assert!(failed(&home).is_empty());
+    assert!(failed(&home.openclaw_failures_file()).is_empty());
 }
 
 #[test]
@@ -103,15 +106,18 @@ fn a_doubtful_failure_counts_the_second_time() {
     let (_dir, home) = home();
     let commit = "a".repeat(40);
     let failure = |doubtful| Failed { version: None, reason: "it was slow".to_owned(), at: 1, doubtful };
-    assert!(!record_failure(&home, &commit, failure(true)).unwrap());
-    assert!(failed(&home).is_empty());
-    assert!(record_failure(&home, &commit, failure(true)).unwrap());
-    assert!(failed(&home).contains_key(&commit));
+    assert!(!record_failure(&home.openclaw_failures_file(), &commit, failure(true)).unwrap());
+    assert!(failed(&home.openclaw_failures_file()).is_empty());
+    assert!(record_failure(&home.openclaw_failures_file(), &commit, failure(true)).unwrap());
+    assert!(failed(&home.openclaw_failures_file()).contains_key(&commit));
     // The commit worked in between.
-    forget_failure(&home, &commit).unwrap();
-    assert!(!record_failure(&home, &commit, failure(true)).unwrap());
-    forget_failure(&home, &commit).unwrap();
-    assert!(!record_failure(&home, &commit, failure(true)).unwrap());
-    assert!(record_failure(&home, &commit, failure(false)).unwrap());
-    assert!(record_failure(&home, &commit, failure(true)).unwrap(), "what is known stays so");
+    forget_failure(&home.openclaw_failures_file(), &commit).unwrap();
+    assert!(!record_failure(&home.openclaw_failures_file(), &commit, failure(true)).unwrap());
+    forget_failure(&home.openclaw_failures_file(), &commit).unwrap();
+    assert!(!record_failure(&home.openclaw_failures_file(), &commit, failure(true)).unwrap());
+    assert!(record_failure(&home.openclaw_failures_file(), &commit, failure(false)).unwrap());
+    assert!(
+        record_failure(&home.openclaw_failures_file(), &commit, failure(true)).unwrap(),
+        "what is known stays so"
+    );
 }

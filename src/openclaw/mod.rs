@@ -1,7 +1,7 @@
 //! Support for OpenClaw, the Node.js gateway that flock can run beside its own.
 //!
 //! Users edit only the home's configuration. [`mod@derive`] makes OpenClaw's configuration from it for the schema of
-//! the installed version ([`schema`]), and [`place`] puts it where OpenClaw reads it.
+//! the installed version ([`schema`]), and [`place`] puts it where OpenClaw reads it. [`mod@update`] changes the version.
 
 pub mod check;
 pub mod copy;
@@ -20,6 +20,7 @@ pub mod state;
 pub mod trial;
 pub mod uninstall;
 pub mod unit;
+pub mod update;
 
 pub use error::{FailureCause, OpenClawError, SettingRefusal};
 pub use plugin::RUNTIME;

@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use serde_json::{Value, json};
 
-use crate::config::Config;
+use super::OpenClawError;
+use crate::config::{self, Config, ConfigError};
+use crate::home::Home;
 
 /// The port at which the search begins.
 const FIRST_PORT: u16 = 3790;
@@ -15,6 +17,24 @@ const PORT_COUNT: u16 = 4;
 #[must_use]
 pub fn choose(config: &Config) -> Option<u16> {
     config.openclaw.port.or_else(|| find_free(config.port, is_free))
+}
+
+/// Chooses a port if none is configured, and stores it, so that every later start has the same.
+///
+/// # Errors
+///
+/// Returns [`OpenClawError::NoPort`] if no port is free, or an error if the configuration can't be read or written.
+pub fn assign(home: &Home) -> Result<(), OpenClawError> {
+    let config = config::read(home)?;
+    if config.openclaw.port.is_some() {
+        return Ok(());
+    }
+    let port = choose(&config).ok_or(OpenClawError::NoPort)?;
+    config::edit(home, |document| {
+        set(document, port);
+        Ok::<_, ConfigError>(())
+    })?;
+    Ok(())
 }
 
 /// Sets the document's port unless it already has one.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::openclaw;
-use super::report::{AgentReport, DockerReport, GatewayReport, StatusReport, SupervisorReport};
+use super::report::{AgentReport, GatewayReport, StatusReport, SupervisorReport};
 use super::unit::UnitReport;
+use super::{engine, openclaw};
 use crate::agent::identity;
 use crate::cli::{programs, settings, team, write_check};
 use crate::clock;
@@ -15,9 +15,6 @@ use crate::error::{Explain as _, chain};
 use crate::home::{FORMAT, Home, instance, version};
 use crate::install::self_update::pending_change::PendingProgramChange;
 use crate::provider::catalog::Catalog;
-use crate::sandbox::engine::Engine;
-use crate::sandbox::image::{self, Recipe};
-use crate::sandbox::{containers, names};
 use crate::store::{FreezeState, Reader, RequestState};
 use crate::supervise::control::{ControlConnection, ControlRequest, SupervisorStatus, UnitStatus};
 use crate::supervise::gateway_client::{Call, Client};
@@ -56,59 +53,20 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
         }
     };
     let gateway = gateway(home, unit, found, port, &said);
+    let served = port.filter(|_| gateway.proven);
     let beside = supervisor.as_ref().and_then(|status| status.unit(OPENCLAW));
     let openclaw = openclaw::collect(home, config.as_ref(), beside).await;
     // A running gateway has just asked the engine itself, so it is not asked twice.
     let engines = match said.get("containers") {
-        Some(_) => docker_from_gateway(&said),
-        None => ask_docker(home, config.as_ref()).await,
+        Some(_) => engine::from_gateway(&said),
+        None => engine::ask(home, config.as_ref()).await,
     };
-    let others =
-        [supervisor.as_ref().map(|status| status.pid), openclaw.as_ref().and_then(|one| one.unit.pid)];
-    let pids: Vec<i32> = gateway.unit.pid.into_iter().chain(others.into_iter().flatten()).collect();
-    // One scan of the process table serves all of them.
-    let used = resource_usage::of(&pids);
     let frozen = team::frozen(home);
     let agents = config.as_ref().map(|config| agents(home, config, &frozen, &said)).unwrap_or_default();
-    for agent in &agents {
-        if let Some(reason) = agent.paused.as_ref().and_then(|paused| paused["reason"].as_str()) {
-            warnings.push(format!(
-                "{reason}; to see the usage: flock usage; to raise the budget: flock config set \
-                 plugins.entries.flock.config.budgets JSON"
-            ));
-        }
-    }
-    warnings
-        .extend(settings::unread(home).iter().map(|unread| format!("{}; flock ignores it", unread.text())));
-    let refused = config.as_ref().map(|config| settings::refused(home, config)).unwrap_or_default();
-    for agent in config.iter().flat_map(|config| &config.agents) {
-        let files = identity::unread(&agent.identity, &agent.workspace);
-        // OpenClaw writes its own identity files into its workspaces, so those are no surprise.
-        if agent.runtime != crate::openclaw::RUNTIME && !files.is_empty() {
-            let names: Vec<String> = files.iter().map(|file| file.found.display().to_string()).collect();
-            warnings.push(format!(
-                "these files are not read: {}; `flock doctor` names the files that are read instead",
-                names.join(", ")
-            ));
-        }
-    }
-    warnings.extend(refused.iter().map(|error| format!("{error}: the agent can run no command")));
+    warnings.extend(agent_warnings(home, config.as_ref(), &agents));
     let unwritable = write_check::unwritable(home);
-    if let Some(error) = &unwritable {
-        warnings.push(chain(error));
-    }
-    if let Some(problem) = said["config"]["problem"].as_str() {
-        warnings.push(format!("the gateway still uses an older configuration: {problem}"));
-    }
-    // A gateway on another port works, but a person has to restart it to get the configured port.
-    if let (Some(config), Some(port)) = (&config, port.filter(|_| gateway.proven))
-        && config.port != port
-    {
-        warnings.push(team::port_message(port, config.port));
-    }
-    if PendingProgramChange::interrupted(home).is_some() {
-        warnings.push("an update of flock itself was interrupted; flock update --self ends it".to_owned());
-    }
+    warnings.extend(unwritable.iter().map(|error| chain(error)));
+    warnings.extend(home_warnings(home, config.as_ref(), served, &said));
     let mut report = StatusReport {
         home: home.root().to_owned(),
         format,
@@ -117,10 +75,10 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
         writable: unwritable.is_none(),
         build: env!("FLOCK_VERSION"),
         running: gateway.proven,
-        url: port.filter(|_| gateway.proven).map(|port| crate::cli::start::url(Some(port))),
+        url: served.map(|port| crate::cli::start::url(Some(port))),
         measured_at: clock::unix_ms(),
         supervisor: supervisor.map(|status| SupervisorReport {
-            figures: used.get(&status.pid).copied(),
+            figures: None,
             pid: status.pid,
             version: status.version,
             started_at: status.started_at,
@@ -138,14 +96,72 @@ pub async fn collect(home: &Home, probe: bool) -> StatusReport {
         approvals_waiting: approvals_waiting(home),
         warnings,
     };
-    // The figures are copied last, when all process ids are known.
-    for unit in [Some(&mut report.gateway.unit), report.openclaw.as_mut().map(|openclaw| &mut openclaw.unit)]
+    measure_processes(&mut report);
+    report
+}
+
+/// Returns what needs attention about the agents and their settings.
+fn agent_warnings(home: &Home, config: Option<&Config>, agents: &[AgentReport]) -> Vec<String> {
+    let paused = agents.iter().filter_map(|agent| agent.paused.as_ref()?["reason"].as_str());
+    let mut warnings: Vec<String> = paused
+        .map(|reason| {
+            format!(
+                "{reason}; to see the usage: flock usage; to raise the budget: flock config set \
+                 plugins.entries.flock.config.budgets JSON"
+            )
+        })
+        .collect();
+    warnings
+        .extend(settings::unread(home).iter().map(|unread| format!("{}; flock ignores it", unread.text())));
+    for agent in config.iter().flat_map(|config| &config.agents) {
+        let files = identity::unread(&agent.identity, &agent.workspace);
+        // OpenClaw writes its own identity files into its workspaces, so those are no surprise.
+        if agent.runtime != crate::openclaw::RUNTIME && !files.is_empty() {
+            let names: Vec<String> = files.iter().map(|file| file.found.display().to_string()).collect();
+            warnings.push(format!(
+                "these files are not read: {}; `flock doctor` names the files that are read instead",
+                names.join(", ")
+            ));
+        }
+    }
+    let refused = config.map(|config| settings::refused(home, config)).unwrap_or_default();
+    warnings.extend(refused.iter().map(|error| format!("{error}: the agent can run no command")));
+    warnings
+}
+
+/// Returns what needs attention about the gateway's configuration and flock itself.
+fn home_warnings(home: &Home, config: Option<&Config>, served: Option<u16>, said: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(problem) = said["config"]["problem"].as_str() {
+        warnings.push(format!("the gateway still uses an older configuration: {problem}"));
+    }
+    // A gateway on another port works, but a person has to restart it to get the configured port.
+    if let (Some(config), Some(port)) = (config, served)
+        && config.port != port
     {
-        let Some(unit) = unit else { continue };
+        warnings.push(team::port_message(port, config.port));
+    }
+    if PendingProgramChange::interrupted(home).is_some() {
+        warnings.push("an update of flock itself was interrupted; flock update --self ends it".to_owned());
+    }
+    warnings
+}
+
+/// Adds what the processes use.
+fn measure_processes(report: &mut StatusReport) {
+    let mut units = vec![&mut report.gateway.unit];
+    units.extend(report.openclaw.as_mut().map(|openclaw| &mut openclaw.unit));
+    let supervisor = report.supervisor.as_ref().map(|supervisor| supervisor.pid);
+    let pids: Vec<i32> = units.iter().filter_map(|unit| unit.pid).chain(supervisor).collect();
+    // One scan of the process table serves all of them.
+    let used = resource_usage::of(&pids);
+    for unit in units {
         unit.figures = unit.pid.and_then(|pid| used.get(&pid).copied());
     }
+    if let Some(supervisor) = &mut report.supervisor {
+        supervisor.figures = used.get(&supervisor.pid).copied();
+    }
     report.gateway.cpu_percent = cpu_percent(&report.gateway);
-    report
 }
 
 /// Returns the number of requests that wait for a person, or `None` if the database can't be read.
@@ -278,76 +294,7 @@ fn agents(home: &Home, config: &Config, frozen: &FreezeState, said: &Value) -> V
     config.agents.iter().map(&mut describe).collect()
 }
 
-/// Returns the state of the engine as the gateway reported it.
-fn docker_from_gateway(said: &Value) -> Engines {
-    let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
-    Engines {
-        docker: DockerReport {
-            reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
-            problem: said["docker"]["problem"].as_str().map(str::to_owned),
-            hint: said["docker"]["hint"].as_str().map(str::to_owned),
-        },
-        containers: known("containers"),
-        images: known("images"),
-        store: known("store"),
-    }
-}
-
-/// Asks the engine itself if no gateway runs.
-async fn ask_docker(home: &Home, config: Option<&Config>) -> Engines {
-    let engine = Engine::from_env();
-    let listed = match tokio::time::timeout(TIMEOUT, containers::list(&engine, home)).await {
-        Ok(listed) => listed,
-        Err(_) => Err(engine.silent("list containers", TIMEOUT)),
-    };
-    let found = match listed {
-        Ok(found) => found,
-        Err(error) => {
-            let docker =
-                DockerReport { reachable: Some(false), problem: Some(chain(&error)), hint: error.hint() };
-            return Engines { docker, ..Engines::default() };
-        }
-    };
-    let mut images = Vec::new();
-    for recipe in config.iter().flat_map(|_| Recipe::ALL) {
-        let reference = config.map(|config| image::reference(home, config, recipe)).unwrap_or_default();
-        let present = tokio::time::timeout(TIMEOUT, image::id(&engine, &reference)).await;
-        let present = present.ok().and_then(Result::ok).map(|id| id.is_some());
-        images.push(json!({"image": reference, "present": present}));
-    }
-    let store = names::store(home);
-    let state = found.iter().find(|one| one.name == store).map_or("absent", |one| one.state.as_str());
-    let store = json!({"container": store, "state": state, "volume": names::store_volume(home), "builds": crate::nix::confinement()});
-    let describe = |one: &containers::Container| {
-        json!({
-            "name": one.name,
-            "agent": one.agent,
-            "state": one.state,
-            "status": one.status,
-            "createdAt": one.created_at,
-            "runtime": one.runtime,
-            // Only the gateway keeps the results of probes.
-            "probe": null,
-        })
-    };
-    Engines {
-        docker: DockerReport { reachable: Some(true), ..DockerReport::default() },
-        containers: Some(found.iter().map(describe).collect::<Vec<_>>().into()),
-        images: Some(images.into()),
-        store: Some(store),
-    }
-}
-
-/// The state of the engine and of what this home has in it.
-#[derive(Default)]
-struct Engines {
-    docker: DockerReport,
-    containers: Option<Value>,
-    images: Option<Value>,
-    store: Option<Value>,
-}
-
 /// Time that each source may take to report its state.
-const TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that making and probing a sandbox may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -20,12 +20,10 @@ use crate::install::self_update::choice::{self, SourceArgs, UpdateSource};
 use crate::install::self_update::pending_change::{
     ChangeDirection, PendingProgramChange, ProgramChangeState,
 };
-use crate::install::self_update::{
-    ProgramRecord, SelfUpdateError, UpdateLock, build, failed_commits, place, swap, trial,
-};
+use crate::install::self_update::{ProgramRecord, SelfUpdateError, UpdateLock, build, place, swap, trial};
 use crate::install::source::{RepositoryAddress, ResolvedReference};
 use crate::install::update::Decision;
-use crate::install::versions::Failed;
+use crate::install::versions::{self, Failed};
 use change::ProgramChange;
 
 /// The version of this process.
@@ -133,7 +131,7 @@ impl Look {
             None
         };
         let commit = tip.as_ref().and_then(|tip| tip.commit.as_deref());
-        let known = commit.and_then(|commit| failed_commits::all(home).remove(commit));
+        let known = commit.and_then(|commit| versions::failed(&home.program_failures_file()).remove(commit));
         let moved = match &tip {
             Some(tip) => choice::moved(home, &source, tip, &current)?,
             None => None,
@@ -175,7 +173,7 @@ fn forward(
     let made = build::build(updater, home, &look.source, &look.origin, &tip, &events);
     let built = made.map_err(|error| build_failure(updater, home, &look, error, context))?;
     // The full commit is known only after the fetch, if a shortened one was asked for.
-    let known = failed_commits::all(home).remove(&built.commit).filter(|_| !args.retry);
+    let known = versions::failed(&home.program_failures_file()).remove(&built.commit).filter(|_| !args.retry);
     if look.current.is_of(&built.commit) || known.is_some() {
         shown.end();
         look.decision =
@@ -211,7 +209,7 @@ fn forward(
     let mut change = ProgramChange { updater, home, context, underway };
     let serves = change.run()?;
     // A commit that works now is no longer passed over.
-    failed_commits::forget(home, &built.commit)?;
+    versions::forget_failure(&home.program_failures_file(), &built.commit).map_err(SelfUpdateError::from)?;
     report::changed(home, &change.underway, serves, context);
     Ok(Exit::Done)
 }
@@ -262,7 +260,8 @@ fn build_failure(
 /// Records a failed commit. An error of recording is only a warning, because it changes nothing about what failed.
 fn remember(home: &Home, commit: &str, reason: String, context: &Context) {
     let failure = Failed { version: None, reason, at: clock::unix_ms() / 1000, doubtful: false };
-    if let Err(error) = failed_commits::remember(home, commit, failure) {
+    let recorded = versions::record_failure(&home.program_failures_file(), commit, failure);
+    if let Err(error) = recorded.map_err(SelfUpdateError::from) {
         let hint = error.hint().unwrap_or_default();
         context.printer.warn(&format!("failed to record that this commit did not work: {error}; {hint}"));
     }

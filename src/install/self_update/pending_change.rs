@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::program::digest;
 use super::{ProgramRecord, SelfUpdateError, UpdateLock};
 use crate::home::{Home, atomic};
-use crate::install::error::io;
+use crate::install::error::{io, remove_file};
 pub use crate::install::pending_change::ChangeDirection;
 
 /// A change in progress.
@@ -82,13 +82,7 @@ impl PendingProgramChange {
     ///
     /// Returns an error if the record cannot be removed.
     pub fn end(_: &UpdateLock, home: &Home) -> Result<(), SelfUpdateError> {
-        let path = home.program_change_file();
-        match fs_err::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(io("remove", path)(error).into())
-            }
-            _ => Ok(()),
-        }
+        Ok(remove_file(&home.program_change_file())?)
     }
 }
 

@@ -1,0 +1,81 @@
+//! The state of the container engine and of what this home has in it.
+
+use serde_json::{Value, json};
+
+use super::collect::TIMEOUT;
+use super::report::DockerReport;
+use crate::config::Config;
+use crate::error::{Explain as _, chain};
+use crate::home::Home;
+use crate::sandbox::engine::Engine;
+use crate::sandbox::image::{self, Recipe};
+use crate::sandbox::{containers, names};
+
+/// Returns the state of the engine as the gateway reported it.
+pub fn from_gateway(said: &Value) -> EngineReport {
+    let known = |key: &str| said.get(key).filter(|value| !value.is_null()).cloned();
+    EngineReport {
+        docker: DockerReport {
+            reachable: said["docker"]["reachable"].as_bool().or(Some(true)),
+            problem: said["docker"]["problem"].as_str().map(str::to_owned),
+            hint: said["docker"]["hint"].as_str().map(str::to_owned),
+        },
+        containers: known("containers"),
+        images: known("images"),
+        store: known("store"),
+    }
+}
+
+/// Asks the engine itself if no gateway runs.
+pub async fn ask(home: &Home, config: Option<&Config>) -> EngineReport {
+    let engine = Engine::from_env();
+    let listed = match tokio::time::timeout(TIMEOUT, containers::list(&engine, home)).await {
+        Ok(listed) => listed,
+        Err(_) => Err(engine.silent("list containers", TIMEOUT)),
+    };
+    let found = match listed {
+        Ok(found) => found,
+        Err(error) => {
+            let docker =
+                DockerReport { reachable: Some(false), problem: Some(chain(&error)), hint: error.hint() };
+            return EngineReport { docker, ..EngineReport::default() };
+        }
+    };
+    let mut images = Vec::new();
+    for recipe in config.iter().flat_map(|_| Recipe::ALL) {
+        let reference = config.map(|config| image::reference(home, config, recipe)).unwrap_or_default();
+        let present = tokio::time::timeout(TIMEOUT, image::id(&engine, &reference)).await;
+        let present = present.ok().and_then(Result::ok).map(|id| id.is_some());
+        images.push(json!({"image": reference, "present": present}));
+    }
+    let store = names::store(home);
+    let state = found.iter().find(|one| one.name == store).map_or("absent", |one| one.state.as_str());
+    let store = json!({"container": store, "state": state, "volume": names::store_volume(home), "builds": crate::nix::confinement()});
+    let describe = |one: &containers::Container| {
+        json!({
+            "name": one.name,
+            "agent": one.agent,
+            "state": one.state,
+            "status": one.status,
+            "createdAt": one.created_at,
+            "runtime": one.runtime,
+            // Only the gateway keeps the results of probes.
+            "probe": null,
+        })
+    };
+    EngineReport {
+        docker: DockerReport { reachable: Some(true), ..DockerReport::default() },
+        containers: Some(found.iter().map(describe).collect::<Vec<_>>().into()),
+        images: Some(images.into()),
+        store: Some(store),
+    }
+}
+
+/// The state of the engine and of what this home has in it.
+#[derive(Default)]
+pub struct EngineReport {
+    pub docker: DockerReport,
+    pub containers: Option<Value>,
+    pub images: Option<Value>,
+    pub store: Option<Value>,
+}
