@@ -2,9 +2,9 @@
 //! the same turn, with a reservation of its own.
 
 use super::context::ConversationContext;
-use super::failover::{self, FailoverDecision, ModelFailure};
-use super::model_call::ModelCallReservation;
+use super::failover::{self, FailoverDecision};
 use super::model_chain::{ModelChain, instead};
+use super::reservation::CallReservation;
 use super::turn::{TurnError, TurnEvent};
 use super::turn_loop::TurnLoop;
 use super::turn_recorder::TurnRecorder;
@@ -20,7 +20,7 @@ impl TurnLoop<'_> {
         asked: &mut Request,
         context: &mut ConversationContext,
         running: &mut TurnRecorder,
-        mut reserved: ModelCallReservation<'_>,
+        mut reserved: CallReservation,
     ) -> Result<Response, TurnError> {
         loop {
             let error = match self.ask_adapting(line, asked, context, running, &reserved).await {
@@ -40,9 +40,10 @@ impl TurnLoop<'_> {
             self.engine.cooldowns.failed(&failed, trouble, clock::unix_ms());
             // A cached prefix is encoded for one model's API and is of no use to the next one.
             self.unfold(line, context, running)?;
-            let may_ask_on =
-                failover::decide(Some(trouble), shown, line.others.len()) == FailoverDecision::Next;
-            if !may_ask_on || !self.advance_to_fitting(line, asked, context, running, trouble).await? {
+            let decision = line.others.failed(Some(trouble), line.resolved.context_window, shown);
+            if decision == FailoverDecision::GiveUp
+                || !self.advance_to_fitting(line, asked, context, running).await?
+            {
                 return Err(error);
             }
             // The failed call may have taken long: the agent may have been frozen or the deadline passed meanwhile.
@@ -62,9 +63,8 @@ impl TurnLoop<'_> {
         asked: &mut Request,
         context: &mut ConversationContext,
         running: &mut TurnRecorder,
-        trouble: ModelFailure,
     ) -> Result<bool, TurnError> {
-        while line.step(self.engine, asked, context, trouble) {
+        while line.step(self.engine, asked, context) {
             running.route = line.resolved.route.clone();
             self.make_room(line, context, running, asked).await?;
             if context.cost() <= context.room() {

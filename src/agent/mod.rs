@@ -36,8 +36,10 @@ mod recent_exchanges;
 mod recover;
 mod rejected_thinking;
 mod repetition;
+mod reservation;
 mod run;
 pub mod session;
+mod summary_request;
 pub mod text_calls;
 mod tool_call;
 mod tool_calls;
@@ -50,7 +52,7 @@ mod turn_recorder;
 
 pub use command::Command;
 pub use engine::{Engine, EngineParts, TurnLimits};
-pub use failover::{Cooldowns, ModelFailure, of_provider as trouble_of};
+pub use failover::{Cooldowns, FailoverDecision, ModelFailure, ModelQueue, of_provider as trouble_of};
 pub use inbox::{Delivery, Inbox};
 pub use lost_writes::LostWrites;
 pub use metering::CallUsage;
@@ -59,4 +61,5 @@ pub use oversight::{
 };
 pub use provenance::{Provenance, SourceSession};
 pub use recover::InterruptedTurn;
+pub use reservation::CallReservation;
 pub use turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};

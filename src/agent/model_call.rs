@@ -1,27 +1,23 @@
-//! One model call of a turn: reserve its cost, ask the model until it answers or gives up, and settle the reservation
-//! in every case.
+//! One model call of a turn: reserve its cost, and ask the model until it answers or gives up.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::context::ConversationContext;
-use super::engine::Engine;
 use super::estimate;
 use super::failover::ModelFailure;
-use super::metering::CallUsage;
 use super::model_chain::{ModelChain, PromptSpec};
 use super::overflow::{is_too_long, limit_in};
-use super::oversight::{ModelCall, Oversight, Reservation, TokenEstimate};
+use super::oversight::ModelCall;
+use super::reservation::CallReservation;
 use super::transcript::hygiene::{HygieneError, Target, sanitise};
 use super::turn::{TurnError, TurnEvent};
 use super::turn_loop::TurnLoop;
 use super::turn_recorder::TurnRecorder;
 use crate::clock::unix_ms;
-use crate::provider::retry::{self, RetryNotice};
-use crate::provider::{
-    Block, Delta, Effort, Message, ProviderError, Request, ResolvedModel, Response, Usage,
-};
+use crate::provider::retry::RetryNotice;
+use crate::provider::{Block, Delta, Effort, Message, Request, ResolvedModel, Response};
 
 /// The share of a turn's time, as a divisor: a call that was silent for at least this share when the time ran out
 /// counts as a failure of its model.
@@ -31,122 +27,6 @@ const SILENT_SHARE: u32 = 10;
 /// thread of its own would cost more, and hundreds of parallel turns would need one each.
 const MAX_INLINE_TOKENS: u64 = 32_000;
 
-/// A reservation for a model call. Dropping it settles it.
-pub(super) struct ModelCallReservation<'o> {
-    oversight: &'o dyn Oversight,
-    reservation: Option<Reservation>,
-    toll: Mutex<CallMeter>,
-}
-
-/// The usage of a call so far. It is behind a mutex because the answer and the retries are reported by different
-/// callbacks.
-struct CallMeter {
-    /// Usage of the attempts that have ended.
-    ended: CallUsage,
-    /// `true` if the answer of the running attempt has begun. `None` if no attempt is running.
-    begun: Option<bool>,
-    /// `true` if a part of an answer was shown.
-    shown: bool,
-    /// flock's own estimate of the answered call.
-    seen: TokenEstimate,
-}
-
-impl<'o> ModelCallReservation<'o> {
-    fn new(oversight: &'o dyn Oversight, reservation: Reservation) -> Self {
-        let toll = Mutex::new(CallMeter {
-            ended: CallUsage::Nothing,
-            begun: None,
-            shown: false,
-            seen: TokenEstimate::default(),
-        });
-        Self { oversight, reservation: Some(reservation), toll }
-    }
-
-    fn toll(&self) -> MutexGuard<'_, CallMeter> {
-        self.toll.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn asks(&self) {
-        self.toll().begun = Some(false);
-    }
-
-    fn begins(&self, delta: &Delta) {
-        let mut toll = self.toll();
-        // A tool call alone shows nothing to a person, so another model may still be asked after it.
-        toll.begun = Some(true);
-        toll.shown |= *delta != Delta::ToolCall;
-    }
-
-    /// Returns `true` if an attempt is running and has returned nothing yet.
-    fn is_silent(&self) -> bool {
-        self.toll().begun == Some(false)
-    }
-
-    /// Returns `true` if a part of an answer was shown.
-    pub(super) fn shown(&self) -> bool {
-        self.toll().shown
-    }
-
-    /// Records the end of the call that sent `request`.
-    fn answered(&self, request: &Request, answered: &Result<Response, ProviderError>) {
-        if let Ok(response) = answered {
-            let seen = TokenEstimate {
-                input: estimate::asked(request),
-                output: estimate::written(&response.content),
-            };
-            self.toll().seen = seen;
-        }
-        self.ends(answered.as_ref().map(|response| response.usage).map_err(Some));
-    }
-
-    fn ends(&self, how: Result<Usage, Option<&ProviderError>>) {
-        let mut toll = self.toll();
-        let Some(begun) = toll.begun.take() else { return };
-        let taken = how.map_or_else(|error| CallUsage::failed(error, begun), CallUsage::Told);
-        // Several attempts of one call count as their greatest usage, because the reservation is for one call.
-        toll.ended = toll.ended.or(taken);
-    }
-}
-
-impl Drop for ModelCallReservation<'_> {
-    fn drop(&mut self) {
-        // If an attempt is still running here, the turn gave it up in the middle.
-        // The lock is released before `settle`, which is another module's code.
-        self.ends(Err(None));
-        let (taken, seen) = {
-            let toll = self.toll();
-            (toll.ended, toll.seen)
-        };
-        if let Some(reservation) = self.reservation.take() {
-            self.oversight.settle(reservation.with_estimate(seen), taken);
-        }
-    }
-}
-
-/// Makes one model call outside the turn's own steps, with a reservation. Returns `None` if the budget does not allow
-/// it.
-pub(super) async fn aside(
-    engine: &Engine,
-    resolved: &ResolvedModel,
-    call: &ModelCall,
-    request: &Request,
-) -> Option<Result<Response, ProviderError>> {
-    let oversight = &*engine.parts.oversight;
-    // A reservation that fails is no error here: the call is optional.
-    let reservation = oversight.reserve(call).await.ok()?;
-    let reserved = ModelCallReservation::new(oversight, reservation);
-    let mut sink = |delta: Delta| reserved.begins(&delta);
-    let mut on_retry = |retrying: RetryNotice<'_>| {
-        reserved.ends(Err(Some(retrying.reason)));
-        reserved.asks();
-    };
-    reserved.asks();
-    let policy = &engine.parts.limits.retry;
-    let response = retry::call(policy, &*resolved.provider, request, &mut sink, &mut on_retry).await;
-    reserved.answered(request, &response);
-    Some(response)
-}
-
 impl TurnLoop<'_> {
     /// Reserves the cost of the next model call. A wait for budget does not count against the turn's time.
     pub(super) async fn reserve(
@@ -154,7 +34,7 @@ impl TurnLoop<'_> {
         asked: &Request,
         context: &ConversationContext,
         running: &TurnRecorder,
-    ) -> Result<ModelCallReservation<'_>, TurnError> {
+    ) -> Result<CallReservation, TurnError> {
         let call = ModelCall {
             agent: self.context.agent.clone(),
             session: self.context.session.clone(),
@@ -164,9 +44,8 @@ impl TurnLoop<'_> {
             max_output: u64::from(asked.max_tokens),
             step: running.steps + 1,
         };
-        let oversight = &*self.engine.parts.oversight;
-        let reservation = self.halt.uncounted(oversight.reserve(&call)).await??;
-        Ok(ModelCallReservation::new(oversight, reservation))
+        let reserved = CallReservation::reserve(&self.engine.parts.oversight, &call);
+        Ok(self.halt.uncounted(reserved).await??)
     }
 
     /// Prepares the conversation for the model. A long conversation, or one with pictures that may need scaling, is
@@ -207,7 +86,7 @@ impl TurnLoop<'_> {
         asked: &mut Request,
         context: &mut ConversationContext,
         running: &mut TurnRecorder,
-        reserved: &ModelCallReservation<'_>,
+        reserved: &CallReservation,
     ) -> Result<Response, TurnError> {
         let (session, refusals) = (&self.context.session, &self.engine.refusals);
         let mut asked_without = false;
@@ -280,20 +159,15 @@ impl TurnLoop<'_> {
         &self,
         line: &ModelChain,
         request: &Request,
-        reserved: &ModelCallReservation<'_>,
+        reserved: &CallReservation,
     ) -> Result<Response, TurnError> {
         let resolved = &line.resolved;
-        let mut sink = |delta| {
-            reserved.begins(&delta);
-            match delta {
-                Delta::Text(text) => self.events.tell(TurnEvent::TextDelta(text)),
-                Delta::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
-                Delta::ToolCall => {}
-            }
+        let mut sink = |delta| match delta {
+            Delta::Text(text) => self.events.tell(TurnEvent::TextDelta(text)),
+            Delta::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
+            Delta::ToolCall => {}
         };
         let mut on_retry = |retrying: RetryNotice<'_>| {
-            reserved.ends(Err(Some(retrying.reason)));
-            reserved.asks();
             self.events.tell(TurnEvent::Retrying {
                 attempt: retrying.attempt + 1,
                 after: retrying.wait,
@@ -304,7 +178,6 @@ impl TurnLoop<'_> {
         // With a fallback left, a model that stays silent is asked only once.
         let policy = if line.others.is_empty() { policy } else { policy.with_fallbacks() };
         let from = Instant::now();
-        reserved.asks();
         // Biased: a stop of the turn wins over a response that arrives at the same moment.
         tokio::select! {
             biased;
@@ -319,8 +192,7 @@ impl TurnLoop<'_> {
                 }
                 Err(error)
             }
-            response = retry::call(&policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
-                reserved.answered(request, &response);
+            response = reserved.call(&policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
                 Ok(response?)
             }
         }

@@ -11,7 +11,7 @@ use super::deadline::Deadline;
 use super::delegated;
 use super::engine::Engine;
 use super::estimate::{self, ImageEstimate};
-use super::failover;
+use super::failover::{self, ModelQueue};
 use super::identity;
 use super::model_chain::{ModelChain, PreparedModel, instead, ready};
 use super::transcript::{Header, Transcript, model};
@@ -117,9 +117,9 @@ fn plan(
 ) -> Result<TurnPlan, TurnError> {
     let primary = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     // Models that failed recently come last, so a turn does not wait for them first.
-    let mut models = engine.cooldowns.order(agent.models(), clock::unix_ms());
+    let mut models = ModelQueue::new(engine.cooldowns.order(agent.models(), clock::unix_ms()));
     let mut failed: Option<(ModelRef, TurnError)> = None;
-    while let Some(model) = models.pop_front() {
+    while let Some(model) = models.pop() {
         match plan_with(engine, config, agent, request, model.clone()) {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.

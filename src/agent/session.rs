@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::compaction::summary::{self, SummaryContext};
 use super::context::{ConversationContext, Wanted};
 use super::deadline::Deadline;
 use super::engine::{Engine, EngineParts};
 use super::estimate::{self, ImageEstimate};
 use super::model_chain::{self, PreparedModel};
+use super::summary_request::SummaryRequest;
 use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord};
 use super::turn::TurnError;
 use super::{history_load, run};
@@ -184,23 +184,15 @@ impl Engine {
         if let Some(halt) = halt.filter(|_| sized.wants_summary) {
             // A frozen agent makes no model call.
             halt.thawed().await?;
-            let asking = SummaryContext {
-                engine: sized.engine,
+            let request = SummaryRequest {
+                engine: self,
+                halt,
                 resolved: &sized.resolved,
                 session: key,
                 turn: crate::id::TurnId::new(),
                 step: 1,
             };
-            let text = context.outgoing(&draft);
-            // Biased: a stop wins over a summary that arrives at the same moment.
-            let answered = tokio::select! {
-                biased;
-                error = halt.wait() => return Err(error),
-                answered = summary::ask(&asking, &text) => answered,
-            };
-            if let Some((summary, _)) = answered {
-                context.summarise(&mut draft, summary);
-            }
+            request.add_to(&context, &mut draft).await?;
         }
         transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
         checkpoint::reach(Checkpoint::Compacted);

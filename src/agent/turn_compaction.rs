@@ -2,14 +2,14 @@
 //! shorter conversation.
 
 use super::compaction::findings;
-use super::compaction::summary::{self, SummaryContext};
-use super::context::{CompactionDraft, ConversationContext, Wanted};
+use super::context::{ConversationContext, Wanted};
 use super::model_chain::{ModelChain, PromptSpec};
+use super::summary_request::SummaryRequest;
 use super::turn::{TurnError, TurnEvent};
 use super::turn_loop::TurnLoop;
 use super::turn_recorder::TurnRecorder;
 use crate::clock;
-use crate::provider::{Request, ResolvedModel};
+use crate::provider::Request;
 
 impl TurnLoop<'_> {
     /// Makes room for the next request if the conversation is nearly too long.
@@ -63,7 +63,15 @@ impl TurnLoop<'_> {
             return Ok(());
         }
         if config.compaction.summary {
-            self.summarise(context, &mut draft, running, &line.resolved).await?;
+            let request = SummaryRequest {
+                engine: self.engine,
+                halt: self.halt,
+                resolved: &line.resolved,
+                session: &self.context.session,
+                turn: running.turn,
+                step: running.steps + 1,
+            };
+            running.usage += request.add_to(context, &mut draft).await?;
         }
         // Committed before it is applied: a crash in between must not leave an answer to a conversation that the
         // transcript does not show.
@@ -81,35 +89,6 @@ impl TurnLoop<'_> {
         self.events.tell(TurnEvent::Notice(format!(
             "the conversation was compacted from about {before} to {after} tokens; the transcript has all of it"
         )));
-        Ok(())
-    }
-
-    /// Asks the model for a summary of what is taken out. Without an answer, the marker alone stands for it.
-    async fn summarise(
-        &self,
-        context: &ConversationContext,
-        draft: &mut CompactionDraft,
-        running: &mut TurnRecorder,
-        resolved: &ResolvedModel,
-    ) -> Result<(), TurnError> {
-        let text = context.outgoing(draft);
-        let asking = SummaryContext {
-            engine: self.engine,
-            resolved,
-            session: &self.context.session,
-            turn: running.turn,
-            step: running.steps + 1,
-        };
-        // Biased: a stop wins over a summary that arrives at the same moment.
-        let answered = tokio::select! {
-            biased;
-            error = self.halt.wait() => return Err(error),
-            answered = summary::ask(&asking, &text) => answered,
-        };
-        if let Some((summary, usage)) = answered {
-            running.usage += usage;
-            context.summarise(draft, summary);
-        }
         Ok(())
     }
 }

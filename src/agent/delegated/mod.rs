@@ -27,16 +27,17 @@ use self::call_tracker::{CallTracker, UnfinishedCall};
 pub use self::outside_turn::EventObserver;
 use self::parallel_calls::{CallEvent, ParallelCalls};
 use self::streamed_text::{StreamedText, TextUpdate};
-use self::turn_reservation::TurnReservation;
 pub(super) use self::turn_router::TurnRouter;
 pub use self::turn_router::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use self::turn_router::{Inbound, TurnRegistration};
 use super::deadline::Deadline;
 use super::engine::Engine;
+use super::estimate;
 use super::history;
 use super::oversight::PauseReason;
 use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
+use super::reservation::CallReservation;
 use super::tool_call;
 use super::transcript::Transcript;
 use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
@@ -139,10 +140,11 @@ impl DelegatedTurn<'_> {
         // delivered and will be offered again.
         self.halt.thawed().await?;
         self.halt.now()?;
-        let mut charge = TurnReservation::reserve(self, &order, running).await?;
+        let (oversight, desk) = (&self.engine.parts.oversight, &self.engine.desk);
+        let charge = turn_reservation::reserve(oversight, desk, self.halt, &**self.runtime, &order).await?;
         // From here on, the program's calls are routed to this turn.
         let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
-        let (seat, knocks) = self.engine.desk.sit(&source);
+        let (seat, knocks) = desk.sit(&source);
         running.begin(&said)?;
         self.events.tell(TurnEvent::Began);
         if let (Some(inbox), Some(provenance)) =
@@ -151,7 +153,7 @@ impl DelegatedTurn<'_> {
             inbox.committed(provenance).await;
         }
         let mut so = AnswerState::default();
-        let result = self.follow(&order, (seat, knocks), running, &mut so, &mut charge).await;
+        let result = self.follow(&order, (seat, knocks), running, &mut so, &charge).await;
         let reply = match result {
             Ok(reply) => reply,
             Err(error) => {
@@ -166,7 +168,11 @@ impl DelegatedTurn<'_> {
         for open in so.ledger.close() {
             self.ended(running, open, None).await?;
         }
-        charge.told(reply.usage, &so.text);
+        charge.estimate(|seen| seen.output = estimate::text_cost(&so.text));
+        match reply.usage {
+            Some(usage) => charge.complete(usage),
+            None => charge.start_answer(),
+        }
         self.show(so.shown.ended(&so.text));
         Ok((reply, so.text))
     }
@@ -201,7 +207,7 @@ impl DelegatedTurn<'_> {
         (seat, knocks): (TurnRegistration<'_>, mpsc::Receiver<Inbound>),
         running: &mut TurnRecorder,
         so: &mut AnswerState,
-        charge: &mut TurnReservation<'_>,
+        charge: &CallReservation,
     ) -> Result<RuntimeReply, TurnError> {
         let mut calls = ParallelCalls::new(knocks);
         let followed = self.attend(order, (seat, &mut calls), running, so, charge).await;
@@ -222,14 +228,14 @@ impl DelegatedTurn<'_> {
         (seat, calls): (TurnRegistration<'_>, &mut ParallelCalls<'c>),
         running: &mut TurnRecorder,
         so: &mut AnswerState,
-        charge: &mut TurnReservation<'_>,
+        charge: &CallReservation,
     ) -> Result<RuntimeReply, TurnError> {
         // Unbounded: the callback is synchronous, so it can't wait for room in a channel.
         let (told, mut heard) = mpsc::unbounded_channel();
         let mut tell = move |event| drop(told.send(event));
         let mut look = tokio::time::interval(FREEZE_CHECK_INTERVAL);
         let reply = {
-            charge.sent();
+            charge.start_attempt();
             let mut work = std::pin::pin!(self.runtime.run(order, &mut tell));
             loop {
                 tokio::select! {
@@ -266,7 +272,10 @@ impl DelegatedTurn<'_> {
             }
         }
         reply.map_err(|error| {
-            charge.failed(&error);
+            // A program that never began cost nothing, whatever was assumed when it was asked.
+            if !error.may_have_begun() {
+                charge.discard_attempt();
+            }
             // The next turn of the session checks first if there is room for a call of this size.
             if let RuntimeError::Paused { call, .. } = &error {
                 self.engine.desk.set_shortfall(&order.session, Some(*call));
@@ -310,11 +319,11 @@ impl DelegatedTurn<'_> {
         event: RuntimeEvent,
         running: &mut TurnRecorder,
         so: &mut AnswerState,
-        charge: &mut TurnReservation<'_>,
+        charge: &CallReservation,
     ) -> Result<(), TurnError> {
         // A usage report does not mean that the answer has begun.
         if !matches!(event, RuntimeEvent::Usage(_)) {
-            charge.begun();
+            charge.start_answer();
         }
         match event {
             RuntimeEvent::Text(text) => {
@@ -335,7 +344,7 @@ impl DelegatedTurn<'_> {
             RuntimeEvent::Tool(event) => self.reported(event, running, so).await?,
             RuntimeEvent::Trace(told) => self.log(&told, running),
             RuntimeEvent::Usage(usage) => {
-                charge.spent(usage);
+                charge.report_interim(usage);
                 // Set at once, so that a turn that fails later still shows what it cost.
                 running.usage = usage;
             }

@@ -3,7 +3,7 @@
 //!
 //! [`tickets`] are issued for a turn through [`crate::runtime::cli::AccessProvider`]. [`handler`] takes a request: [`shape`] knows
 //! what its path is for, [`request_filter`] decides if it reaches anything besides the model, and [`written`] puts in the
-//! agent's model and its limits. `ask` finds a model that answers, `reservation` pays for it, and `passing` forwards the
+//! agent's model and its limits. `ask` finds a model that answers and reserves its cost, and `passing` forwards the
 //! answer as it arrives. `final_error` answers programs that keep asking after a final error. The relay reads only what
 //! it has to know of a request, and changes nothing else in it.
 
@@ -19,7 +19,6 @@ mod headers;
 mod model_call;
 pub mod request_body;
 pub mod request_filter;
-mod reservation;
 pub mod tickets;
 
 use std::sync::Arc;
