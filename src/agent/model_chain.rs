@@ -8,12 +8,13 @@ use super::estimate::{self, ImageEstimate};
 use super::failover::ModelQueue;
 use super::prompt::{ToolCallStyle, locale};
 use super::text_calls::TextCalling;
+use super::transcript::hygiene::Target;
 use super::turn::TurnError;
 use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::{self, known_models};
-use crate::provider::{Request, ResolvedModel, ToolSpec, effort};
+use crate::provider::{Effort, Request, ResolvedModel, ToolSpec, effort};
 use crate::sandbox::policy;
 use crate::store::StoredPrompt;
 
@@ -209,4 +210,22 @@ pub(super) fn room(resolved: &ResolvedModel, request: &Request) -> u64 {
 /// Returns the notice that another model answers.
 pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
     format!("{answers} answers in the place of {asked}: {why}")
+}
+
+/// Returns the hygiene target for a conversation sent with this request. `side` is the longest side of a picture in
+/// pixels.
+pub(super) fn target(resolved: &ResolvedModel, asked: &Request, told: &PromptSpec, side: u32) -> Target {
+    Target {
+        reasoning: resolved.reasoning,
+        thinking: asks_to_think(asked),
+        images: resolved.images,
+        longest_side: side,
+        tools: Some(told.tools.iter().map(|tool| tool.name.clone()).collect()),
+        ..Target::new(resolved.route.clone())
+    }
+}
+
+/// Returns `true` if the request asks the model to think.
+pub(super) fn asks_to_think(request: &Request) -> bool {
+    request.effort.is_some_and(|effort| effort != Effort::Off)
 }

@@ -11,11 +11,11 @@ use super::context::{ConversationContext, Wanted};
 use super::deadline::Deadline;
 use super::engine::{Engine, EngineParts};
 use super::estimate::{self, ImageEstimate};
+use super::history_load;
 use super::model_chain::{self, PreparedModel};
 use super::summary_request::SummaryRequest;
 use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord};
 use super::turn::TurnError;
-use super::{history_load, run};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::config::Agent;
@@ -174,7 +174,7 @@ impl Engine {
     ) -> Result<Option<CompactionReport>, TurnError> {
         let _claim = self.claim(key)?;
         let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
-        let mut transcript = run::open(self, &sized.session)?;
+        let mut transcript = self.open_transcript(&sized.session)?;
         let context = sized.context(history_load::load(&mut transcript, sized.room, sized.images)?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
         // One time for the record and the session, so that both name the same start of the new part.
@@ -217,7 +217,7 @@ impl Engine {
         };
         let at = clock::unix_ms();
         let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at, keeps_recent };
-        run::open(self, &session)?.append(&[Record::Reset(record)])?;
+        self.open_transcript(&session)?.append(&[Record::Reset(record)])?;
         // The cached prefix belongs to the old conversation.
         self.prefixes.forget(key);
         self.parts.store.renew_session(key.clone(), None, at).await?;
@@ -233,7 +233,7 @@ impl Engine {
         // The claim keeps the record from landing between those of a running turn.
         let _claim = self.claim(key)?;
         match self.parts.store.session(key)? {
-            Some(session) => run::open(self, &session)?.append(&[record]),
+            Some(session) => Ok(self.open_transcript(&session)?.append(&[record])?),
             None => Ok(()),
         }
     }

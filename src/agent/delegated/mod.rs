@@ -30,8 +30,6 @@ use self::streamed_text::{StreamedText, TextUpdate};
 pub(super) use self::turn_router::TurnRouter;
 pub use self::turn_router::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use self::turn_router::{Inbound, TurnRegistration};
-use super::deadline::Deadline;
-use super::engine::Engine;
 use super::estimate;
 use super::history;
 use super::oversight::PauseReason;
@@ -39,9 +37,8 @@ use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
 use super::reservation::CallReservation;
 use super::tool_call;
-use super::transcript::Transcript;
-use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use super::turn_loop::EventSink;
+use super::transcript::{Transcript, TranscriptError};
+use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnScope};
 use super::turn_recorder::TurnRecorder;
 use crate::config::Effort;
 use crate::id::{SessionKey, hex};
@@ -49,7 +46,6 @@ use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role};
 use crate::runtime::{Runtime, RuntimeError, RuntimeEvent, RuntimeReply, RuntimeRequest, ToolEvent};
 use crate::store::Session;
-use crate::tool::CallContext;
 
 /// Interval at which a turn checks if its agent was frozen. The program itself can't be stopped between two steps.
 const FREEZE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -61,12 +57,9 @@ const END_REPORT_WAIT: Duration = Duration::from_secs(1);
 const NO_END_REPORT: &str = "its end was not reported";
 
 /// A turn that has begun in the database, with what it needs.
-pub(super) struct DelegatedTurn<'a> {
-    pub(super) engine: &'a Engine,
+pub(super) struct DelegatedTurn<'a, 's> {
+    pub(super) scope: &'a TurnScope<'s>,
     pub(super) runtime: &'a Arc<dyn Runtime>,
-    pub(super) halt: &'a Deadline,
-    pub(super) events: &'a EventSink<'a>,
-    pub(super) context: CallContext,
     /// The program's prompt about the agent.
     pub(super) system: String,
     pub(super) session: &'a Session,
@@ -87,7 +80,7 @@ struct AnswerState {
     names: HashSet<String>,
 }
 
-impl DelegatedTurn<'_> {
+impl DelegatedTurn<'_, '_> {
     /// Runs the turn to its end.
     pub(super) async fn run(
         self,
@@ -99,7 +92,7 @@ impl DelegatedTurn<'_> {
             Err(error) => return Err(running.failed(error).await),
         };
         let nothing = text.trim().is_empty().then_some("the agent said nothing");
-        let stop = self.events.ended(reply.stop, nothing);
+        let stop = self.scope.events.ended(reply.stop, nothing);
         let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
         let usage = reply.usage.unwrap_or_default();
         // The program's own model calls are not visible here, so the turn counts as one step.
@@ -120,14 +113,14 @@ impl DelegatedTurn<'_> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
         let said = running.said(input, (context, guidance), provenance);
         // The program gets the same words as a model would, with the time and the remarks beside the input.
-        let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
+        let messages = said.iter().map(|record| history::replay(record, &self.scope.engine.zone)).collect();
         // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
         let conversation = conversation(self.session);
         let EarlierExchanges { recent, missed } = self.before(&conversation, &running.transcript).await?;
         let order = RuntimeRequest {
-            agent: self.context.agent.clone(),
-            session: self.context.session.clone(),
-            turn: self.context.turn,
+            agent: self.scope.context.agent.clone(),
+            session: self.scope.context.session.clone(),
+            turn: self.scope.context.turn,
             model: running.route.model.clone(),
             effort: self.effort,
             conversation,
@@ -138,15 +131,16 @@ impl DelegatedTurn<'_> {
         };
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
-        self.halt.thawed().await?;
-        self.halt.now()?;
-        let (oversight, desk) = (&self.engine.parts.oversight, &self.engine.desk);
-        let charge = turn_reservation::reserve(oversight, desk, self.halt, &**self.runtime, &order).await?;
+        self.scope.halt.thawed().await?;
+        self.scope.halt.now()?;
+        let (oversight, desk) = (&self.scope.engine.parts.oversight, &self.scope.engine.desk);
+        let charge =
+            turn_reservation::reserve(oversight, desk, self.scope.halt, &**self.runtime, &order).await?;
         // From here on, the program's calls are routed to this turn.
         let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
         let (seat, knocks) = desk.sit(&source);
         running.begin(&said)?;
-        self.events.tell(TurnEvent::Began);
+        self.scope.events.tell(TurnEvent::Began);
         if let (Some(inbox), Some(provenance)) =
             (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
         {
@@ -189,15 +183,16 @@ impl DelegatedTurn<'_> {
             return Ok(EarlierExchanges::default());
         }
         let path = transcript.path().to_owned();
-        let unread = |path, source| TurnError::Transcript { what: "read", path, source };
-        let file = transcript.file().try_clone().map_err(|source| unread(path.clone(), source))?;
-        let (runtime, session) = (Arc::clone(self.runtime), self.context.session.clone());
-        let (agent, conversation, own) = (self.context.agent.clone(), conversation.to_owned(), path.clone());
+        let file = transcript.file().try_clone().map_err(TranscriptError::reading(&path))?;
+        let (runtime, session) = (Arc::clone(self.runtime), self.scope.context.session.clone());
+        let (agent, conversation, own) =
+            (self.scope.context.agent.clone(), conversation.to_owned(), path.clone());
         let read = tokio::task::spawn_blocking(move || {
             let known = runtime.knows(&session, &conversation)?;
-            recent_exchanges::before(&file, &agent, known).map_err(|source| unread(own, source))
+            let read = recent_exchanges::before(&file, &agent, known);
+            Ok::<_, TurnError>(read.map_err(TranscriptError::reading(&own))?)
         });
-        read.await.map_err(|stopped| unread(path, stopped.into()))?
+        read.await.map_err(|stopped| TranscriptError::reading(&path)(stopped.into()))?
     }
 
     /// Runs the program and handles its events and calls in the order they come.
@@ -242,7 +237,7 @@ impl DelegatedTurn<'_> {
                     // Biased and in this order: a stop comes first, and events that came before the reply are handled
                     // before it.
                     biased;
-                    error = self.halt.wait() => return Err(error),
+                    error = self.scope.halt.wait() => return Err(error),
                     Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
                     Some(came) = calls.come() => self.came(came, calls, running, so).await?,
                     reply = &mut work => break reply,
@@ -264,7 +259,7 @@ impl DelegatedTurn<'_> {
         loop {
             tokio::select! {
                 biased;
-                error = self.halt.wait() => return Err(error),
+                error = self.scope.halt.wait() => return Err(error),
                 came = calls.come() => match came {
                     Some(came) => self.came(came, calls, running, so).await?,
                     None => break,
@@ -278,7 +273,7 @@ impl DelegatedTurn<'_> {
             }
             // The next turn of the session checks first if there is room for a call of this size.
             if let RuntimeError::Paused { call, .. } = &error {
-                self.engine.desk.set_shortfall(&order.session, Some(*call));
+                self.scope.engine.desk.set_shortfall(&order.session, Some(*call));
             }
             error.into()
         })
@@ -292,12 +287,12 @@ impl DelegatedTurn<'_> {
         so: &mut AnswerState,
     ) -> Result<(), TurnError> {
         let end = Instant::now() + END_REPORT_WAIT;
-        let agent = &self.context.agent;
-        while so.ledger.has_open() && self.engine.desk.reports_call_ends(agent) {
+        let agent = &self.scope.context.agent;
+        while so.ledger.has_open() && self.scope.engine.desk.reports_call_ends(agent) {
             match tokio::time::timeout_at(end, calls.come()).await {
                 Ok(Some(came)) => self.came(came, calls, running, so).await?,
                 // This program does not report ends, so later turns of the agent do not wait for them.
-                Ok(None) | Err(_) => self.engine.desk.set_end_reported(agent, false),
+                Ok(None) | Err(_) => self.scope.engine.desk.set_end_reported(agent, false),
             }
         }
         Ok(())
@@ -306,8 +301,8 @@ impl DelegatedTurn<'_> {
     /// Fails if the agent was frozen. Its program is then stopped, because its own tools would otherwise go on.
     fn check_not_frozen(&self) -> Result<(), TurnError> {
         use futures_util::FutureExt as _;
-        let agent = &self.context.agent;
-        match self.engine.parts.oversight.thawed(agent).now_or_never() {
+        let agent = &self.scope.context.agent;
+        match self.scope.engine.parts.oversight.thawed(agent).now_or_never() {
             Some(()) => Ok(()),
             // The turn fails instead of waiting, because its program can't be held.
             None => Err(PauseReason(format!("{agent} was frozen while its turn ran")).into()),
@@ -340,7 +335,7 @@ impl DelegatedTurn<'_> {
                 so.text.clear();
                 so.shown.called();
             }
-            RuntimeEvent::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
+            RuntimeEvent::Thinking(text) => self.scope.events.tell(TurnEvent::ThinkingDelta(text)),
             RuntimeEvent::Tool(event) => self.reported(event, running, so).await?,
             RuntimeEvent::Trace(told) => self.log(&told, running),
             RuntimeEvent::Usage(usage) => {
@@ -356,14 +351,14 @@ impl DelegatedTurn<'_> {
     fn show(&self, next: TextUpdate) {
         match next {
             TextUpdate::Nothing => {}
-            TextUpdate::More(text) => self.events.tell(TurnEvent::TextDelta(text)),
-            TextUpdate::Replaced => self.events.tell(TurnEvent::TextReplaced),
+            TextUpdate::More(text) => self.scope.events.tell(TurnEvent::TextDelta(text)),
+            TextUpdate::Replaced => self.scope.events.tell(TurnEvent::TextReplaced),
         }
     }
 
     fn log(&self, told: &str, running: &mut TurnRecorder) {
         for line in running.trace.push(told) {
-            tracing::info!(agent = %self.context.agent, "{line}");
+            tracing::info!(agent = %self.scope.context.agent, "{line}");
         }
     }
 
@@ -394,7 +389,7 @@ impl DelegatedTurn<'_> {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
                 // The program reports ends, so waiting for them makes sense.
-                self.engine.desk.set_end_reported(&self.context.agent, true);
+                self.scope.engine.desk.set_end_reported(&self.scope.context.agent, true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
                 let open = match open {
                     Some(open) => open,
@@ -435,7 +430,7 @@ impl DelegatedTurn<'_> {
         let call = ToolCall { id: &open.name, name: &open.tool, arguments: &open.arguments };
         running.calls(std::mem::take(&mut so.text), &call)?;
         so.shown.called();
-        self.events.tell(reported_calls::started(&open.name, &open.tool, &open.arguments));
+        self.scope.events.tell(reported_calls::started(&open.name, &open.tool, &open.arguments));
         Ok(())
     }
 
@@ -458,16 +453,16 @@ impl DelegatedTurn<'_> {
             content: tool_call::text(text).into(),
             is_error: called.is_error,
         })?;
-        self.engine.parts.oversight.called(&self.context, &called).await;
-        self.events.tell(reported_calls::ended(&called));
+        self.scope.engine.parts.oversight.called(&self.scope.context, &called).await;
+        self.scope.events.tell(reported_calls::ended(&called));
         Ok(())
     }
 
     /// Reports a call that the turn's end cut off.
     async fn unended(&self, open: &UnfinishedCall) {
         let called = reported_calls::called(self.runtime.name(), open, None);
-        self.engine.parts.oversight.called(&self.context, &called).await;
-        self.events.tell(reported_calls::ended(&called));
+        self.scope.engine.parts.oversight.called(&self.scope.context, &called).await;
+        self.scope.events.tell(reported_calls::ended(&called));
     }
 }
 
