@@ -6,30 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tokio_util::sync::CancellationToken;
 
 use super::delegated::TurnRouter;
 use super::failover::Cooldowns;
-use super::lost_writes::{self, LostWrites};
 use super::oversight::Oversight;
 use super::prefix_cache::PrefixCache;
 use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
-use super::provenance::Provenance;
-use super::recover::InterruptedTurn;
 use super::rejected_thinking::RejectedThinking;
 use super::transcript::hygiene::PictureCache;
-use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use super::{history, recover, run};
+use super::transcript::{Header, Transcript, TranscriptError, model};
+use super::turn::TurnError;
 use crate::config::{Agent, Config, Live};
 use crate::home::Home;
-use crate::id::{AgentId, SessionKey, TurnId};
+use crate::id::{AgentId, SessionKey};
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;
 use crate::sandbox::policy;
 use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
-use crate::tool::sessions::{HistoryEntry, SessionInfo};
+use crate::tool::sessions::SessionInfo;
 
 /// Limits of one turn.
 #[derive(Clone, Copy, Debug)]
@@ -136,88 +132,6 @@ impl Engine {
         offered.into_iter().filter(|spec| policy::is_flocks_own(&spec.name)).collect()
     }
 
-    /// Runs one turn to its end.
-    ///
-    /// Cancelling `cancel` ends it with [`TurnError::Cancelled`]. Dropping the future stops it too, without a result.
-    /// In both cases the transcript stays complete.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error that ended the turn. Everything that the turn did before it is committed.
-    pub async fn run(
-        &self,
-        request: TurnRequest,
-        cancel: CancellationToken,
-        on_event: &mut (dyn FnMut(TurnEvent) + Send),
-    ) -> Result<TurnOutcome, TurnError> {
-        run::run(self, request, cancel, on_event).await
-    }
-
-    /// Cleans up after the last process. Turns that were running when it died are marked in the database and in their
-    /// transcripts, and sessions of agents that no longer exist are deleted.
-    ///
-    /// To be called once, before the first turn. Returns the marked turns in the order in which they began.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database fails. A transcript that can't be read is logged and skipped.
-    pub async fn recover(&self) -> Result<Vec<InterruptedTurn>, TurnError> {
-        let marked = recover::interrupted(self).await?;
-        recover::sweep(self).await?;
-        recover::delete_purged_sessions(self).await?;
-        Ok(marked)
-    }
-
-    /// Ends those of the given turns that are still running in the database, and returns how many it ended.
-    ///
-    /// To be called for turns that nothing runs any more and whose end could not be written. A turn whose session is
-    /// busy is left for later.
-    ///
-    /// # Errors
-    ///
-    /// Returns the first error there was. The other turns are ended all the same.
-    pub async fn end_lost(&self, turns: &[TurnId]) -> Result<usize, TurnError> {
-        recover::lost(self, turns).await
-    }
-
-    /// Deletes the sessions of single requests, with their transcripts, that were last used before `before` (Unix
-    /// milliseconds).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database fails.
-    pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
-        recover::forget_requests(self, before).await?;
-        // Programs keep folders for each session, which are of no use once the session is gone.
-        recover::sweep_programs(self, false).await;
-        Ok(())
-    }
-
-    /// Returns the provenance of each committed input of a turn in order: first that of the turn's own input, then
-    /// those of the messages that were delivered while it ran. Empty for a turn that wrote none.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or the transcript can't be read.
-    pub fn deliveries(&self, session: &SessionKey, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
-        match self.parts.store.session(session)? {
-            Some(session) => history::deliveries(&self.transcript_path(&session), turn),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Returns the final text of a turn, or `None` if the turn did not end with an answer.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or the transcript can't be read.
-    pub fn answer(&self, session: &SessionKey, turn: TurnId) -> Result<Option<String>, TurnError> {
-        match self.parts.store.session(session)? {
-            Some(session) => history::answer(&self.transcript_path(&session), turn),
-            None => Ok(None),
-        }
-    }
-
     /// Returns at most `limit` sessions of one agent or of all, the most recently used first.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<SessionInfo>, StoreError> {
         let sessions = self.parts.store.sessions(agent, limit)?;
@@ -230,16 +144,6 @@ impl Engine {
         &self.parts.store
     }
 
-    /// Returns the sessions whose transcript and database disagree about their turns because a disk lost writes. To be
-    /// called at the start, before any turn.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
-    pub fn lost(&self) -> Result<Vec<LostWrites>, TurnError> {
-        lost_writes::compare(self)
-    }
-
     pub fn count_sessions(&self) -> Result<i64, StoreError> {
         self.parts.store.count_sessions()
     }
@@ -247,19 +151,6 @@ impl Engine {
     /// Returns one session, or `None` if the key is unknown.
     pub fn session(&self, key: &SessionKey) -> Result<Option<SessionInfo>, StoreError> {
         Ok(self.parts.store.session(key)?.map(SessionInfo::from))
-    }
-
-    /// Returns the newest `limit` messages of a session, oldest first and without thinking, or `None` if the session
-    /// does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or the transcript can't be read.
-    pub fn history(&self, key: &SessionKey, limit: usize) -> Result<Option<Vec<HistoryEntry>>, TurnError> {
-        match self.parts.store.session(key)? {
-            Some(session) => history::entries(&self.transcript_path(&session), limit).map(Some),
-            None => Ok(None),
-        }
     }
 
     /// Flushes everything that was committed to the disk.
@@ -276,6 +167,14 @@ impl Engine {
 
     pub(super) fn home(&self) -> &Home {
         self.parts.config.home()
+    }
+
+    /// Opens the session's transcript for the holder of its claim.
+    pub(super) fn open_transcript(&self, session: &Session) -> Result<Transcript, TranscriptError> {
+        let key = session.key.clone();
+        let header =
+            Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
+        Transcript::open(&self.transcript_path(session), &header, &self.parts.store.syncer().handle())
     }
 
     pub(super) fn transcript_path(&self, session: &Session) -> PathBuf {

@@ -65,7 +65,7 @@ pub fn of_provider(error: &ProviderError) -> Option<ModelFailure> {
 
 /// The action after a model failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailoverDecision {
+pub enum FailoverDecision {
     /// Ask the next model.
     Next,
     /// End the turn with the error.
@@ -74,10 +74,54 @@ pub(super) enum FailoverDecision {
 
 /// Decides if another model is asked. That never happens after a part of the answer was shown, because two answers
 /// would read as one.
-pub(super) const fn decide(trouble: Option<ModelFailure>, shown: bool, others: usize) -> FailoverDecision {
+const fn decide(trouble: Option<ModelFailure>, shown: bool, others: usize) -> FailoverDecision {
     match trouble {
         Some(_) if !shown && others > 0 => FailoverDecision::Next,
         _ => FailoverDecision::GiveUp,
+    }
+}
+
+/// The models that one call may still be made to, in the order in which to ask them.
+#[derive(Debug, Default)]
+pub struct ModelQueue {
+    models: VecDeque<ModelRef>,
+    /// The context window of the last model, if the conversation was too long for it.
+    too_small: Option<u64>,
+}
+
+impl ModelQueue {
+    /// Creates a queue of models in this order.
+    #[must_use]
+    pub const fn new(models: VecDeque<ModelRef>) -> Self {
+        Self { models, too_small: None }
+    }
+
+    /// Removes and returns the next model.
+    pub fn pop(&mut self) -> Option<ModelRef> {
+        self.models.pop_front()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Returns `true` if a model with this context window may be asked. A conversation that was too long for one model
+    /// can only fit into a larger context.
+    #[must_use]
+    pub fn admit(&mut self, window: u64) -> bool {
+        let is_larger = self.too_small.is_none_or(|small| window > small);
+        if is_larger && self.too_small.is_some() {
+            self.too_small = Some(window);
+        }
+        is_larger
+    }
+
+    /// Decides what follows after a model with this context window failed. `shown` is `true` if a part of its answer
+    /// was shown.
+    pub fn failed(&mut self, trouble: Option<ModelFailure>, window: u64, shown: bool) -> FailoverDecision {
+        self.too_small = (trouble == Some(ModelFailure::TooLong)).then_some(window);
+        decide(trouble, shown, self.models.len())
     }
 }
 

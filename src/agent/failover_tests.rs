@@ -104,3 +104,18 @@ fn remembered_models_are_bounded() {
     cooldowns.failed(&model("late"), ModelFailure::Down, 1_000_000);
     assert_eq!(cooldowns.models().len(), 1);
 }
+
+#[test]
+fn a_model_with_a_context_that_was_too_small_is_not_asked() {
+    let mut queue = ModelQueue::new(["a", "b", "c", "d"].map(model).into());
+    assert_eq!(queue.pop(), Some(model("a")));
+    assert!(queue.admit(100), "nothing is known yet");
+    assert_eq!(queue.failed(Some(ModelFailure::TooLong), 100, false), FailoverDecision::Next);
+    assert_eq!(queue.pop(), Some(model("b")));
+    assert!(!queue.admit(100) && !queue.admit(50) && queue.admit(200));
+    assert!(!queue.admit(150), "the last one was larger");
+    assert_eq!(queue.failed(Some(ModelFailure::Down), 200, false), FailoverDecision::Next);
+    assert!(queue.admit(50), "the last model did not fail for the length");
+    assert_eq!(queue.failed(None, 50, false), FailoverDecision::GiveUp);
+    assert_eq!(queue.failed(Some(ModelFailure::Down), 50, true), FailoverDecision::GiveUp);
+}

@@ -1,17 +1,17 @@
 //! Converts stored messages for the model, and for people and tools that look at a session.
 
-use std::path::Path;
-
 use jiff::tz::TimeZone;
 
 use super::context_wrapper::unwrapped;
+use super::engine::Engine;
 use super::imported;
 use super::prompt::message_context;
 use super::provenance::Provenance;
 use super::tool_call;
-use super::transcript::{MessageRecord, look, message_reader};
+use super::transcript::{MessageRecord, TranscriptError, look, message_reader};
 use super::turn::TurnError;
-use crate::id::TurnId;
+use crate::id::{SessionKey, TurnId};
+use crate::provider::message::joined_text;
 use crate::provider::{Block, Message, Role};
 use crate::tool::safe_text;
 use crate::tool::sessions::HistoryEntry;
@@ -42,31 +42,53 @@ pub(super) fn shown_as(mut message: Message, record: &MessageRecord, zone: &Time
     message
 }
 
-/// Returns the newest `limit` messages of a transcript, oldest first and without thinking.
-pub(super) fn entries(path: &Path, limit: usize) -> Result<Vec<HistoryEntry>, TurnError> {
-    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
-    let Some(file) = look(path)? else { return Ok(Vec::new()) };
-    let records = message_reader::messages(&file, limit, MAX_BYTES).map_err(fail)?;
-    Ok(records.iter().map(entry).collect())
-}
+impl Engine {
+    /// Returns the provenance of each committed input of a turn in order: first that of the turn's own input, then
+    /// those of the messages that were delivered while it ran. Empty for a turn that wrote none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database or the transcript can't be read.
+    pub fn deliveries(&self, session: &SessionKey, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
+        let records = self.records_of(session, turn)?;
+        Ok(records.into_iter().filter_map(|record| record.provenance).collect())
+    }
 
-/// Returns the provenance of each input of a turn, in order.
-pub(super) fn deliveries(path: &Path, turn: TurnId) -> Result<Vec<Provenance>, TurnError> {
-    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
-    let Some(file) = look(path)? else { return Ok(Vec::new()) };
-    let records = message_reader::of_turn(&file, turn).map_err(fail)?;
-    Ok(records.into_iter().filter_map(|record| record.provenance).collect())
-}
+    /// Returns the final text of a turn, or `None` if the turn did not end with an answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database or the transcript can't be read.
+    pub fn answer(&self, session: &SessionKey, turn: TurnId) -> Result<Option<String>, TurnError> {
+        let records = self.records_of(session, turn)?;
+        let last = records.last().filter(|record| record.message.role == Role::Assistant);
+        // An answer with calls is not final: the turn broke off before the model answered again.
+        let last = last.filter(|record| record.message.tool_calls().next().is_none());
+        Ok(last.map(|record| joined_text(&record.message.content)))
+    }
 
-/// Returns the final text of a turn: its last answer, unless that answer calls a tool.
-pub(super) fn answer(path: &Path, turn: TurnId) -> Result<Option<String>, TurnError> {
-    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
-    let Some(file) = look(path)? else { return Ok(None) };
-    let records = message_reader::of_turn(&file, turn).map_err(fail)?;
-    let last = records.last().filter(|record| record.message.role == Role::Assistant);
-    // An answer with calls is not final: the turn broke off before the model answered again.
-    let last = last.filter(|record| record.message.tool_calls().next().is_none());
-    Ok(last.map(|record| crate::provider::message::joined_text(&record.message.content)))
+    /// Returns the newest `limit` messages of a session, oldest first and without thinking, or `None` if the session
+    /// does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database or the transcript can't be read.
+    pub fn history(&self, key: &SessionKey, limit: usize) -> Result<Option<Vec<HistoryEntry>>, TurnError> {
+        let Some(session) = self.parts.store.session(key)? else { return Ok(None) };
+        let path = self.transcript_path(&session);
+        let Some(file) = look(&path)? else { return Ok(Some(Vec::new())) };
+        let records = message_reader::messages(&file, limit, MAX_BYTES);
+        let records = records.map_err(TranscriptError::reading(&path))?;
+        Ok(Some(records.iter().map(entry).collect()))
+    }
+
+    /// Returns the messages of a turn, or none if its session has no transcript.
+    fn records_of(&self, key: &SessionKey, turn: TurnId) -> Result<Vec<MessageRecord>, TurnError> {
+        let Some(session) = self.parts.store.session(key)? else { return Ok(Vec::new()) };
+        let path = self.transcript_path(&session);
+        let Some(file) = look(&path)? else { return Ok(Vec::new()) };
+        Ok(message_reader::of_turn(&file, turn).map_err(TranscriptError::reading(&path))?)
+    }
 }
 
 /// Returns a message as people and tools read it. Context that an older version or another program stored with the
@@ -87,7 +109,7 @@ fn shown(block: &Block) -> Option<String> {
             Some(format!("[calls {name} {}]", tool_call::preview(arguments)))
         }
         Block::ToolResult { name, content, is_error, .. } => {
-            let text = crate::provider::message::joined_text(content);
+            let text = joined_text(content);
             let word = if *is_error { "failed" } else { "answered" };
             Some(format!("[{name} {word}: {}]", safe_text::middle_cut(&text, MAX_RESULT_BYTES)))
         }

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use super::estimate::{self, ImageEstimate};
 use super::prefix_cache::{MessagesSince, Prefix};
-use super::transcript::{self, MessageRecord, RecentConversation, Transcript};
-use super::turn::TurnError;
+use super::transcript::{self, MessageRecord, RecentConversation, Transcript, TranscriptError};
 
 /// Reads the conversation, and repairs the file first if it is damaged. Only for the holder of the session's claim.
 ///
@@ -16,7 +15,7 @@ pub(super) fn load(
     transcript: &mut Transcript,
     room: u64,
     images: ImageEstimate,
-) -> Result<RecentConversation, TurnError> {
+) -> Result<RecentConversation, TranscriptError> {
     let found = read(transcript.file(), transcript.path(), room, images)?;
     if found.broken == 0 {
         return Ok(found);
@@ -26,8 +25,11 @@ pub(super) fn load(
 }
 
 /// Returns the messages after a cached prefix, or `None` if the prefix no longer matches this transcript.
-pub(super) fn since(transcript: &Transcript, prefix: &Prefix) -> Result<Option<MessagesSince>, TurnError> {
-    prefix.since(transcript.file()).map_err(|source| read_error(transcript.path(), source))
+pub(super) fn since(
+    transcript: &Transcript,
+    prefix: &Prefix,
+) -> Result<Option<MessagesSince>, TranscriptError> {
+    prefix.since(transcript.file()).map_err(TranscriptError::reading(transcript.path()))
 }
 
 /// Reads the messages of a cached prefix.
@@ -35,9 +37,9 @@ pub(super) fn before(
     transcript: &Transcript,
     prefix: &Prefix,
     images: ImageEstimate,
-) -> Result<RecentConversation, TurnError> {
+) -> Result<RecentConversation, TranscriptError> {
     let read = transcript::recent_before(transcript.file(), prefix.at.offset, u64::MAX, record_cost(images));
-    read.map_err(|source| read_error(transcript.path(), source))
+    read.map_err(TranscriptError::reading(transcript.path()))
 }
 
 /// Reads the conversation without a repair, and returns it with the file's size in bytes. A turn may be writing
@@ -46,19 +48,20 @@ pub(super) fn look(
     path: &Path,
     room: u64,
     images: ImageEstimate,
-) -> Result<(RecentConversation, u64), TurnError> {
+) -> Result<(RecentConversation, u64), TranscriptError> {
     let Some(file) = transcript::look(path)? else { return Ok((RecentConversation::default(), 0)) };
     // The size is read before the content, so that a report does not count bytes that it did not read.
-    let length = file.metadata().map_err(|source| read_error(path, source))?.len();
+    let length = file.metadata().map_err(TranscriptError::reading(path))?.len();
     Ok((read(&file, path, room, images)?, length))
 }
 
-fn read(file: &File, path: &Path, room: u64, images: ImageEstimate) -> Result<RecentConversation, TurnError> {
-    transcript::recent(file, read_limit(room), record_cost(images)).map_err(|source| read_error(path, source))
-}
-
-fn read_error(path: &Path, source: std::io::Error) -> TurnError {
-    TurnError::Transcript { what: "read", path: path.to_owned(), source }
+fn read(
+    file: &File,
+    path: &Path,
+    room: u64,
+    images: ImageEstimate,
+) -> Result<RecentConversation, TranscriptError> {
+    transcript::recent(file, read_limit(room), record_cost(images)).map_err(TranscriptError::reading(path))
 }
 
 /// The notice that the copy of a damaged file is still there.

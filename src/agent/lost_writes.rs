@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::engine::Engine;
 use super::provenance::Provenance;
-use super::transcript::{Record, ReverseLines, look};
+use super::transcript::{Record, ReverseLines, TranscriptError, look};
 use super::turn::TurnError;
 use crate::error::chain;
 use crate::id::{SessionKey, TurnId};
@@ -43,21 +43,27 @@ struct TranscriptEnd {
     shown: Option<u64>,
 }
 
-/// Compares the last turn of each session in the database with the last ones in its transcript. A transcript that can't
-/// be read is logged and skipped.
-pub(super) fn compare(engine: &Engine) -> Result<Vec<LostWrites>, TurnError> {
-    let mut found = Vec::new();
-    for session in
-        engine.store().sessions(None, MAX_SESSIONS)?.into_iter().filter(|session| session.turns > 0)
-    {
-        match compare_session(engine, &session) {
-            Ok(lost) => found.extend(lost),
-            Err(error) => {
-                tracing::warn!(session = %session.key, error = chain(&error), "a transcript could not be compared");
+impl Engine {
+    /// Returns the sessions whose transcript and database disagree about their turns because a disk lost writes. To be
+    /// called at the start, before any turn.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database can't be read. A transcript that can't be read is logged and skipped.
+    pub fn lost(&self) -> Result<Vec<LostWrites>, TurnError> {
+        let mut found = Vec::new();
+        for session in
+            self.parts.store.sessions(None, MAX_SESSIONS)?.into_iter().filter(|session| session.turns > 0)
+        {
+            match compare_session(self, &session) {
+                Ok(lost) => found.extend(lost),
+                Err(error) => {
+                    tracing::warn!(session = %session.key, error = chain(&error), "a transcript could not be compared");
+                }
             }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
 fn compare_session(engine: &Engine, session: &Session) -> Result<Option<LostWrites>, TurnError> {
@@ -81,14 +87,14 @@ fn compare_session(engine: &Engine, session: &Session) -> Result<Option<LostWrit
 }
 
 /// Returns `true` if the transcript has a record of the turn anywhere.
-fn contains_turn(path: &Path, turn: TurnId) -> Result<bool, TurnError> {
-    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+fn contains_turn(path: &Path, turn: TurnId) -> Result<bool, TranscriptError> {
+    let fail = TranscriptError::reading(path);
     let Some(file) = look(path)? else { return Ok(false) };
-    let mut tail = ReverseLines::new(&file).map_err(fail)?;
+    let mut tail = ReverseLines::new(&file).map_err(&fail)?;
     // The bytes are searched first: parsing every line of a long transcript would take much longer.
     let id = turn.to_string();
     let finder = memchr::memmem::Finder::new(id.as_bytes());
-    while let Some(line) = tail.next_line().map_err(fail)? {
+    while let Some(line) = tail.next_line().map_err(&fail)? {
         if finder.find(line).is_some() && is_of(line, turn) {
             return Ok(true);
         }
@@ -107,15 +113,15 @@ fn is_of(line: &[u8], turn: TurnId) -> bool {
 }
 
 /// Reads a transcript from its end until it finds the wanted turn, or has seen enough others.
-fn read_end(path: &Path, wanted: Option<TurnId>) -> Result<TranscriptEnd, TurnError> {
-    let fail = |source| TurnError::Transcript { what: "read", path: path.to_owned(), source };
+fn read_end(path: &Path, wanted: Option<TurnId>) -> Result<TranscriptEnd, TranscriptError> {
+    let fail = TranscriptError::reading(path);
     let Some(file) = look(path)? else { return Ok(TranscriptEnd::default()) };
-    let mut tail = ReverseLines::new(&file).map_err(fail)?;
+    let mut tail = ReverseLines::new(&file).map_err(&fail)?;
     let mut end = TranscriptEnd::default();
     // Without a wanted turn only the newest one is needed, to look it up in the database.
     let most = if wanted.is_some() { MAX_TURNS } else { 1 };
     while end.turns.len() < most && !wanted.is_some_and(|turn| end.turns.contains(&turn)) {
-        let Some(line) = tail.next_line().map_err(fail)? else { break };
+        let Some(line) = tail.next_line().map_err(&fail)? else { break };
         let turn = match Record::parse(line) {
             Ok(Record::Message(message)) => {
                 if let Some(Provenance::Channel { to, .. }) = message.provenance {

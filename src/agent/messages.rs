@@ -6,7 +6,7 @@ use super::derived_trace;
 use super::engine::Engine;
 use super::recent_exchanges::words;
 use super::trace_buffer;
-use super::transcript::{Exchange, MessageRecord, Scope, exchanges, look};
+use super::transcript::{Exchange, MessageRecord, Scope, TranscriptError, exchanges, look};
 use super::turn::TurnError;
 use crate::id::{AgentId, SessionKey, TurnId};
 use crate::provider::Role;
@@ -92,17 +92,13 @@ impl Engine {
         take: impl FnMut(Exchange) -> bool,
     ) -> Result<(), TurnError> {
         let Some(session) = self.parts.store.session(key)? else { return Ok(()) };
-        read(&self.transcript_path(&session), scope, take)
+        Ok(read(&self.transcript_path(&session), scope, take)?)
     }
 }
 
-fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result<(), TurnError> {
+fn read(path: &Path, scope: Scope, take: impl FnMut(Exchange) -> bool) -> Result<(), TranscriptError> {
     let Some(file) = look(path)? else { return Ok(()) };
-    exchanges(&file, scope, MAX_BYTES, take).map_err(|source| TurnError::Transcript {
-        what: "read",
-        path: path.to_owned(),
-        source,
-    })
+    exchanges(&file, scope, MAX_BYTES, take).map_err(TranscriptError::reading(path))
 }
 
 /// Returns the messages of a turn, oldest first.

@@ -3,9 +3,10 @@
 use crate::provider::{ProviderError, Usage};
 
 /// The known usage of a model call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallUsage {
     /// None: the call was not made, or the provider rejected it before doing any work.
+    #[default]
     Nothing,
     /// The request was sent, and failed before the first piece of an answer.
     Sent,

@@ -1,20 +1,20 @@
 //! The models of a turn: the one that is asked, and the fallbacks behind it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::context::ConversationContext;
 use super::engine::Engine;
 use super::estimate::{self, ImageEstimate};
-use super::failover::ModelFailure;
+use super::failover::ModelQueue;
 use super::prompt::{ToolCallStyle, locale};
 use super::text_calls::TextCalling;
+use super::transcript::hygiene::Target;
 use super::turn::TurnError;
 use crate::config::{Agent, Config};
 use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::{self, known_models};
-use crate::provider::{Request, ResolvedModel, ToolSpec, effort};
+use crate::provider::{Effort, Request, ResolvedModel, ToolSpec, effort};
 use crate::sandbox::policy;
 use crate::store::StoredPrompt;
 
@@ -25,7 +25,7 @@ pub(super) struct ModelChain {
     /// The inputs of its prompt.
     pub(super) told: PromptSpec,
     /// The fallbacks, in order.
-    pub(super) others: VecDeque<ModelRef>,
+    pub(super) others: ModelQueue,
     /// Set once the provider rejected a picture in this turn. It gets none any more.
     pub(super) refused_pictures: bool,
     /// A notice for the client why an earlier model was skipped.
@@ -55,7 +55,7 @@ impl ModelChain {
         Self {
             resolved,
             told,
-            others: VecDeque::new(),
+            others: ModelQueue::default(),
             refused_pictures: false,
             passed: None,
             config,
@@ -89,12 +89,11 @@ impl ModelChain {
         engine: &Engine,
         asked: &mut Request,
         context: &mut ConversationContext,
-        trouble: ModelFailure,
     ) -> bool {
         // The current configuration is used: a model that a person removed since the turn began is sent nothing.
         let config = engine.parts.config.current();
         let Some(agent) = config.agent(&self.agent.id) else { return false };
-        while let Some(model) = self.others.pop_front() {
+        while let Some(model) = self.others.pop() {
             if !agent.models().any(|known| *known == model) {
                 continue;
             }
@@ -103,9 +102,7 @@ impl ModelChain {
             let Ok(next) = ready(engine, &config, agent, &model, self.began, key) else {
                 continue;
             };
-            // A conversation that was too long for one model can only fit into a larger context.
-            let is_longer = next.resolved.context_window > self.resolved.context_window;
-            if trouble == ModelFailure::TooLong && !is_longer {
+            if !self.others.admit(next.resolved.context_window) {
                 continue;
             }
             context.switch_model(next.room, ImageEstimate::of(&next.resolved));
@@ -213,4 +210,22 @@ pub(super) fn room(resolved: &ResolvedModel, request: &Request) -> u64 {
 /// Returns the notice that another model answers.
 pub(super) fn instead(answers: &str, asked: &ModelRef, why: &str) -> String {
     format!("{answers} answers in the place of {asked}: {why}")
+}
+
+/// Returns the hygiene target for a conversation sent with this request. `side` is the longest side of a picture in
+/// pixels.
+pub(super) fn target(resolved: &ResolvedModel, asked: &Request, told: &PromptSpec, side: u32) -> Target {
+    Target {
+        reasoning: resolved.reasoning,
+        thinking: asks_to_think(asked),
+        images: resolved.images,
+        longest_side: side,
+        tools: Some(told.tools.iter().map(|tool| tool.name.clone()).collect()),
+        ..Target::new(resolved.route.clone())
+    }
+}
+
+/// Returns `true` if the request asks the model to think.
+pub(super) fn asks_to_think(request: &Request) -> bool {
+    request.effort.is_some_and(|effort| effort != Effort::Off)
 }

@@ -13,13 +13,12 @@ use super::context::{ConversationContext, Wanted};
 use super::delegated;
 use super::estimate::{self, ImageEstimate};
 use super::history_load;
-use super::model_call::target;
-use super::model_chain::{PromptSpec, asked, room, told};
+use super::model_chain::{PromptSpec, asked, room, target, told};
 use super::prompt::{Knowledge, PromptContext, SystemPromptBuilder, ToolCallStyle};
 use super::recent_exchanges::{self, EarlierExchanges};
 use super::session::{CompactionReport, ContextReport};
 use super::transcript::hygiene::{AppliedRule, sanitise};
-use super::transcript::{self, RecentConversation};
+use super::transcript::{self, RecentConversation, TranscriptError};
 use super::turn::TurnError;
 use crate::clock;
 use crate::config::{Agent, Config};
@@ -170,8 +169,8 @@ impl RequestPreviewer<'_> {
                 .map(|known| known.turn);
             let path = self.home.sessions(&agent.id).join(format!("{}.jsonl", session.file));
             if let Some(file) = transcript::look(&path)? {
-                let unread = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
-                before = recent_exchanges::before(&file, &agent.id, turn).map_err(unread)?;
+                before = recent_exchanges::before(&file, &agent.id, turn)
+                    .map_err(TranscriptError::reading(&path))?;
             }
         }
         // A session that does not exist yet needs a key to build its files. Nothing is stored under this one.

@@ -7,7 +7,7 @@ use super::engine::Engine;
 use super::transcript::import_note;
 use super::transcript::stale_files::{self, StaleFiles};
 use super::transcript::{
-    Header, MessageRecord, Record, ReverseLines, Transcript, TurnPhase, TurnRecord, model, unknown_result,
+    MessageRecord, Record, ReverseLines, Transcript, TranscriptError, TurnPhase, TurnRecord, unknown_result,
 };
 use super::turn::TurnError;
 use super::turn_recorder::{result_record, tokens};
@@ -32,8 +32,78 @@ pub struct InterruptedTurn {
     pub had_input: bool,
 }
 
-/// Marks every turn that was running when the last process died. One that can't be marked stays as it is, for [`lost`].
-pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>, TurnError> {
+impl Engine {
+    /// Cleans up after the last process. Turns that were running when it died are marked in the database and in their
+    /// transcripts, and sessions of agents that no longer exist are deleted.
+    ///
+    /// To be called once, before the first turn. Returns the marked turns in the order in which they began.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails. A transcript that can't be read is logged and skipped.
+    pub async fn recover(&self) -> Result<Vec<InterruptedTurn>, TurnError> {
+        let marked = interrupted(self).await?;
+        sweep(self).await?;
+        delete_purged_sessions(self).await?;
+        Ok(marked)
+    }
+
+    /// Ends those of the given turns that are still running in the database, and returns how many it ended.
+    ///
+    /// To be called for turns that nothing runs any more and whose end could not be written. A turn whose session is
+    /// busy is left for later.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error there was. The other turns are ended all the same.
+    pub async fn end_lost(&self, turns: &[TurnId]) -> Result<usize, TurnError> {
+        let (mut marked, mut failed) = (0, None);
+        for id in turns {
+            match end_lost_turn(self, *id).await {
+                Ok(is_marked) => marked += usize::from(is_marked),
+                Err(error) => {
+                    tracing::error!(turn = %id, error = %chain(&error), "failed to end a turn that was lost");
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(marked), Err)
+    }
+
+    /// Deletes the sessions of single requests, with their transcripts, that were last used before `before` (Unix
+    /// milliseconds).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database fails.
+    pub async fn forget_requests(&self, before: i64) -> Result<(), TurnError> {
+        loop {
+            let old = self.parts.store.old_request_sessions(before, MAX_SWEPT_SESSIONS)?;
+            if old.is_empty() {
+                break;
+            }
+            for session in &old {
+                let path = self.transcript_path(session);
+                // The file goes before its row: a row without a file is found again, a file without a row never.
+                if let Err(error) = fs_err::remove_file(&path)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!(%error, "failed to delete the transcript of an old request");
+                }
+            }
+            // The backups of mended transcripts are deleted too.
+            let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
+            agents.iter().for_each(|agent| drop(swept(self, agent, false)));
+            self.parts.store.delete_sessions(old.into_iter().map(|session| session.key).collect()).await?;
+        }
+        // Programs keep folders for each session, which are of no use once the session is gone.
+        sweep_programs(self, false).await;
+        Ok(())
+    }
+}
+
+/// Marks every turn that was running when the last process died. One that can't be marked stays as it is, for [`Engine::end_lost`].
+async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>, TurnError> {
     let store = &engine.parts.store;
     let turns = store.running_turns()?;
     let mut marked = Vec::with_capacity(turns.len());
@@ -47,26 +117,6 @@ pub(super) async fn interrupted(engine: &Engine) -> Result<Vec<InterruptedTurn>,
         }
     }
     Ok(marked)
-}
-
-/// Ends those of the given turns that are still running in the database, though nothing runs them, and returns how many
-/// it ended. A turn whose session is busy is left for later. A failure does not stop the others.
-///
-/// # Errors
-///
-/// Returns the first error there was.
-pub(super) async fn lost(engine: &Engine, turns: &[TurnId]) -> Result<usize, TurnError> {
-    let (mut marked, mut failed) = (0, None);
-    for id in turns {
-        match end_lost_turn(engine, *id).await {
-            Ok(is_marked) => marked += usize::from(is_marked),
-            Err(error) => {
-                tracing::error!(turn = %id, error = %chain(&error), "failed to end a turn that was lost");
-                failed.get_or_insert(error);
-            }
-        }
-    }
-    failed.map_or(Ok(marked), Err)
 }
 
 async fn end_lost_turn(engine: &Engine, id: TurnId) -> Result<bool, TurnError> {
@@ -175,12 +225,8 @@ fn complete_transcript(
     if !path.exists() {
         return Ok(TurnRecords::default());
     }
-    let key = session.key.clone();
-    let header =
-        Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
-    let mut transcript = Transcript::open(&path, &header, &engine.parts.store.syncer().handle())?;
-    let fail = |source| TurnError::Transcript { what: "read", path: path.clone(), source };
-    let left = left(&transcript, turn, search).map_err(fail)?;
+    let mut transcript = engine.open_transcript(session)?;
+    let left = left(&transcript, turn, search).map_err(TranscriptError::reading(&path))?;
     if left.end.is_none() && left.is_there && !left.is_followed {
         let now = clock::unix_ms();
         let open = left.calls.iter().rev().filter(|(id, _)| !left.answered.contains(id));
@@ -239,7 +285,7 @@ fn left(transcript: &Transcript, turn: &Turn, search: Search) -> std::io::Result
 }
 
 /// Deletes the sessions of agents that were removed together with their data.
-pub(super) async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
+async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnError> {
     let config = engine.parts.config.current();
     let gone = engine.parts.store.session_agents()?.into_iter().filter(|agent| config.agent(agent).is_none());
     for agent in gone {
@@ -255,7 +301,7 @@ pub(super) async fn delete_purged_sessions(engine: &Engine) -> Result<(), TurnEr
 
 /// Deletes files that a killed process left beside transcripts. No session is deleted for its age here: the owner
 /// decides that.
-pub(super) async fn sweep(engine: &Engine) -> Result<(), TurnError> {
+async fn sweep(engine: &Engine) -> Result<(), TurnError> {
     for agent in engine.parts.store.session_agents()? {
         let leftovers = swept(engine, &agent, true);
         if leftovers.deleted > 0 {
@@ -292,7 +338,7 @@ fn sweep_imports(engine: &Engine) -> Result<(), TurnError> {
 }
 
 /// Removes the programs' data for sessions that no longer exist. A failure is only logged.
-pub(super) async fn sweep_programs(engine: &Engine, first: bool) {
+async fn sweep_programs(engine: &Engine, first: bool) {
     let (home, store) = (engine.home().clone(), Arc::clone(&engine.parts.store));
     let known = move |agent: &AgentId| {
         let sessions = store.sessions(Some(agent), u32::MAX).ok()?;
@@ -310,27 +356,4 @@ fn swept(engine: &Engine, agent: &AgentId, is_start: bool) -> StaleFiles {
         tracing::warn!(%error, %agent, "failed to delete what was left beside transcripts");
         StaleFiles::default()
     })
-}
-
-/// Deletes the sessions of single requests that were last used before `before` (Unix milliseconds).
-pub(super) async fn forget_requests(engine: &Engine, before: i64) -> Result<(), TurnError> {
-    loop {
-        let old = engine.parts.store.old_request_sessions(before, MAX_SWEPT_SESSIONS)?;
-        if old.is_empty() {
-            return Ok(());
-        }
-        for session in &old {
-            let path = engine.transcript_path(session);
-            // The file goes before its row: a row without a file is found again, a file without a row never.
-            if let Err(error) = fs_err::remove_file(&path)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                tracing::warn!(%error, "failed to delete the transcript of an old request");
-            }
-        }
-        // The backups of mended transcripts are deleted too.
-        let agents: HashSet<_> = old.iter().map(|session| session.key.agent().clone()).collect();
-        agents.iter().for_each(|agent| drop(swept(engine, agent, false)));
-        engine.parts.store.delete_sessions(old.into_iter().map(|session| session.key).collect()).await?;
-    }
 }

@@ -1,22 +1,22 @@
 //! Runs a turn from request to outcome: the checks before anything is written, and the beginning and end in the
-//! database and the transcript. The loop in between is [`super::steps`].
+//! database and the transcript. The loop in between is [`TurnLoop`].
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
-use super::command;
 use super::deadline::Deadline;
-use super::delegated;
+use super::delegated::DelegatedTurn;
 use super::engine::Engine;
 use super::estimate::{self, ImageEstimate};
-use super::failover;
+use super::failover::{self, ModelQueue};
 use super::identity;
 use super::model_chain::{ModelChain, PreparedModel, instead, ready};
-use super::transcript::{Header, Transcript, model};
-use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
-use super::turn_loop::{EventSink, TurnInput, TurnLoop};
+use super::session_command;
+use super::turn::{
+    EventSink, TurnError, TurnEvent, TurnInput, TurnLoop, TurnOutcome, TurnRequest, TurnScope, TurnStop,
+};
 use super::turn_recorder::{TurnRecorder, tokens};
 use crate::clock;
 use crate::config::{Agent, Api, Config};
@@ -40,65 +40,67 @@ struct TurnPlan {
     room: u64,
 }
 
-/// Runs one turn to its end.
-pub(super) async fn run(
-    engine: &Engine,
-    request: TurnRequest,
-    cancel: CancellationToken,
-    on_event: &mut (dyn FnMut(TurnEvent) + Send),
-) -> Result<TurnOutcome, TurnError> {
-    // One configuration for the whole plan, so that a change in the middle can't mix two.
-    let config = engine.parts.config.current();
-    let wall = engine.parts.limits.wall_time_for(&config);
-    let halt = Deadline::new(cancel, wall, Arc::clone(&engine.parts.oversight), request.agent.clone());
-    let agent = check_request(engine, &config, &request)?;
-    // A command needs no claim here: each one claims the session itself for what it changes.
-    if let Some(command) = request.command {
-        let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+impl Engine {
+    /// Runs one turn to its end.
+    ///
+    /// Cancelling `cancel` ends it with [`TurnError::Cancelled`]. Dropping the future stops it too, without a result.
+    /// In both cases the transcript stays complete.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error that ended the turn. Everything that the turn did before it is committed.
+    pub async fn run(
+        &self,
+        request: TurnRequest,
+        cancel: CancellationToken,
+        on_event: &mut (dyn FnMut(TurnEvent) + Send),
+    ) -> Result<TurnOutcome, TurnError> {
+        // One configuration for the whole plan, so that a change in the middle can't mix two.
+        let config = self.parts.config.current();
+        let wall = self.parts.limits.wall_time_for(&config);
+        let halt = Deadline::new(cancel, wall, Arc::clone(&self.parts.oversight), request.agent.clone());
+        let agent = check_request(self, &config, &request)?;
+        // A command needs no claim here: each one claims the session itself for what it changes.
+        if let Some(command) = request.command {
+            let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+            halt.now()?;
+            let text =
+                session_command::run(self, &request.session, command, request.provenance, &halt).await?;
+            on_event(TurnEvent::TextDelta(text.clone()));
+            return Ok(TurnOutcome { text, stop: TurnStop::End, usage: Usage::default(), model, steps: 0 });
+        }
+        // Held until the turn ends: two turns of one session would write into each other's records.
+        let _claim = self.claim(&request.session)?;
         halt.now()?;
-        let text = command::run(engine, &request.session, command, request.provenance, &halt).await?;
-        on_event(TurnEvent::TextDelta(text.clone()));
-        return Ok(TurnOutcome { text, stop: TurnStop::End, usage: Usage::default(), model, steps: 0 });
+        create_workspace(self.home(), agent);
+        let context = CallContext {
+            agent: request.agent.clone(),
+            session: request.session.clone(),
+            turn: request.turn,
+            cancel: halt.cancel.clone(),
+        };
+        let scope = TurnScope { engine: self, halt: &halt, events: &EventSink::new(on_event), context };
+        if agent.runtime == NATIVE {
+            run_native(&scope, &config, agent, request).await
+        } else {
+            run_delegated(&scope, agent, request).await
+        }
     }
-    // Held until the turn ends: two turns of one session would write into each other's records.
-    let _claim = engine.claim(&request.session)?;
-    halt.now()?;
-    create_workspace(engine.home(), agent);
-    if agent.runtime != NATIVE {
-        return delegate(engine, agent, request, &halt, on_event).await;
-    }
-    let plan = plan(engine, &config, agent, &request)?;
-    // From here on the turn exists in the database, so every failure has to end it there as well.
-    let session = begin(engine, &request, &plan.model, plan.prompt.clone()).await?;
-    let transcript = match open(engine, &session) {
-        Ok(transcript) => transcript,
-        Err(error) => return Err(end_without_transcript(engine, request.turn, error).await),
-    };
-    let mut running = TurnRecorder::new(
-        Arc::clone(&engine.parts.store),
-        transcript,
-        request.turn,
-        plan.line.resolved.route.clone(),
-    );
-    let context = CallContext {
-        agent: request.agent,
-        session: request.session,
-        turn: request.turn,
-        cancel: halt.cancel.clone(),
-    };
-    let events = EventSink::new(on_event);
-    let course = TurnLoop { engine, halt: &halt, events: &events, context };
-    let conversation = TurnInput {
-        input: request.input,
-        client: request.context,
-        guidance: request.guidance,
-        provenance: request.provenance,
-        inbox: request.inbox,
-        line: plan.line,
-        asked: plan.asked,
-        room: plan.room,
-    };
-    let last = match course.run(conversation, &mut running).await {
+}
+
+/// Runs a turn in flock's own loop.
+async fn run_native(
+    scope: &TurnScope<'_>,
+    config: &Arc<Config>,
+    agent: &Agent,
+    request: TurnRequest,
+) -> Result<TurnOutcome, TurnError> {
+    let TurnPlan { model, line, prompt, asked, room } = plan(scope.engine, config, agent, &request)?;
+    let route = line.resolved.route.clone();
+    let (_, mut running) = begin(scope.engine, &request, &model, prompt, route).await?;
+    let TurnRequest { input, context: client, guidance, provenance, inbox, .. } = request;
+    let turn = TurnInput { input, client, guidance, provenance, inbox, line, asked, room };
+    let last = match TurnLoop::run(scope, turn, &mut running).await {
         Ok(last) => last,
         Err(error) => return Err(running.failed(error).await),
     };
@@ -106,6 +108,29 @@ pub(super) async fn run(
     let model = running.route.model.clone();
     let (steps, usage) = running.done(last.message, &last.response).await?;
     Ok(TurnOutcome { text, stop: last.stop, usage, model, steps })
+}
+
+/// Lets the program that the agent names run the turn.
+async fn run_delegated(
+    scope: &TurnScope<'_>,
+    agent: &Agent,
+    request: TurnRequest,
+) -> Result<TurnOutcome, TurnError> {
+    let engine = scope.engine;
+    let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime_error(agent))?;
+    // The program calls the models itself, so flock resolves none and tries no fallbacks.
+    let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
+    let known = engine.parts.store.session(&request.session)?;
+    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
+    let prompt = engine.brief(agent, model.as_str(), &engine.own_tools(agent), began)?;
+    let system = prompt.text.to_string();
+    // The API between flock and the program. No provider's thinking or signature comes over it.
+    let route = Route { model: model.clone(), api: Api::OpenAiCompletions };
+    let (session, mut running) = begin(engine, &request, &model, prompt, route).await?;
+    running.runtime = Some(runtime.name());
+    DelegatedTurn { scope, runtime, system, session: &session, effort: agent.effort }
+        .run(request, running)
+        .await
 }
 
 /// Returns the plan for the first model that can be asked and has room for the input.
@@ -117,9 +142,9 @@ fn plan(
 ) -> Result<TurnPlan, TurnError> {
     let primary = agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
     // Models that failed recently come last, so a turn does not wait for them first.
-    let mut models = engine.cooldowns.order(agent.models(), clock::unix_ms());
+    let mut models = ModelQueue::new(engine.cooldowns.order(agent.models(), clock::unix_ms()));
     let mut failed: Option<(ModelRef, TurnError)> = None;
-    while let Some(model) = models.pop_front() {
+    while let Some(model) = models.pop() {
         match plan_with(engine, config, agent, request, model.clone()) {
             Ok(mut plan) => {
                 // A person should know if another model answers than the one they configured.
@@ -166,57 +191,15 @@ fn plan_with(
     Ok(TurnPlan { model, line, prompt, asked, room })
 }
 
-/// Lets the program that the agent names run the turn.
-async fn delegate(
-    engine: &Engine,
-    agent: &Agent,
-    request: TurnRequest,
-    halt: &Deadline,
-    on_event: &mut (dyn FnMut(TurnEvent) + Send),
-) -> Result<TurnOutcome, TurnError> {
-    let runtime = engine.runtimes.get(&agent.runtime).ok_or_else(|| wrong_runtime_error(agent))?;
-    // The program calls the models itself, so flock resolves none and tries no fallbacks.
-    let model = agent.model.clone().ok_or_else(|| TurnError::NoModel(agent.id.clone()))?;
-    let known = engine.parts.store.session(&request.session)?;
-    let began = known.map_or_else(clock::unix_ms, |session| session.began_at);
-    let prompt = engine.brief(agent, model.as_str(), &engine.own_tools(agent), began)?;
-    let system = prompt.text.to_string();
-    let session = begin(engine, &request, &model, prompt).await?;
-    let transcript = match open(engine, &session) {
-        Ok(transcript) => transcript,
-        Err(error) => return Err(end_without_transcript(engine, request.turn, error).await),
-    };
-    // The API between flock and the program. No provider's thinking or signature comes over it.
-    let route = Route { model, api: Api::OpenAiCompletions };
-    let mut running = TurnRecorder::new(Arc::clone(&engine.parts.store), transcript, request.turn, route);
-    running.runtime = Some(runtime.name());
-    let context = CallContext {
-        agent: request.agent.clone(),
-        session: request.session.clone(),
-        turn: request.turn,
-        cancel: halt.cancel.clone(),
-    };
-    let events = EventSink::new(on_event);
-    delegated::DelegatedTurn {
-        engine,
-        runtime,
-        halt,
-        events: &events,
-        context,
-        system,
-        session: &session,
-        effort: agent.effort,
-    }
-    .run(request, running)
-    .await
-}
-
+/// Begins the turn in the database, and opens its transcript. From here on every failure has to end it there as well.
 async fn begin(
     engine: &Engine,
     request: &TurnRequest,
     model: &ModelRef,
     prompt: StoredPrompt,
-) -> Result<Session, TurnError> {
+    route: Route,
+) -> Result<(Session, TurnRecorder), TurnError> {
+    let store = &engine.parts.store;
     let begin = NewTurn {
         session: NewSession { key: request.session.clone(), file: uuid::Uuid::now_v7().to_string() },
         turn: request.turn,
@@ -225,18 +208,17 @@ async fn begin(
         now: clock::unix_ms(),
     };
     // One transaction creates the turn, and the session if it is new.
-    let session = engine.parts.store.begin_turn(begin).await?;
-    match session.state {
-        SessionState::Open => Ok(session),
-        SessionState::Closed => Err(TurnError::Closed(session.key)),
+    let session = store.begin_turn(begin).await?;
+    if session.state == SessionState::Closed {
+        return Err(TurnError::Closed(session.key));
     }
-}
-
-pub(super) fn open(engine: &Engine, session: &Session) -> Result<Transcript, TurnError> {
-    let key = session.key.clone();
-    let header =
-        Header { version: model::VERSION, agent: key.agent().clone(), key, created: session.created_at };
-    Transcript::open(&engine.transcript_path(session), &header, &engine.parts.store.syncer().handle())
+    match engine.open_transcript(&session) {
+        Ok(transcript) => {
+            let running = TurnRecorder::new(Arc::clone(store), transcript, request.turn, route);
+            Ok((session, running))
+        }
+        Err(error) => Err(end_without_transcript(engine, request.turn, error.into()).await),
+    }
 }
 
 fn check_request<'c>(

@@ -7,15 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache_key;
 use super::compaction::findings;
-use super::compaction::summary::{self, SummaryContext};
 use super::context::{ConversationContext, Wanted};
 use super::deadline::Deadline;
 use super::engine::{Engine, EngineParts};
 use super::estimate::{self, ImageEstimate};
+use super::history_load;
 use super::model_chain::{self, PreparedModel};
+use super::summary_request::SummaryRequest;
 use super::transcript::{CompactionRecord, RecentConversation, Record, ResetRecord};
 use super::turn::TurnError;
-use super::{history_load, run};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock;
 use crate::config::Agent;
@@ -174,7 +174,7 @@ impl Engine {
     ) -> Result<Option<CompactionReport>, TurnError> {
         let _claim = self.claim(key)?;
         let Some(sized) = self.sized(key)? else { return Err(TurnError::NoSession(key.clone())) };
-        let mut transcript = run::open(self, &sized.session)?;
+        let mut transcript = self.open_transcript(&sized.session)?;
         let context = sized.context(history_load::load(&mut transcript, sized.room, sized.images)?);
         let found = findings::read(&sized.agent.workspace, &findings::mission(key));
         // One time for the record and the session, so that both name the same start of the new part.
@@ -184,23 +184,15 @@ impl Engine {
         if let Some(halt) = halt.filter(|_| sized.wants_summary) {
             // A frozen agent makes no model call.
             halt.thawed().await?;
-            let asking = SummaryContext {
-                engine: sized.engine,
+            let request = SummaryRequest {
+                engine: self,
+                halt,
                 resolved: &sized.resolved,
                 session: key,
                 turn: crate::id::TurnId::new(),
                 step: 1,
             };
-            let text = context.outgoing(&draft);
-            // Biased: a stop wins over a summary that arrives at the same moment.
-            let answered = tokio::select! {
-                biased;
-                error = halt.wait() => return Err(error),
-                answered = summary::ask(&asking, &text) => answered,
-            };
-            if let Some((summary, _)) = answered {
-                context.summarise(&mut draft, summary);
-            }
+            request.add_to(&context, &mut draft).await?;
         }
         transcript.append(&[Record::Compaction(Box::new(draft.record.clone()))])?;
         checkpoint::reach(Checkpoint::Compacted);
@@ -225,7 +217,7 @@ impl Engine {
         };
         let at = clock::unix_ms();
         let record = ResetRecord { id: uuid::Uuid::now_v7().to_string(), at, keeps_recent };
-        run::open(self, &session)?.append(&[Record::Reset(record)])?;
+        self.open_transcript(&session)?.append(&[Record::Reset(record)])?;
         // The cached prefix belongs to the old conversation.
         self.prefixes.forget(key);
         self.parts.store.renew_session(key.clone(), None, at).await?;
@@ -241,7 +233,7 @@ impl Engine {
         // The claim keeps the record from landing between those of a running turn.
         let _claim = self.claim(key)?;
         match self.parts.store.session(key)? {
-            Some(session) => run::open(self, &session)?.append(&[record]),
+            Some(session) => Ok(self.open_transcript(&session)?.append(&[record])?),
             None => Ok(()),
         }
     }

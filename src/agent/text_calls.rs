@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::prompt::marks as flock_marks;
+use super::prompt::{call_marks, marks as flock_marks};
 use super::transcript::hygiene::session_mark_positions;
 use crate::clean::Skeleton;
 use crate::provider::{
@@ -21,9 +21,6 @@ use crate::provider::{
 pub const OPEN: &str = "<tool_call>";
 /// The tag that ends a call.
 pub const CLOSE_TAG: &str = "</tool_call>";
-
-/// Names of the tags that only flock and the model itself may write.
-const TAG_NAMES: [&str; 2] = ["tool_call", "tool_result"];
 
 /// The most bytes of whitespace before a call on its line.
 const MAX_INDENT: usize = 256;
@@ -222,7 +219,8 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
             // or those of another session's message.
             let others = |text: &str| {
                 let seen = Skeleton::of(text);
-                let changes = flock_marks(&seen).chain(session_mark_positions(&seen)).chain(marks(&seen));
+                let changes =
+                    flock_marks(&seen).chain(session_mark_positions(&seen)).chain(call_marks(&seen));
                 seen.changed(text, changes.collect()).into_owned()
             };
             let text = others(&crate::provider::message::joined_text(content));
@@ -241,20 +239,7 @@ fn block_as_text(block: &Block, role: Role) -> Vec<Block> {
 #[must_use]
 pub fn tame(text: &str) -> String {
     let seen = Skeleton::of(text);
-    seen.changed(text, marks(&seen).collect()).into_owned()
-}
-
-/// Returns the position of each call or result tag, with the character that replaces its first one.
-pub(super) fn marks(seen: &Skeleton) -> impl Iterator<Item = (usize, char)> {
-    let letters = seen.letters();
-    let is_mark = |at: &usize| {
-        // Blanks and slashes are skipped, so that "< /tool_call" is found too.
-        let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
-        // Sixteen letters are more than the longest name has.
-        let name: Vec<u8> = name.copied().take(16).collect();
-        TAG_NAMES.iter().any(|known| name.starts_with(known.as_bytes()))
-    };
-    memchr::memchr_iter(b'<', letters).filter(is_mark).map(|at| (at, '‹'))
+    seen.changed(text, call_marks(&seen).collect()).into_owned()
 }
 
 /// Returns the request in the form that a model without tool calls is sent.

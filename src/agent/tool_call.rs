@@ -1,12 +1,20 @@
-//! Checks, runs and bounds one tool call of a model. Bad input from the model becomes a result that it can read. Only a
-//! tool itself can fail the turn.
+//! Checks, runs and bounds one tool call of a model, and reports it to the oversight. Bad input from the model becomes a
+//! result that it can read. Only a tool itself can fail the turn.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
+use super::deadline::Deadline;
+use super::engine::Engine;
+use super::oversight::ToolCallRecord;
+use super::repetition::{Repetition, Verdict};
+use super::turn::TurnError;
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::Agent;
 use crate::id::hex;
@@ -28,11 +36,14 @@ const MAX_IMAGE_BYTES: usize = 8 * 1024 * 1024;
 const MAX_NAME: usize = 64;
 const PREVIEW_CHARS: usize = 160;
 
+/// Time a tool has to end by itself after the turn was stopped.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// The content of the result, and `true` if it is an error.
 pub(super) type CallResult = (Vec<Block>, bool);
 
 /// The decision about a call.
-pub(super) enum CallDecision<'r> {
+enum CallDecision<'r> {
     Run(&'r dyn Tool),
     /// Ask a person about this tool, for this reason.
     Ask(&'r str, String),
@@ -41,7 +52,7 @@ pub(super) enum CallDecision<'r> {
 }
 
 /// Decides if a call can be run. `place` is its position in the answer.
-pub(super) fn check<'r>(
+fn check<'r>(
     agent: &Agent,
     registry: &'r Registry,
     call: &ToolCall<'_>,
@@ -99,7 +110,7 @@ fn json_error_reason(text: &str) -> String {
 }
 
 /// Runs the tool. An `Err` ends the turn.
-pub(super) async fn run(
+async fn run(
     tool: &dyn Tool,
     context: &CallContext,
     arguments: &Value,
@@ -114,6 +125,116 @@ pub(super) async fn run(
         Err(_) => {
             tracing::error!(tool = tool.spec().name, "a tool panicked");
             Ok((text("the tool failed because of a defect; its effect is unknown"), true))
+        }
+    }
+}
+
+/// The end of a tool call.
+pub(super) struct CallEnd {
+    /// The result for the model. `None` ends the turn and leaves the call without a result.
+    pub(super) answer: Option<CallResult>,
+    /// The error that ends the turn, if the call ends it.
+    pub(super) halted: Option<TurnError>,
+}
+
+/// Decides about single tool calls and runs them, for one agent in one session.
+pub(super) struct ToolCaller<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) halt: &'a Deadline,
+    pub(super) context: &'a CallContext,
+    /// Cancels the call alone, not the turn.
+    pub(super) given_up: &'a CancellationToken,
+}
+
+impl From<CallResult> for CallEnd {
+    fn from(answer: CallResult) -> Self {
+        Self { answer: Some(answer), halted: None }
+    }
+}
+
+impl ToolCaller<'_> {
+    /// Decides about one call, runs it if the policy allows it, and reports its end to the oversight.
+    pub(super) async fn call(
+        &self,
+        asked: &ToolCall<'_>,
+        place: usize,
+        stop: StopReason,
+        started: Instant,
+    ) -> Result<CallEnd, TurnError> {
+        // The policy is evaluated with the current configuration, so that a permission that was revoked in the middle
+        // of a turn is gone.
+        let config = self.engine.parts.config.current();
+        let id = &self.context.agent;
+        let agent = config.agent(id).ok_or_else(|| TurnError::UnknownAgent(id.clone()))?;
+        let oversight = &*self.engine.parts.oversight;
+        let (decision, ended) = match check(agent, &self.engine.parts.registry, asked, place, stop) {
+            CallDecision::Run(tool) => (Decision::Allow, self.run_tool(tool, asked).await),
+            CallDecision::Ask(tool, reason) => {
+                let told = oversight.ask(self.context, tool, asked.arguments, &reason).await;
+                let answer = match told {
+                    Ok(told) => (text(&told), false),
+                    Err(reason) => (text(&reason), true),
+                };
+                (Decision::Ask(reason), answer.into())
+            }
+            CallDecision::Refuse(reason) => {
+                let answer = (text(&reason), true);
+                (Decision::Deny(reason), answer.into())
+            }
+        };
+        // The audit also gets refused calls and those whose outcome is unknown.
+        let called = ToolCallRecord {
+            call_id: asked.id.to_owned(),
+            name: asked.name.to_owned(),
+            decision,
+            is_error: ended.answer.as_ref().is_none_or(|(_, is_error)| *is_error),
+            took: started.elapsed(),
+            preview: preview(asked.arguments),
+            arguments_sha256: digest(asked.arguments),
+            reported: None,
+        };
+        oversight.called(self.context, &called).await;
+        Ok(ended)
+    }
+
+    /// Runs one tool.
+    ///
+    /// If the turn is stopped meanwhile, or nobody waits for the call any more, the tool gets [`GRACE`] to end by
+    /// itself, so that its effects are known. A stop of the turn is returned beside the answer.
+    async fn run_tool(&self, tool: &dyn Tool, asked: &ToolCall<'_>) -> CallEnd {
+        // A child token: it is cancelled with the turn, and can be cancelled for this tool alone.
+        let own = CallContext { cancel: self.halt.cancel.child_token(), ..self.context.clone() };
+        let mut work = std::pin::pin!(run(tool, &own, asked.arguments));
+        let stopped = tokio::select! {
+            // A tool that is ready counts as ended even if the turn is stopped in the same instant: its result is
+            // known.
+            biased;
+            ended = &mut work => return match ended {
+                Ok(answer) => answer.into(),
+                Err(source) => {
+                    let failed = TurnError::Tool { name: asked.name.to_owned(), source };
+                    CallEnd { answer: None, halted: Some(failed) }
+                }
+            },
+            error = self.halt.wait() => Some(error),
+            () = self.given_up.cancelled() => None,
+        };
+        own.cancel.cancel();
+        // Past the grace period the tool's future is dropped here, and the outcome of the call is unknown.
+        let answer = match timeout(GRACE, work).await {
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        if stopped.is_some() {
+            return CallEnd { answer, halted: stopped };
+        }
+        // The call was given up and the turn goes on, so the call needs a result all the same.
+        match answer {
+            Some((mut content, is_error)) => {
+                content.push(Block::text("[flock: the call was cancelled before it had ended]"));
+                (content, is_error).into()
+            }
+            None => (text("the call was cancelled; its effect is unknown"), true).into(),
         }
     }
 }
@@ -154,6 +275,27 @@ fn bound(output: ToolOutput) -> Vec<Block> {
         bound.push(Block::text("(no output)"));
     }
     bound
+}
+
+/// Counts a finished call. A warning about repetitions becomes a part of the result, so that the model reads it with
+/// the next request. Returns the error that ends the turn after too many.
+pub(super) fn count_repetition(
+    repetition: &mut Repetition,
+    tool: &str,
+    arguments: &Value,
+    content: &mut Vec<Block>,
+) -> Option<TurnError> {
+    match repetition.note(tool, arguments, content) {
+        Verdict::Fine => None,
+        Verdict::Told(text) => {
+            content.push(Block::text(text));
+            None
+        }
+        Verdict::Ended(text, times) => {
+            content.push(Block::text(text));
+            Some(TurnError::Looping { tool: tool.to_owned(), times })
+        }
+    }
 }
 
 /// Normalises the calls of an answer before they are stored and sent back to the provider: each gets a unique id, and a

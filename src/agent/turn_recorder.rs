@@ -172,7 +172,7 @@ impl TurnRecorder {
         // One append for both: an answer without its end would look like an interrupted turn after a crash.
         let end = self.end_record(TurnPhase::Done, None);
         if let Err(error) = self.transcript.append(&[answer, Record::Turn(end)]) {
-            return Err(self.failed(error).await);
+            return Err(self.failed(error.into()).await);
         }
         self.end_row(TurnState::Done, None).await;
         Ok((self.steps, self.usage))

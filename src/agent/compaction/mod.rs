@@ -1,7 +1,7 @@
 //! Compaction: shortens a conversation that has grown too long to its first message, a marker and the newest part. The
 //! agent's findings are in files of its workspace, and the marker names them.
 //!
-//! Everything except [`findings::read`] and [`summary::ask`] is pure.
+//! Everything except [`findings::read`] is pure.
 
 pub mod findings;
 pub mod marker;

@@ -8,14 +8,13 @@ use super::parallel_calls::{FinishedCall, ParallelCalls, QueuedCall};
 use super::turn_router::{Asked, ToolCallResponse};
 use super::{AnswerState, DelegatedTurn, reported_calls};
 use crate::agent::derived_trace;
-use crate::agent::repetition::Verdict;
-use crate::agent::tool_calls::ToolCaller;
-use crate::agent::turn::{TurnError, TurnEvent};
+use crate::agent::tool_call::{self, ToolCaller};
+use crate::agent::turn::{TurnError, TurnEvent, TurnScope};
 use crate::agent::turn_recorder::TurnRecorder;
 use crate::provider::message::{ToolCall, joined_text};
 use crate::provider::{Block, StopReason};
 
-impl DelegatedTurn<'_> {
+impl DelegatedTurn<'_, '_> {
     /// Begins a call of one of flock's tools.
     pub(super) fn call<'c>(
         &'c self,
@@ -26,13 +25,13 @@ impl DelegatedTurn<'_> {
     ) -> Result<(), TurnError> {
         // Checked for each call, because the program itself goes on while its agent is frozen.
         self.check_not_frozen()?;
-        self.halt.now()?;
+        self.scope.halt.now()?;
         let Asked { id, tool, arguments, .. } = &call.asked;
         let name = so.name(id);
         // Committed before it runs, so that a crash leaves a call with an unknown outcome and no unrecorded effect.
         running.calls(std::mem::take(&mut so.text), &ToolCall { id: &name, name: tool, arguments })?;
         so.shown.called();
-        self.events.tell(reported_calls::started(&name, tool, arguments));
+        self.scope.events.tell(reported_calls::started(&name, tool, arguments));
         // A child token: all calls are cancelled if the turn ends first.
         let (tool, over) = (tool.clone(), calls.over().child_token());
         calls.begin(&tool, Box::pin(self.run_call(name, call, over)));
@@ -45,7 +44,7 @@ impl DelegatedTurn<'_> {
         let ended = {
             let Asked { tool, arguments, cancel, .. } = &call.asked;
             let asked = ToolCall { id: &name, name: tool, arguments };
-            let (engine, halt, context) = (self.engine, self.halt, &self.context);
+            let TurnScope { engine, halt, context, .. } = self.scope;
             let hand = ToolCaller { engine, halt, context, given_up: &given_up };
             let mut work = std::pin::pin!(hand.call(&asked, 0, StopReason::ToolUse, started));
             match cancel.run_until_cancelled(&mut work).await {
@@ -72,15 +71,9 @@ impl DelegatedTurn<'_> {
         let Some((mut content, is_error)) = ended.answer else {
             return Err(ended.halted.unwrap_or(TurnError::Cancelled));
         };
-        let mut halted = ended.halted;
-        match so.repetition.note(&asked.tool, &asked.arguments, &content) {
-            Verdict::Fine => {}
-            Verdict::Told(text) => content.push(Block::text(text)),
-            Verdict::Ended(text, times) => {
-                content.push(Block::text(text));
-                halted.get_or_insert(TurnError::Looping { tool: asked.tool.clone(), times });
-            }
-        }
+        let repeated =
+            tool_call::count_repetition(&mut so.repetition, &asked.tool, &asked.arguments, &mut content);
+        let halted = ended.halted.or(repeated);
         running.result(Block::ToolResult {
             call_id: id.clone(),
             name: asked.tool.clone(),
@@ -92,13 +85,13 @@ impl DelegatedTurn<'_> {
         if self.runtime.wants_recent() {
             // The full result is in the transcript. The log only needs the failure.
             let failure = is_error.then(|| joined_text(&content));
-            let agent = &self.context.agent;
+            let agent = &self.scope.context.agent;
             for line in derived_trace::call(agent, &asked.tool, &asked.arguments, failure.as_deref()) {
                 self.log(&line, running);
             }
         }
         let name = asked.tool;
-        self.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
+        self.scope.events.tell(TurnEvent::ToolEnded { call_id: id, name, is_error, took: started.elapsed() });
         // Nobody may be waiting any more; the result is in the transcript anyway.
         drop(reply.send(ToolCallResponse { content, is_error }));
         halted.map_or(Ok(()), Err)

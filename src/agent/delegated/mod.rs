@@ -27,20 +27,18 @@ use self::call_tracker::{CallTracker, UnfinishedCall};
 pub use self::outside_turn::EventObserver;
 use self::parallel_calls::{CallEvent, ParallelCalls};
 use self::streamed_text::{StreamedText, TextUpdate};
-use self::turn_reservation::TurnReservation;
 pub(super) use self::turn_router::TurnRouter;
 pub use self::turn_router::{Asked, ProgramReport, ProgramSource, ToolCallResponse};
 use self::turn_router::{Inbound, TurnRegistration};
-use super::deadline::Deadline;
-use super::engine::Engine;
+use super::estimate;
 use super::history;
 use super::oversight::PauseReason;
 use super::recent_exchanges::{self, EarlierExchanges};
 use super::repetition::Repetition;
+use super::reservation::CallReservation;
 use super::tool_call;
-use super::transcript::Transcript;
-use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest};
-use super::turn_loop::EventSink;
+use super::transcript::{Transcript, TranscriptError};
+use super::turn::{TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnScope};
 use super::turn_recorder::TurnRecorder;
 use crate::config::Effort;
 use crate::id::{SessionKey, hex};
@@ -48,7 +46,6 @@ use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, Response, Role};
 use crate::runtime::{Runtime, RuntimeError, RuntimeEvent, RuntimeReply, RuntimeRequest, ToolEvent};
 use crate::store::Session;
-use crate::tool::CallContext;
 
 /// Interval at which a turn checks if its agent was frozen. The program itself can't be stopped between two steps.
 const FREEZE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -60,12 +57,9 @@ const END_REPORT_WAIT: Duration = Duration::from_secs(1);
 const NO_END_REPORT: &str = "its end was not reported";
 
 /// A turn that has begun in the database, with what it needs.
-pub(super) struct DelegatedTurn<'a> {
-    pub(super) engine: &'a Engine,
+pub(super) struct DelegatedTurn<'a, 's> {
+    pub(super) scope: &'a TurnScope<'s>,
     pub(super) runtime: &'a Arc<dyn Runtime>,
-    pub(super) halt: &'a Deadline,
-    pub(super) events: &'a EventSink<'a>,
-    pub(super) context: CallContext,
     /// The program's prompt about the agent.
     pub(super) system: String,
     pub(super) session: &'a Session,
@@ -86,7 +80,7 @@ struct AnswerState {
     names: HashSet<String>,
 }
 
-impl DelegatedTurn<'_> {
+impl DelegatedTurn<'_, '_> {
     /// Runs the turn to its end.
     pub(super) async fn run(
         self,
@@ -98,7 +92,7 @@ impl DelegatedTurn<'_> {
             Err(error) => return Err(running.failed(error).await),
         };
         let nothing = text.trim().is_empty().then_some("the agent said nothing");
-        let stop = self.events.ended(reply.stop, nothing);
+        let stop = self.scope.events.ended(reply.stop, nothing);
         let content: Vec<Block> = (!text.is_empty()).then(|| Block::text(text.clone())).into_iter().collect();
         let usage = reply.usage.unwrap_or_default();
         // The program's own model calls are not visible here, so the turn counts as one step.
@@ -119,14 +113,14 @@ impl DelegatedTurn<'_> {
         let TurnRequest { input, context, guidance, provenance, inbox, .. } = request;
         let said = running.said(input, (context, guidance), provenance);
         // The program gets the same words as a model would, with the time and the remarks beside the input.
-        let messages = said.iter().map(|record| history::replay(record, &self.engine.zone)).collect();
+        let messages = said.iter().map(|record| history::replay(record, &self.scope.engine.zone)).collect();
         // Read before the new input is written to the transcript, so that it contains only earlier exchanges.
         let conversation = conversation(self.session);
         let EarlierExchanges { recent, missed } = self.before(&conversation, &running.transcript).await?;
         let order = RuntimeRequest {
-            agent: self.context.agent.clone(),
-            session: self.context.session.clone(),
-            turn: self.context.turn,
+            agent: self.scope.context.agent.clone(),
+            session: self.scope.context.session.clone(),
+            turn: self.scope.context.turn,
             model: running.route.model.clone(),
             effort: self.effort,
             conversation,
@@ -137,21 +131,23 @@ impl DelegatedTurn<'_> {
         };
         // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
         // delivered and will be offered again.
-        self.halt.thawed().await?;
-        self.halt.now()?;
-        let mut charge = TurnReservation::reserve(self, &order, running).await?;
+        self.scope.halt.thawed().await?;
+        self.scope.halt.now()?;
+        let (oversight, desk) = (&self.scope.engine.parts.oversight, &self.scope.engine.desk);
+        let charge =
+            turn_reservation::reserve(oversight, desk, self.scope.halt, &**self.runtime, &order).await?;
         // From here on, the program's calls are routed to this turn.
         let source = ProgramSource { agent: order.agent.clone(), conversation: order.conversation.clone() };
-        let (seat, knocks) = self.engine.desk.sit(&source);
+        let (seat, knocks) = desk.sit(&source);
         running.begin(&said)?;
-        self.events.tell(TurnEvent::Began);
+        self.scope.events.tell(TurnEvent::Began);
         if let (Some(inbox), Some(provenance)) =
             (&inbox, said.last().and_then(|record| record.provenance.as_ref()))
         {
             inbox.committed(provenance).await;
         }
         let mut so = AnswerState::default();
-        let result = self.follow(&order, (seat, knocks), running, &mut so, &mut charge).await;
+        let result = self.follow(&order, (seat, knocks), running, &mut so, &charge).await;
         let reply = match result {
             Ok(reply) => reply,
             Err(error) => {
@@ -166,7 +162,11 @@ impl DelegatedTurn<'_> {
         for open in so.ledger.close() {
             self.ended(running, open, None).await?;
         }
-        charge.told(reply.usage, &so.text);
+        charge.estimate(|seen| seen.output = estimate::text_cost(&so.text));
+        match reply.usage {
+            Some(usage) => charge.complete(usage),
+            None => charge.start_answer(),
+        }
         self.show(so.shown.ended(&so.text));
         Ok((reply, so.text))
     }
@@ -183,15 +183,16 @@ impl DelegatedTurn<'_> {
             return Ok(EarlierExchanges::default());
         }
         let path = transcript.path().to_owned();
-        let unread = |path, source| TurnError::Transcript { what: "read", path, source };
-        let file = transcript.file().try_clone().map_err(|source| unread(path.clone(), source))?;
-        let (runtime, session) = (Arc::clone(self.runtime), self.context.session.clone());
-        let (agent, conversation, own) = (self.context.agent.clone(), conversation.to_owned(), path.clone());
+        let file = transcript.file().try_clone().map_err(TranscriptError::reading(&path))?;
+        let (runtime, session) = (Arc::clone(self.runtime), self.scope.context.session.clone());
+        let (agent, conversation, own) =
+            (self.scope.context.agent.clone(), conversation.to_owned(), path.clone());
         let read = tokio::task::spawn_blocking(move || {
             let known = runtime.knows(&session, &conversation)?;
-            recent_exchanges::before(&file, &agent, known).map_err(|source| unread(own, source))
+            let read = recent_exchanges::before(&file, &agent, known);
+            Ok::<_, TurnError>(read.map_err(TranscriptError::reading(&own))?)
         });
-        read.await.map_err(|stopped| unread(path, stopped.into()))?
+        read.await.map_err(|stopped| TranscriptError::reading(&path)(stopped.into()))?
     }
 
     /// Runs the program and handles its events and calls in the order they come.
@@ -201,7 +202,7 @@ impl DelegatedTurn<'_> {
         (seat, knocks): (TurnRegistration<'_>, mpsc::Receiver<Inbound>),
         running: &mut TurnRecorder,
         so: &mut AnswerState,
-        charge: &mut TurnReservation<'_>,
+        charge: &CallReservation,
     ) -> Result<RuntimeReply, TurnError> {
         let mut calls = ParallelCalls::new(knocks);
         let followed = self.attend(order, (seat, &mut calls), running, so, charge).await;
@@ -222,21 +223,21 @@ impl DelegatedTurn<'_> {
         (seat, calls): (TurnRegistration<'_>, &mut ParallelCalls<'c>),
         running: &mut TurnRecorder,
         so: &mut AnswerState,
-        charge: &mut TurnReservation<'_>,
+        charge: &CallReservation,
     ) -> Result<RuntimeReply, TurnError> {
         // Unbounded: the callback is synchronous, so it can't wait for room in a channel.
         let (told, mut heard) = mpsc::unbounded_channel();
         let mut tell = move |event| drop(told.send(event));
         let mut look = tokio::time::interval(FREEZE_CHECK_INTERVAL);
         let reply = {
-            charge.sent();
+            charge.start_attempt();
             let mut work = std::pin::pin!(self.runtime.run(order, &mut tell));
             loop {
                 tokio::select! {
                     // Biased and in this order: a stop comes first, and events that came before the reply are handled
                     // before it.
                     biased;
-                    error = self.halt.wait() => return Err(error),
+                    error = self.scope.halt.wait() => return Err(error),
                     Some(event) = heard.recv() => self.heard(event, running, so, charge).await?,
                     Some(came) = calls.come() => self.came(came, calls, running, so).await?,
                     reply = &mut work => break reply,
@@ -258,7 +259,7 @@ impl DelegatedTurn<'_> {
         loop {
             tokio::select! {
                 biased;
-                error = self.halt.wait() => return Err(error),
+                error = self.scope.halt.wait() => return Err(error),
                 came = calls.come() => match came {
                     Some(came) => self.came(came, calls, running, so).await?,
                     None => break,
@@ -266,10 +267,13 @@ impl DelegatedTurn<'_> {
             }
         }
         reply.map_err(|error| {
-            charge.failed(&error);
+            // A program that never began cost nothing, whatever was assumed when it was asked.
+            if !error.may_have_begun() {
+                charge.discard_attempt();
+            }
             // The next turn of the session checks first if there is room for a call of this size.
             if let RuntimeError::Paused { call, .. } = &error {
-                self.engine.desk.set_shortfall(&order.session, Some(*call));
+                self.scope.engine.desk.set_shortfall(&order.session, Some(*call));
             }
             error.into()
         })
@@ -283,12 +287,12 @@ impl DelegatedTurn<'_> {
         so: &mut AnswerState,
     ) -> Result<(), TurnError> {
         let end = Instant::now() + END_REPORT_WAIT;
-        let agent = &self.context.agent;
-        while so.ledger.has_open() && self.engine.desk.reports_call_ends(agent) {
+        let agent = &self.scope.context.agent;
+        while so.ledger.has_open() && self.scope.engine.desk.reports_call_ends(agent) {
             match tokio::time::timeout_at(end, calls.come()).await {
                 Ok(Some(came)) => self.came(came, calls, running, so).await?,
                 // This program does not report ends, so later turns of the agent do not wait for them.
-                Ok(None) | Err(_) => self.engine.desk.set_end_reported(agent, false),
+                Ok(None) | Err(_) => self.scope.engine.desk.set_end_reported(agent, false),
             }
         }
         Ok(())
@@ -297,8 +301,8 @@ impl DelegatedTurn<'_> {
     /// Fails if the agent was frozen. Its program is then stopped, because its own tools would otherwise go on.
     fn check_not_frozen(&self) -> Result<(), TurnError> {
         use futures_util::FutureExt as _;
-        let agent = &self.context.agent;
-        match self.engine.parts.oversight.thawed(agent).now_or_never() {
+        let agent = &self.scope.context.agent;
+        match self.scope.engine.parts.oversight.thawed(agent).now_or_never() {
             Some(()) => Ok(()),
             // The turn fails instead of waiting, because its program can't be held.
             None => Err(PauseReason(format!("{agent} was frozen while its turn ran")).into()),
@@ -310,11 +314,11 @@ impl DelegatedTurn<'_> {
         event: RuntimeEvent,
         running: &mut TurnRecorder,
         so: &mut AnswerState,
-        charge: &mut TurnReservation<'_>,
+        charge: &CallReservation,
     ) -> Result<(), TurnError> {
         // A usage report does not mean that the answer has begun.
         if !matches!(event, RuntimeEvent::Usage(_)) {
-            charge.begun();
+            charge.start_answer();
         }
         match event {
             RuntimeEvent::Text(text) => {
@@ -331,11 +335,11 @@ impl DelegatedTurn<'_> {
                 so.text.clear();
                 so.shown.called();
             }
-            RuntimeEvent::Thinking(text) => self.events.tell(TurnEvent::ThinkingDelta(text)),
+            RuntimeEvent::Thinking(text) => self.scope.events.tell(TurnEvent::ThinkingDelta(text)),
             RuntimeEvent::Tool(event) => self.reported(event, running, so).await?,
             RuntimeEvent::Trace(told) => self.log(&told, running),
             RuntimeEvent::Usage(usage) => {
-                charge.spent(usage);
+                charge.report_interim(usage);
                 // Set at once, so that a turn that fails later still shows what it cost.
                 running.usage = usage;
             }
@@ -347,14 +351,14 @@ impl DelegatedTurn<'_> {
     fn show(&self, next: TextUpdate) {
         match next {
             TextUpdate::Nothing => {}
-            TextUpdate::More(text) => self.events.tell(TurnEvent::TextDelta(text)),
-            TextUpdate::Replaced => self.events.tell(TurnEvent::TextReplaced),
+            TextUpdate::More(text) => self.scope.events.tell(TurnEvent::TextDelta(text)),
+            TextUpdate::Replaced => self.scope.events.tell(TurnEvent::TextReplaced),
         }
     }
 
     fn log(&self, told: &str, running: &mut TurnRecorder) {
         for line in running.trace.push(told) {
-            tracing::info!(agent = %self.context.agent, "{line}");
+            tracing::info!(agent = %self.scope.context.agent, "{line}");
         }
     }
 
@@ -385,7 +389,7 @@ impl DelegatedTurn<'_> {
             ToolEvent::Began { call, tool, arguments } => self.began(&call, tool, arguments, running, so),
             ToolEvent::Ended { call, tool, result, error, took } => {
                 // The program reports ends, so waiting for them makes sense.
-                self.engine.desk.set_end_reported(&self.context.agent, true);
+                self.scope.engine.desk.set_end_reported(&self.scope.context.agent, true);
                 let Ok(open) = so.ledger.end(&call) else { return Ok(()) };
                 let open = match open {
                     Some(open) => open,
@@ -426,7 +430,7 @@ impl DelegatedTurn<'_> {
         let call = ToolCall { id: &open.name, name: &open.tool, arguments: &open.arguments };
         running.calls(std::mem::take(&mut so.text), &call)?;
         so.shown.called();
-        self.events.tell(reported_calls::started(&open.name, &open.tool, &open.arguments));
+        self.scope.events.tell(reported_calls::started(&open.name, &open.tool, &open.arguments));
         Ok(())
     }
 
@@ -449,16 +453,16 @@ impl DelegatedTurn<'_> {
             content: tool_call::text(text).into(),
             is_error: called.is_error,
         })?;
-        self.engine.parts.oversight.called(&self.context, &called).await;
-        self.events.tell(reported_calls::ended(&called));
+        self.scope.engine.parts.oversight.called(&self.scope.context, &called).await;
+        self.scope.events.tell(reported_calls::ended(&called));
         Ok(())
     }
 
     /// Reports a call that the turn's end cut off.
     async fn unended(&self, open: &UnfinishedCall) {
         let called = reported_calls::called(self.runtime.name(), open, None);
-        self.engine.parts.oversight.called(&self.context, &called).await;
-        self.events.tell(reported_calls::ended(&called));
+        self.scope.engine.parts.oversight.called(&self.scope.context, &called).await;
+        self.scope.events.tell(reported_calls::ended(&called));
     }
 }
 

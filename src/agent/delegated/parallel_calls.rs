@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::turn_router::{Asked, Inbound, ProgramReport, ToolCallResponse};
-use crate::agent::tool_calls::CallEnd;
+use crate::agent::tool_call::CallEnd;
 use crate::agent::turn::TurnError;
 use crate::provider::BoxFuture;
 use crate::sandbox::policy;

@@ -22,8 +22,8 @@ use crate::provider::ToolSpec;
 pub use files::{FILES, IdentityFile, MAX_CHARS, read_identity};
 pub use knowledge::{FileListing, Knowledge, Vault};
 pub use persona::Persona;
-pub(super) use quote::marks;
 pub use quote::without_marks;
+pub(super) use quote::{call_marks, marks};
 pub use skills::{Skill, SkillList};
 
 /// The way in which a model calls tools.

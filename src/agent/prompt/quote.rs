@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
-use crate::agent::text_calls;
 use crate::clean::{self, Skeleton};
 use crate::tool::safe_text;
 
@@ -79,7 +78,7 @@ fn neutralize(text: &str) -> String {
         lines.push_str(&lower_heading(clean::strip_invisible(line)));
     }
     let seen = Skeleton::of(&lines);
-    let marks = marks(&seen).chain(text_calls::marks(&seen)).collect();
+    let marks = marks(&seen).chain(call_marks(&seen)).collect();
     seen.changed(lines, marks).into_owned()
 }
 
@@ -146,10 +145,26 @@ pub(in crate::agent) fn marks(seen: &Skeleton) -> impl Iterator<Item = (usize, c
     memmem::find_iter(letters, MARK).filter(is_mark).map(|at| (at + MARK.len() - 1, '_'))
 }
 
+/// Returns the position of each call or result tag, with the character that replaces its first one.
+pub(in crate::agent) fn call_marks(seen: &Skeleton) -> impl Iterator<Item = (usize, char)> {
+    let letters = seen.letters();
+    let is_mark = |at: &usize| {
+        // Blanks and slashes are skipped, so that "< /tool_call" is found too.
+        let name = letters[at + 1..].iter().filter(|c| !matches!(c, b' ' | b'\n' | b'/'));
+        // Sixteen letters are more than the longest name has.
+        let name: Vec<u8> = name.copied().take(16).collect();
+        TAG_NAMES.iter().any(|known| name.starts_with(known.as_bytes()))
+    };
+    memchr::memchr_iter(b'<', letters).filter(is_mark).map(|at| (at, '‹'))
+}
+
 const TAG: &str = "flock-file";
 /// Common beginning of the names of flock's marks, and their endings.
 const MARK: &str = "flock-";
 const MARK_ENDINGS: [&str; 2] = ["file", "context"];
+
+/// Names of the tags that only flock and the model itself may write.
+const TAG_NAMES: [&str; 2] = ["tool_call", "tool_result"];
 
 /// The most characters of a name.
 const MAX_LABEL: usize = 100;

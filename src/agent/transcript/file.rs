@@ -7,12 +7,28 @@ use std::path::{Path, PathBuf};
 
 use super::model::{Header, Record};
 use super::repair;
-use crate::agent::TurnError;
 use crate::home::regular;
 use crate::store::sync::SyncHandle;
 
 /// Size up to which a file is read to find out if it is blank: less than a header and one message.
 const MAX_BLANK_BYTES: u64 = 128;
+
+/// A failed operation on a transcript.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {what} the transcript {}", path.display())]
+pub struct TranscriptError {
+    /// The operation as a verb phrase, as in `append to`.
+    pub what: &'static str,
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl TranscriptError {
+    /// Returns a function that creates the error of a transcript that can't be read.
+    pub fn reading(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self { what: "read", path: path.to_owned(), source }
+    }
+}
 
 /// A transcript that can be appended to. Only one turn at a time has it.
 pub struct Transcript {
@@ -28,12 +44,12 @@ pub struct Transcript {
 ///
 /// # Errors
 ///
-/// Returns [`TurnError::Transcript`] if the file can't be opened or is not a regular file.
-pub fn look(path: &Path) -> Result<Option<File>, TurnError> {
+/// Returns [`TranscriptError`] if the file can't be opened or is not a regular file.
+pub fn look(path: &Path) -> Result<Option<File>, TranscriptError> {
     match regular::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(TurnError::Transcript { what: "open", path: path.to_owned(), source }),
+        Err(source) => Err(TranscriptError { what: "open", path: path.to_owned(), source }),
     }
 }
 
@@ -43,9 +59,9 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnError::Transcript`] if the file can't be opened, read, created or repaired.
-    pub fn open(path: &Path, header: &Header, syncer: &SyncHandle) -> Result<Self, TurnError> {
-        let fail = |what| move |source| TurnError::Transcript { what, path: path.to_owned(), source };
+    /// Returns [`TranscriptError`] if the file can't be opened, read, created or repaired.
+    pub fn open(path: &Path, header: &Header, syncer: &SyncHandle) -> Result<Self, TranscriptError> {
+        let fail = |what| move |source| TranscriptError { what, path: path.to_owned(), source };
         let mut transcript = Self::open_file(path, syncer.clone()).map_err(fail("open"))?;
         // A crash right after the file was created leaves it empty.
         if transcript.is_blank().map_err(fail("read"))? {
@@ -99,8 +115,8 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnError::Transcript`] if the file can't be written.
-    pub fn append(&mut self, records: &[Record]) -> Result<(), TurnError> {
+    /// Returns [`TranscriptError`] if the file can't be written.
+    pub fn append(&mut self, records: &[Record]) -> Result<(), TranscriptError> {
         let mut lines = Vec::with_capacity(1024);
         for record in records {
             record.write_to(&mut lines);
@@ -116,7 +132,7 @@ impl Transcript {
                 // A full disk may have taken a part of the lines. If cutting that off fails too, the next turn's repair
                 // does it.
                 drop(self.file.set_len(self.length));
-                Err(TurnError::Transcript { what: "append to", path: self.path.clone(), source })
+                Err(TranscriptError { what: "append to", path: self.path.clone(), source })
             }
         }
     }
@@ -141,17 +157,14 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// Returns [`TurnError::Transcript`] if the file can't be repaired or opened again.
-    pub fn repair(&mut self) -> Result<(), TurnError> {
+    /// Returns [`TranscriptError`] if the file can't be repaired or opened again.
+    pub fn repair(&mut self) -> Result<(), TranscriptError> {
         let mend = || -> io::Result<(Option<PathBuf>, Self)> {
             let mended = repair::repair(&self.path)?;
             Ok((mended.backup, Self::open_file(&self.path, self.syncer.clone())?))
         };
-        let (backup, new) = mend().map_err(|source| TurnError::Transcript {
-            what: "mend",
-            path: self.path.clone(),
-            source,
-        })?;
+        let (backup, new) =
+            mend().map_err(|source| TranscriptError { what: "mend", path: self.path.clone(), source })?;
         let mut backups = self.take_backups();
         backups.extend(backup);
         // The old handle refers to the replaced file, so everything is opened again.

@@ -22,7 +22,7 @@ pub mod stale_files;
 
 pub use entry::{Entry, EntryMetadata, Kind};
 pub use exchanges::{Exchange, Scope, exchanges};
-pub use file::{Transcript, look};
+pub use file::{Transcript, TranscriptError, look};
 pub use interrupted::{INTERRUPTED, unknown_result};
 pub use model::{
     CommandRecord, CompactionRecord, Header, ImportedRecord, MessageRecord, Record, ResetRecord, TurnPhase,

@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, unfold};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::reservation::CallReservation;
 use super::{Ticket, headers};
+use crate::agent::CallReservation;
 use crate::provider::ProviderError;
 use crate::provider::passthrough::Answer;
 
@@ -97,8 +97,8 @@ impl AnswerForwarder {
             Err(error) => {
                 let (agent, turn) = (&self.ticket.agent, self.ticket.turn);
                 tracing::info!(%agent, %turn, %error, "an answer broke off on its way");
-                if let Some(mut toll) = self.toll.take() {
-                    toll.failed(Some(&error));
+                if let Some(toll) = self.toll.take() {
+                    toll.fail_attempt(Some(&error));
                     self.ticket.calls.note(|count| count.refused = Some((0, error.to_string())));
                 }
                 Err(error)
@@ -122,10 +122,11 @@ impl AnswerForwarder {
 
     /// Settles the cost. `is_end` is `true` if the answer has ended, and `false` if the program has disconnected.
     fn settle(&mut self, is_end: bool) {
-        let Some(mut toll) = self.toll.take() else { return };
+        let Some(toll) = self.toll.take() else { return };
         let usage = self.answer.usage();
         if let Some(usage) = usage {
-            toll.told(usage, self.answer.written());
+            toll.estimate(|seen| seen.output = self.answer.written());
+            toll.complete(usage);
         }
         // The cost is settled first: whoever sees the answer counted sees the cost as well.
         drop(toll);

@@ -4,9 +4,9 @@
 //! [`tickets`] are issued for a turn through [`crate::runtime::cli::AccessProvider`]. [`handler`] takes a request:
 //! [`api_format`] knows what its path is for, [`request_filter`] decides if it reaches anything besides the model, and
 //! [`request_body`] puts in the agent's model and its limits. [`crate::provider::RelayFormat`] has what differs
-//! between the APIs. `model_call` finds a model that answers, `reservation` pays for it, and `forwarder` forwards the
-//! answer as it arrives. `final_error` answers programs that keep asking after a final error. The relay reads only
-//! what it has to know of a request, and changes nothing else in it.
+//! between the APIs. `model_call` finds a model that answers and reserves its cost, and `forwarder` forwards the answer
+//! as it arrives. `final_error` answers programs that keep asking after a final error. The relay reads only what it has
+//! to know of a request, and changes nothing else in it.
 
 mod access;
 mod answer_length;
@@ -19,7 +19,6 @@ mod headers;
 mod model_call;
 pub mod request_body;
 pub mod request_filter;
-mod reservation;
 pub mod tickets;
 
 use std::sync::Arc;

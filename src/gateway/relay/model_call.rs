@@ -1,22 +1,20 @@
 //! Finds a model that answers. The agent's own model comes first and is asked again after a temporary failure. Then
 //! come the fallback models that use the same wire format.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 
 use super::request_body::RequestBody;
-use super::reservation::CallReservation;
 use super::{Relay, Ticket, api_format};
-use crate::agent::{ModelCall, ModelFailure, trouble_of};
+use crate::agent::{CallReservation, CallUsage, FailoverDecision, ModelCall, ModelQueue, trouble_of};
 use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::id::ModelRef;
 use crate::provider::http::RequestError;
 use crate::provider::passthrough::{Answer, ForwardKind};
 use crate::provider::retry::{Decision, Policy};
-use crate::provider::{ProviderError, RelayFormat, ResolvedModel};
+use crate::provider::{ProviderError, RelayFormat, ResolvedModel, Usage};
 use crate::runtime::cli::gate::CallRefusal;
 
 /// A question of a program.
@@ -49,9 +47,7 @@ impl Relay {
         let config = self.live.current();
         let mut line = self.line(question, &config)?;
         let mut last: Option<RequestError> = None;
-        let mut widest = 0;
-        let mut trouble = None;
-        while let Some(model) = line.pop_front() {
+        while let Some(model) = line.pop() {
             let resolved = match self.catalog.resolve(&model, &config) {
                 Ok(resolved) if api_format::is_same(resolved.route.api, question.format) => resolved,
                 // A fallback model with another wire format can't read this request.
@@ -61,8 +57,7 @@ impl Relay {
                     continue;
                 }
             };
-            // The request was too long for the last model, so a smaller window can't hold it either.
-            if trouble == Some(ModelFailure::TooLong) && resolved.context_window <= widest {
+            if !line.admit(resolved.context_window) {
                 continue;
             }
             if let Some(refused) = &last {
@@ -71,14 +66,14 @@ impl Relay {
             }
             // A call that is not made must not use up the budget, so the reservation comes after the wait for a thaw.
             self.oversight.thawed(&ticket.agent).await;
-            let mut toll = match question.want {
+            let toll = match question.want {
                 ForwardKind::Count => None,
                 ForwardKind::Answer | ForwardKind::Stream => Some(self.reserve(question, &resolved).await?),
             };
             // A server that can't count may still answer well, and one that counts may not. So a count says nothing
             // about the model's state.
             let says_how_it_is = question.want != ForwardKind::Count;
-            let refused = match self.call_model(question, &resolved, toll.as_mut(), line.is_empty()).await {
+            let refused = match self.call_model(question, &resolved, toll.as_ref(), line.is_empty()).await {
                 Ok(answer) => {
                     if says_how_it_is {
                         self.cooldowns.answered(&model);
@@ -87,14 +82,13 @@ impl Relay {
                 }
                 Err(refused) => refused,
             };
-            trouble = trouble_of(&refused.error);
+            let trouble = trouble_of(&refused.error);
             if let Some(trouble) = trouble.filter(|_| says_how_it_is) {
                 self.cooldowns.failed(&model, trouble, unix_ms());
             }
-            widest = widest.max(resolved.context_window);
             last = Some(refused);
-            // An error without such a cause is the fault of the request. Another model would refuse it too.
-            if trouble.is_none() {
+            // Nothing was passed on to the program yet, so it was shown no part of an answer.
+            if line.failed(trouble, resolved.context_window, false) == FailoverDecision::GiveUp {
                 break;
             }
         }
@@ -103,7 +97,7 @@ impl Relay {
 
     /// Returns the models that may be asked, from the current configuration. A person may have removed a model since
     /// the turn began, and then nothing is sent to it.
-    fn line(&self, question: &ModelRequest, config: &Config) -> Result<VecDeque<ModelRef>, RelayError> {
+    fn line(&self, question: &ModelRequest, config: &Config) -> Result<ModelQueue, RelayError> {
         let ticket = &question.ticket;
         let agent = config.agent(&ticket.agent);
         let forbidden = |why| RelayError::Forbidden(CallRefusal::Settings(why));
@@ -111,7 +105,7 @@ impl Relay {
         if !agent.models().any(|model| *model == ticket.model) {
             return Err(forbidden(format!("{} is not a model of {} any more", ticket.model, agent.id)));
         }
-        Ok(self.cooldowns.order(agent.models(), unix_ms()))
+        Ok(ModelQueue::new(self.cooldowns.order(agent.models(), unix_ms())))
     }
 
     async fn reserve(
@@ -130,10 +124,14 @@ impl Relay {
             step: ticket.step(),
         };
         let size = (call.input_estimate, call.max_output);
-        let reserved = CallReservation::reserve(&self.oversight, ticket, call, question.written.text()).await;
-        let toll = reserved.map_err(|paused| {
+        let toll = CallReservation::reserve(&self.oversight, &call).await.map_err(|paused| {
             RelayError::Forbidden(CallRefusal::Paused { why: paused.to_string(), call: size })
         })?;
+        toll.estimate(|seen| seen.input = question.written.text());
+        let counted = Arc::clone(ticket);
+        let toll = toll.on_settled(move |taken| {
+            counted.calls.note(|count| count.usage += turn_usage(taken, &call));
+        });
         // A call that was allowed shows that an earlier refusal no longer holds, unless the call is smaller.
         ticket.calls.note(|count| {
             count.forbidden.take_if(|forbidden| forbidden.is_lifted_by(size));
@@ -147,7 +145,7 @@ impl Relay {
         &self,
         question: &ModelRequest,
         resolved: &ResolvedModel,
-        mut toll: Option<&mut CallReservation>,
+        toll: Option<&CallReservation>,
         is_last: bool,
     ) -> Result<Answer, RequestError> {
         let ModelRequest { ticket, want, query, headers, written, .. } = question;
@@ -163,20 +161,20 @@ impl Relay {
         loop {
             let passage = resolved.provider.passage(name, *want);
             let passage = passage.ok_or_else(|| not_configured(&resolved.route.model))?;
-            if let Some(toll) = &mut toll {
-                toll.asks();
+            if let Some(toll) = toll {
+                toll.start_attempt();
             }
             let refused = match passage.send(query, headers.clone(), body.clone()).await {
                 Ok(answer) => {
-                    if let Some(toll) = &mut toll {
-                        toll.begins();
+                    if let Some(toll) = toll {
+                        toll.start_answer();
                     }
                     return Ok(answer);
                 }
                 Err(refused) => refused,
             };
-            if let Some(toll) = &mut toll {
-                toll.failed(Some(&refused.error));
+            if let Some(toll) = toll {
+                toll.fail_attempt(Some(&refused.error));
             }
             let Decision::Retry { wait } = policy.next(attempt, &refused.error, rand::random()) else {
                 return Err(refused);
@@ -186,6 +184,17 @@ impl Relay {
             tokio::time::sleep(wait).await;
             attempt += 1;
         }
+    }
+}
+
+/// Returns the usage of a call for the turn's count. If nobody knows it, it is estimated in the same way as for the
+/// budget.
+fn turn_usage(taken: CallUsage, call: &ModelCall) -> Usage {
+    match taken {
+        CallUsage::Nothing => Usage::default(),
+        CallUsage::Sent => Usage { input: call.input_estimate, ..Usage::default() },
+        CallUsage::Begun => Usage { input: call.input_estimate, output: call.max_output, ..Usage::default() },
+        CallUsage::Told(usage) => usage,
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::models::{agent_name, as_model};
+use crate::agent::transcript::TranscriptError;
 use crate::agent::{Command, PauseReason, TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use crate::clock::unix_ms;
 use crate::error::{Explain as _, Kind};
@@ -460,12 +461,12 @@ fn turn_failure(error: &TurnError) -> ApiError {
             return answer;
         }
         // This is a problem of the machine that its owner can solve. The path stays in the log.
-        TurnError::Transcript { source, .. } if error.is_out_of_space() => {
+        TurnError::Transcript(TranscriptError { source, .. }) if error.is_out_of_space() => {
             let text = format!("the conversation can't be written: {source}");
             return temporary_error(Kind::Failed.code(), text)
                 .with_hint("make room on its disk, then try again");
         }
-        TurnError::Transcript { source, .. } if error.may_pass() => {
+        TurnError::Transcript(TranscriptError { source, .. }) if error.may_pass() => {
             let mut answer = temporary_error(
                 Kind::Unreadable.code(),
                 format!("the conversation can't be read or written: {source}"),
@@ -473,10 +474,7 @@ fn turn_failure(error: &TurnError) -> ApiError {
             answer.hint = error.hint();
             return answer;
         }
-        TurnError::Tool { .. }
-        | TurnError::Prompt(_)
-        | TurnError::Hygiene(_)
-        | TurnError::Transcript { .. } => {
+        TurnError::Tool { .. } | TurnError::Prompt(_) | TurnError::Hygiene(_) | TurnError::Transcript(_) => {
             return ApiError::internal("the turn failed");
         }
         TurnError::Provider(_) => (StatusCode::BAD_GATEWAY, "provider_failed"),
@@ -536,12 +534,12 @@ mod tests {
 
     #[test]
     fn a_failing_disk_gives_503_with_a_hint() {
-        let unread = TurnError::Transcript {
+        let unread = TranscriptError {
             what: "read",
             path: "/x".into(),
             source: std::io::Error::from_raw_os_error(nix::libc::EIO),
         };
-        let answer = failure(Failure::Turn(unread));
+        let answer = failure(Failure::Turn(unread.into()));
         assert_eq!((answer.status, answer.retry_after.is_some()), (StatusCode::SERVICE_UNAVAILABLE, true));
         assert!(!answer.message.contains("/x"), "{}", answer.message);
         assert!(answer.hint.is_some_and(|hint| hint.contains("kernel's log")));
@@ -549,12 +547,12 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_named_with_a_hint() {
-        let full = TurnError::Transcript {
+        let full = TranscriptError {
             what: "append to",
             path: "/x".into(),
             source: std::io::Error::from(std::io::ErrorKind::StorageFull),
         };
-        let answer = failure(Failure::Turn(full));
+        let answer = failure(Failure::Turn(full.into()));
         assert_eq!(answer.code, Kind::Failed.code());
         assert!(answer.message.contains("no storage space"), "{}", answer.message);
         assert_eq!(answer.hint.as_deref(), Some("make room on its disk, then try again"));

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use flock::agent::transcript::TranscriptError;
 use flock::agent::{self, Engine, TurnError, TurnEvent, TurnOutcome, TurnRequest, TurnStop};
 use flock::config::{self, Live, Role, agents, starter};
 use flock::gateway::driver::{EventCallback, TurnRunner};
@@ -369,11 +370,12 @@ fn failure(word: &str) -> TurnError {
             hint: "flock config set models.providers.acme.apiKey -".to_owned(),
         },
         _ => {
-            return TurnError::Transcript {
+            return TranscriptError {
                 what: "append to",
                 path: "/secret/place.jsonl".into(),
                 source: std::io::Error::other("disk full"),
-            };
+            }
+            .into();
         }
     })
 }

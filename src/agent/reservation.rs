@@ -1,0 +1,324 @@
+//! The reservation of one model call's cost: made before the call, told of each attempt, and settled exactly once when
+//! it is dropped. Native turns, delegated turns and the relay all use it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::estimate;
+use super::metering::CallUsage;
+use super::oversight::{ModelCall, Oversight, PauseReason, Reservation, TokenEstimate};
+use crate::provider::retry::{self, Policy, RetryNotice};
+use crate::provider::{Delta, Provider, ProviderError, Request, Response, Sink, Usage};
+
+/// A reservation for a model call. Dropping it settles it.
+pub struct CallReservation {
+    oversight: Arc<dyn Oversight>,
+    reservation: Option<Reservation>,
+    meter: Mutex<CallMeter>,
+    on_settled: Option<Box<dyn FnOnce(CallUsage) + Send + Sync>>,
+}
+
+/// The usage of a call so far. It is behind a mutex because the answer and the retries are reported by different
+/// callbacks.
+#[derive(Default)]
+struct CallMeter {
+    /// Usage of the attempts that have ended.
+    ended: CallUsage,
+    /// `true` if the answer of the running attempt has begun. `None` if no attempt is running.
+    begun: Option<bool>,
+    /// Usage that was reported while the attempt runs.
+    interim: Option<Usage>,
+    /// `true` if a part of an answer was shown.
+    shown: bool,
+    /// flock's own estimate of the call.
+    seen: TokenEstimate,
+}
+
+impl CallReservation {
+    /// Reserves the cost of a call. The reservation may have to wait.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PauseReason`] if no budget is left.
+    pub async fn reserve(oversight: &Arc<dyn Oversight>, call: &ModelCall) -> Result<Self, PauseReason> {
+        let reservation = Some(oversight.reserve(call).await?);
+        Ok(Self { oversight: Arc::clone(oversight), reservation, meter: Mutex::default(), on_settled: None })
+    }
+
+    /// Sets a function that receives the usage once it is settled.
+    #[must_use]
+    pub fn on_settled(mut self, observer: impl FnOnce(CallUsage) + Send + Sync + 'static) -> Self {
+        self.on_settled = Some(Box::new(observer));
+        self
+    }
+
+    /// Changes flock's own estimate of the call, which is zero at first.
+    pub fn estimate(&self, change: impl FnOnce(&mut TokenEstimate)) {
+        change(&mut self.meter().seen);
+    }
+
+    /// Records that the provider is being asked.
+    pub fn start_attempt(&self) {
+        self.meter().begun = Some(false);
+    }
+
+    /// Records that the answer has begun.
+    pub fn start_answer(&self) {
+        self.meter().begun = Some(true);
+    }
+
+    /// Records the usage reported so far. It counts if the attempt ends without a final report.
+    pub fn report_interim(&self, usage: Usage) {
+        self.meter().interim = Some(usage);
+    }
+
+    /// Records that the running attempt failed, or was given up if `error` is `None`.
+    pub fn fail_attempt(&self, error: Option<&ProviderError>) {
+        let mut meter = self.meter();
+        let Some(begun) = meter.begun.take() else { return };
+        let taken = match (CallUsage::failed(error, begun), meter.interim) {
+            (CallUsage::Sent | CallUsage::Begun, Some(usage)) => CallUsage::Told(usage),
+            (taken, _) => taken,
+        };
+        // Several attempts of one call count as their greatest usage, because the reservation is for one call.
+        meter.ended = meter.ended.or(taken);
+    }
+
+    /// Records that the running attempt never began, whatever was assumed when it was started.
+    pub fn discard_attempt(&self) {
+        self.meter().begun = None;
+    }
+
+    /// Records the end of the running attempt with the usage that was reported.
+    pub fn complete(&self, usage: Usage) {
+        let mut meter = self.meter();
+        meter.begun = None;
+        meter.ended = meter.ended.or(CallUsage::Told(usage));
+    }
+
+    /// Settles the reservation at once with no usage, for a call that is charged elsewhere.
+    pub fn release(&mut self) {
+        self.settle(CallUsage::Nothing, TokenEstimate::default());
+    }
+
+    /// Asks a provider, with retries, and records each attempt.
+    pub(super) async fn call(
+        &self,
+        policy: &Policy,
+        provider: &dyn Provider,
+        request: &Request,
+        sink: Sink<'_>,
+        on_retry: &mut (dyn FnMut(RetryNotice<'_>) + Send),
+    ) -> Result<Response, ProviderError> {
+        let mut watch = |delta: Delta| {
+            let mut meter = self.meter();
+            meter.begun = Some(true);
+            // A tool call alone shows nothing to a person, so another model may still be asked after it.
+            meter.shown |= delta != Delta::ToolCall;
+            // Released before `sink`, which is another module's code.
+            drop(meter);
+            sink(delta);
+        };
+        let mut retried = |notice: RetryNotice<'_>| {
+            self.fail_attempt(Some(notice.reason));
+            self.start_attempt();
+            on_retry(notice);
+        };
+        self.start_attempt();
+        let answered = retry::call(policy, provider, request, &mut watch, &mut retried).await;
+        match &answered {
+            Ok(response) => {
+                self.estimate(|seen| {
+                    seen.input = estimate::asked(request);
+                    seen.output = estimate::written(&response.content);
+                });
+                self.complete(response.usage);
+            }
+            Err(error) => self.fail_attempt(Some(error)),
+        }
+        answered
+    }
+
+    /// Returns `true` if an attempt is running and has returned nothing yet.
+    pub(super) fn is_silent(&self) -> bool {
+        self.meter().begun == Some(false)
+    }
+
+    /// Returns `true` if a part of an answer was shown.
+    pub(super) fn shown(&self) -> bool {
+        self.meter().shown
+    }
+
+    fn meter(&self) -> MutexGuard<'_, CallMeter> {
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settle(&mut self, taken: CallUsage, seen: TokenEstimate) {
+        let Some(reservation) = self.reservation.take() else { return };
+        self.oversight.settle(reservation.with_estimate(seen), taken);
+        if let Some(observer) = self.on_settled.take() {
+            observer(taken);
+        }
+    }
+}
+
+impl Drop for CallReservation {
+    fn drop(&mut self) {
+        // If an attempt is still running here, it was given up in the middle.
+        self.fail_attempt(None);
+        // The lock is released before `settle`, which is another module's code.
+        let (taken, seen) = {
+            let meter = self.meter();
+            (meter.ended, meter.seen)
+        };
+        self.settle(taken, seen);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::agent::ToolCallRecord;
+    use crate::id::{AgentId, SessionKey, SessionKind, TurnId};
+    use crate::provider::BoxFuture;
+    use crate::tool::CallContext;
+
+    /// An oversight that records what is settled.
+    #[derive(Default)]
+    struct Settled(Mutex<Vec<(CallUsage, TokenEstimate)>>);
+
+    impl Oversight for Settled {
+        fn thawed<'a>(&'a self, _: &'a AgentId) -> BoxFuture<'a, ()> {
+            Box::pin(std::future::ready(()))
+        }
+
+        fn reserve<'a>(&'a self, _: &'a ModelCall) -> BoxFuture<'a, Result<Reservation, PauseReason>> {
+            Box::pin(std::future::ready(Ok(Reservation::new(1))))
+        }
+
+        fn settle(&self, reservation: Reservation, taken: CallUsage) {
+            self.0.lock().unwrap().push((taken, reservation.seen()));
+        }
+
+        fn ask<'a>(
+            &'a self,
+            _: &'a CallContext,
+            _: &'a str,
+            _: &'a Value,
+            _: &'a str,
+        ) -> BoxFuture<'a, Result<String, String>> {
+            Box::pin(std::future::pending())
+        }
+
+        fn called<'a>(&'a self, _: &'a CallContext, _: &'a ToolCallRecord) -> BoxFuture<'a, ()> {
+            Box::pin(std::future::ready(()))
+        }
+    }
+
+    const USAGE: Usage = Usage { input: 7, output: 5, cache_read: 0, cache_write: 0, cost: None };
+
+    #[tokio::test]
+    async fn each_reservation_is_settled_once_however_its_call_ends() {
+        let agent: AgentId = "coder".parse().unwrap();
+        let call = ModelCall {
+            session: SessionKey::new(&agent, SessionKind::Main, "ann"),
+            agent,
+            turn: TurnId::new(),
+            model: "lab/a".parse().unwrap(),
+            input_estimate: 1,
+            max_output: 1,
+            step: 1,
+        };
+        let error = |status| ProviderError::from_status("lab", status, "x", None);
+        let steps: [(&str, &dyn Fn(&mut CallReservation), CallUsage); 10] = [
+            ("not made", &|_| {}, CallUsage::Nothing),
+            ("given up before an answer", &|call| call.start_attempt(), CallUsage::Sent),
+            (
+                "rejected",
+                &|call| {
+                    call.start_attempt();
+                    call.fail_attempt(Some(&error(401)));
+                },
+                CallUsage::Nothing,
+            ),
+            (
+                "failed",
+                &|call| {
+                    call.start_attempt();
+                    call.fail_attempt(Some(&error(500)));
+                },
+                CallUsage::Sent,
+            ),
+            (
+                "given up in the answer",
+                &|call| {
+                    call.start_attempt();
+                    call.start_answer();
+                },
+                CallUsage::Begun,
+            ),
+            (
+                "answered",
+                &|call| {
+                    call.start_attempt();
+                    call.complete(USAGE);
+                },
+                CallUsage::Told(USAGE),
+            ),
+            (
+                "answered after a failure",
+                &|call| {
+                    call.start_attempt();
+                    call.start_answer();
+                    call.fail_attempt(Some(&error(500)));
+                    call.start_attempt();
+                    call.complete(USAGE);
+                },
+                CallUsage::Told(USAGE),
+            ),
+            (
+                "given up after an interim report",
+                &|call| {
+                    call.start_attempt();
+                    call.report_interim(USAGE);
+                },
+                CallUsage::Told(USAGE),
+            ),
+            (
+                "never begun",
+                &|call| {
+                    call.start_attempt();
+                    call.report_interim(USAGE);
+                    call.discard_attempt();
+                },
+                CallUsage::Nothing,
+            ),
+            (
+                "charged elsewhere",
+                &|call| {
+                    call.release();
+                    call.start_attempt();
+                    call.complete(USAGE);
+                },
+                CallUsage::Nothing,
+            ),
+        ];
+        for (what, work, expected) in steps {
+            let settled = Arc::new(Settled::default());
+            let oversight: Arc<dyn Oversight> = settled.clone();
+            let observed: Arc<Mutex<Vec<CallUsage>>> = Arc::default();
+            let observer = Arc::clone(&observed);
+            let mut reserved = CallReservation::reserve(&oversight, &call)
+                .await
+                .unwrap()
+                .on_settled(move |taken| observer.lock().unwrap().push(taken));
+            work(&mut reserved);
+            reserved.estimate(|seen| seen.output = 3);
+            drop(reserved);
+            let taken: Vec<CallUsage> = settled.0.lock().unwrap().iter().map(|(taken, _)| *taken).collect();
+            assert_eq!(taken, [expected], "{what}");
+            assert_eq!(*observed.lock().unwrap(), [expected], "{what}");
+        }
+    }
+}

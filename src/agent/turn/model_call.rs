@@ -1,0 +1,269 @@
+//! One model call of a turn: reserve its cost, and ask the model until it answers or gives up. If a model fails before
+//! any of its answer was shown, the next model is asked within the same turn, with a reservation of its own.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::conversation::{make_room, unfold};
+use super::state::{TurnScope, TurnState};
+use super::{TurnError, TurnEvent};
+use crate::agent::estimate;
+use crate::agent::failover::{self, FailoverDecision, ModelFailure};
+use crate::agent::model_chain::{ModelChain, instead, target};
+use crate::agent::overflow::{is_too_long, limit_in};
+use crate::agent::oversight::ModelCall;
+use crate::agent::reservation::CallReservation;
+use crate::agent::transcript::hygiene::{HygieneError, Target, sanitise};
+use crate::clock::unix_ms;
+use crate::error::chain;
+use crate::provider::retry::RetryNotice;
+use crate::provider::{Block, Delta, Message, Request, Response};
+
+/// The share of a turn's time, as a divisor: a call that was silent for at least this share when the time ran out
+/// counts as a failure of its model.
+const SILENT_SHARE: u32 = 10;
+
+/// Conversations up to this many tokens are prepared on the current thread. That takes well under a millisecond; a
+/// thread of its own would cost more, and hundreds of parallel turns would need one each.
+const MAX_INLINE_TOKENS: u64 = 32_000;
+
+/// Reserves the cost of the next model call. A wait for budget does not count against the turn's time.
+pub(super) async fn reserve(
+    scope: &TurnScope<'_>,
+    state: &TurnState<'_>,
+) -> Result<CallReservation, TurnError> {
+    let call = ModelCall {
+        agent: scope.context.agent.clone(),
+        session: scope.context.session.clone(),
+        turn: scope.context.turn,
+        model: state.running.route.model.clone(),
+        input_estimate: estimate::fixed_cost(&state.asked) + state.context.cost(),
+        max_output: u64::from(state.asked.max_tokens),
+        step: state.running.steps + 1,
+    };
+    let reserved = CallReservation::reserve(&scope.engine.parts.oversight, &call);
+    Ok(scope.halt.uncounted(reserved).await??)
+}
+
+/// Asks the turn's model, and if it fails the models behind it.
+pub(super) async fn ask_with_fallback(
+    scope: &TurnScope<'_>,
+    state: &mut TurnState<'_>,
+    mut reserved: CallReservation,
+) -> Result<Response, TurnError> {
+    loop {
+        let error = match ask_adapting(scope, state, &reserved).await {
+            Ok(response) => {
+                // An answer ends the model's cooldown at once, however often it failed before.
+                scope.engine.cooldowns.answered(&state.line.resolved.route.model);
+                return Ok(response);
+            }
+            Err(error) => error,
+        };
+        let shown = reserved.shown();
+        // The failed call's reservation is settled before the next one is made, so that the budget counts each
+        // alone.
+        drop(reserved);
+        let Some(trouble) = failover::trouble(&error) else { return Err(error) };
+        let failed = state.line.resolved.route.model.clone();
+        scope.engine.cooldowns.failed(&failed, trouble, unix_ms());
+        // A cached prefix is encoded for one model's API and is of no use to the next one.
+        unfold(state)?;
+        let decision = state.line.others.failed(Some(trouble), state.line.resolved.context_window, shown);
+        if decision == FailoverDecision::GiveUp || !advance_to_fitting(scope, state).await? {
+            return Err(error);
+        }
+        // The failed call may have taken long: the agent may have been frozen or the deadline passed meanwhile.
+        scope.halt.thawed().await?;
+        scope.halt.now()?;
+        reserved = reserve(scope, state).await?;
+        // The notice comes after the reservation, so that it is sent only if the model is really asked.
+        scope.events.tell(TurnEvent::Notice(instead(&state.line.resolved.label, &failed, &chain(&error))));
+    }
+}
+
+/// Switches to the next model that the conversation fits into after room was made in it. Returns `false` if none is
+/// left.
+async fn advance_to_fitting(scope: &TurnScope<'_>, state: &mut TurnState<'_>) -> Result<bool, TurnError> {
+    while state.line.step(scope.engine, &mut state.asked, &mut state.context) {
+        state.running.route = state.line.resolved.route.clone();
+        make_room(scope, state).await?;
+        if state.context.cost() <= state.context.room() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Prepares the conversation for the model. A long conversation, or one with pictures that may need scaling, is
+/// prepared on a blocking thread, so that no other turn has to wait.
+async fn ready(
+    scope: &TurnScope<'_>,
+    state: &TurnState<'_>,
+    refused_until: Option<i64>,
+) -> Result<Vec<Arc<Message>>, TurnError> {
+    let TurnState { line, asked, context, .. } = state;
+    let side = scope.engine.parts.config.current().image_side;
+    let target = Target {
+        refused_until,
+        refused_pictures: line.refused_pictures,
+        pictures: scope.engine.pictures.clone(),
+        ..target(&line.resolved, asked, &line.told, side)
+    };
+    let entries = context.entries();
+    // Only the messages behind a cached prefix need preparation, so only they count.
+    if context.uncached_cost() <= MAX_INLINE_TOKENS
+        && !has_pictures(entries.iter().map(|entry| &*entry.message))
+    {
+        return Ok(sanitise(&entries, &target)?.messages);
+    }
+    let ready = tokio::task::spawn_blocking(move || sanitise(&entries, &target)).await;
+    Ok(ready.map_err(|_| HygieneError::BrokeOff)??.messages)
+}
+
+/// Asks the model, and adapts the request if the provider rejects it for its size, thinking, pictures or answer
+/// format.
+///
+/// Without this, a session that once grew too long for the provider could never go on, because flock only estimates
+/// the number of tokens.
+async fn ask_adapting(
+    scope: &TurnScope<'_>,
+    state: &mut TurnState<'_>,
+    reserved: &CallReservation,
+) -> Result<Response, TurnError> {
+    let (session, refusals) = (&scope.context.session, &scope.engine.refusals);
+    let mut asked_without = false;
+    loop {
+        let refused = refusals.until(session, &state.line.resolved.route);
+        state.asked.messages = ready(scope, state, refused).await?;
+        let TurnState { line, asked, context, .. } = state;
+        let route = &line.resolved.route;
+        // A cached prefix is used only if the provider would encode the same bytes for this request.
+        asked.prefix = context.prefix().map(|prefix| Arc::clone(&prefix.body));
+        if let Some(prefix) = &asked.prefix
+            && !prefix.fits(&*line.resolved.provider, asked)
+        {
+            scope.engine.prefixes.forget(session);
+            unfold(state)?;
+            continue;
+        }
+        let answered = ask(scope, line, asked, reserved).await;
+        match answered {
+            // A person has read the beginning: a second answer would read as a part of it.
+            Err(TurnError::Provider(error)) if reserved.shown() => {
+                if error.refuses_thinking() && has_provider_state(asked) {
+                    // Remembered all the same, because the next turn's request would be rejected for the same
+                    // reason.
+                    refusals.note(session, route, unix_ms());
+                }
+                return Err(error.into());
+            }
+            Err(TurnError::Provider(error))
+                if !asked_without && error.refuses_thinking() && has_provider_state(asked) =>
+            {
+                tracing::warn!(%error, "asking again without the thinking of earlier answers");
+                // Asked at most once without thinking: a second rejection has another reason.
+                asked_without = true;
+                refusals.note(session, route, unix_ms());
+            }
+            Err(TurnError::Provider(error))
+                if !line.refused_pictures && error.refuses_pictures() && has_pictures(messages_of(asked)) =>
+            {
+                tracing::warn!(%error, "asking again without pictures");
+                let notice = format!("{} is shown no pictures: {error}", line.told.label);
+                scope.events.tell(TurnEvent::Notice(notice));
+                line.refused_pictures = true;
+            }
+            Err(TurnError::Provider(error)) if asked.format.is_some() && error.refuses_format() => {
+                // Dropping the format is safe: the caller checks the answer.
+                tracing::warn!(%error, "asking again without holding the model to the form of its answer");
+                asked.format = None;
+            }
+            // The provider counts more tokens than flock estimated. It is asked again only as long as the
+            // conversation gets shorter, so this ends.
+            Err(TurnError::Provider(error)) if is_too_long(&error) => {
+                let before = context.cost();
+                context.narrow();
+                make_room(scope, state).await?;
+                if state.context.cost() >= before {
+                    let window = limit_in(&error).unwrap_or(state.line.resolved.context_window);
+                    return Err(TurnError::Overflow { window, error });
+                }
+            }
+            answered => return answered,
+        }
+        // The next attempt needs another form of the conversation than a cached prefix can give.
+        unfold(state)?;
+    }
+}
+
+async fn ask(
+    scope: &TurnScope<'_>,
+    line: &ModelChain,
+    request: &Request,
+    reserved: &CallReservation,
+) -> Result<Response, TurnError> {
+    let resolved = &line.resolved;
+    let mut sink = |delta| match delta {
+        Delta::Text(text) => scope.events.tell(TurnEvent::TextDelta(text)),
+        Delta::Thinking(text) => scope.events.tell(TurnEvent::ThinkingDelta(text)),
+        Delta::ToolCall => {}
+    };
+    let mut on_retry = |retrying: RetryNotice<'_>| {
+        scope.events.tell(TurnEvent::Retrying {
+            attempt: retrying.attempt + 1,
+            after: retrying.wait,
+            reason: retrying.reason.to_string(),
+        });
+    };
+    let policy = scope.engine.parts.limits.retry;
+    // With a fallback left, a model that stays silent is asked only once.
+    let policy = if line.others.is_empty() { policy } else { policy.with_fallbacks() };
+    let from = Instant::now();
+    // Biased: a stop of the turn wins over a response that arrives at the same moment.
+    tokio::select! {
+        biased;
+        error = scope.halt.wait() => {
+            if let TurnError::TimedOut(wall) = error
+                && reserved.is_silent()
+                && from.elapsed() >= wall / SILENT_SHARE
+            {
+                // No other model can be asked in this turn. The cooldown makes the next turn ask another one first.
+                let model = &resolved.route.model;
+                scope.engine.cooldowns.failed(model, ModelFailure::Down, unix_ms());
+            }
+            Err(error)
+        }
+        response = reserved.call(&policy, &*resolved.provider, request, &mut sink, &mut on_retry) => {
+            Ok(response?)
+        }
+    }
+}
+
+/// Returns `true` if the request has content that only its provider can read: thinking or signatures.
+fn has_provider_state(request: &Request) -> bool {
+    messages_of(request).flat_map(|message| &message.content).any(|block| {
+        matches!(
+            block,
+            Block::Thinking { .. }
+                | Block::Text { signature: Some(_), .. }
+                | Block::ToolCall { signature: Some(_), .. }
+        )
+    })
+}
+
+fn has_pictures<'a>(mut messages: impl Iterator<Item = &'a Message>) -> bool {
+    fn is_one(block: &Block) -> bool {
+        match block {
+            Block::Image { .. } => true,
+            Block::ToolResult { content, .. } => content.iter().any(is_one),
+            _ => false,
+        }
+    }
+    messages.any(|message| message.content.iter().any(is_one))
+}
+
+fn messages_of(request: &Request) -> impl Iterator<Item = &Message> {
+    request.messages.iter().map(|message| &**message)
+}

@@ -1,0 +1,221 @@
+//! The loop of a turn: ask the model and run the tools it calls, until it calls none.
+//!
+//! Each step is committed before the next begins: the input before the model is asked, its answer before a tool runs,
+//! each result before the model is asked again, and the final answer before it is reported.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::conversation::{self, LoadedContext, cache_prefix, make_room};
+use super::model_call::{ask_with_fallback, reserve};
+use super::state::{TurnScope, TurnState};
+use super::{TurnError, TurnEvent, TurnStop};
+use crate::agent::history_load;
+use crate::agent::inbox::Inbox;
+use crate::agent::model_chain::ModelChain;
+use crate::agent::provenance::Provenance;
+use crate::agent::repetition::Repetition;
+use crate::agent::reservation::CallReservation;
+use crate::agent::tool_call::{self, ToolCaller};
+use crate::agent::transcript::MessageRecord;
+use crate::agent::turn_recorder::TurnRecorder;
+use crate::provider::message::joined_text;
+use crate::provider::{Block, Message, Request, Response, Role, StopReason};
+
+/// The most deliveries before one model call, so that a flood of messages can't hold the turn.
+const MAX_DELIVERIES: usize = 16;
+
+/// The inputs of a turn's loop.
+pub(in crate::agent) struct TurnInput {
+    pub(in crate::agent) input: Vec<Message>,
+    /// A client's system text.
+    pub(in crate::agent) client: Vec<String>,
+    /// flock's own remarks on the input.
+    pub(in crate::agent) guidance: Vec<String>,
+    pub(in crate::agent) provenance: Option<Provenance>,
+    pub(in crate::agent) inbox: Option<Arc<dyn Inbox>>,
+    pub(in crate::agent) line: ModelChain,
+    /// The request without its messages.
+    pub(in crate::agent) asked: Request,
+    /// Tokens available for the messages.
+    pub(in crate::agent) room: u64,
+}
+
+/// The answer that ends a turn.
+pub(in crate::agent) struct FinalAnswer {
+    pub(in crate::agent) message: Message,
+    pub(in crate::agent) response: Response,
+    pub(in crate::agent) stop: TurnStop,
+}
+
+/// A running turn of flock's own loop.
+pub(in crate::agent) struct TurnLoop<'a, 's> {
+    scope: &'a TurnScope<'s>,
+    state: TurnState<'a>,
+    inbox: Option<Arc<dyn Inbox>>,
+    /// Byte offsets of the loaded conversation, as in [`LoadedContext`].
+    ends: Vec<u64>,
+    /// Repetitions are counted within one turn: a person may well ask for the same call again.
+    repetition: Repetition,
+}
+
+impl<'a, 's> TurnLoop<'a, 's> {
+    /// Runs the steps up to the final answer, which the caller commits.
+    pub(in crate::agent) async fn run(
+        scope: &'a TurnScope<'s>,
+        turn: TurnInput,
+        running: &'a mut TurnRecorder,
+    ) -> Result<FinalAnswer, TurnError> {
+        let TurnInput { input, client, guidance, provenance, inbox, line, asked, room } = turn;
+        let said = running.said(input, (client, guidance), provenance);
+        let LoadedContext { context, ends } = conversation::load(scope, &line, &asked, room, running)?;
+        let state = TurnState { line, asked, context, running };
+        let mut turn = Self { scope, state, inbox, ends, repetition: Repetition::default() };
+        let reserved = turn.begin(&said).await?;
+        turn.steps(reserved).await
+    }
+
+    /// Commits the input, once the first model call may be made.
+    async fn begin(&mut self, said: &[MessageRecord]) -> Result<CallReservation, TurnError> {
+        let Self { scope, state, inbox, .. } = self;
+        // The input is added before it is committed, because room has to be made for it as well.
+        state.context.ask(said);
+        // This comes before the input is committed: if the agent is frozen or has no budget, the input has not been
+        // delivered and will be offered again.
+        may_ask(scope, state.running).await?;
+        make_room(scope, state).await?;
+        let reserved = reserve(scope, state).await?;
+        state.running.begin(said)?;
+        state.context.begun();
+        scope.events.tell(TurnEvent::Began);
+        // Opening a damaged transcript mends it. A person is told if the damaged copy could not be removed.
+        for backup in state.running.transcript.take_backups() {
+            scope.events.tell(TurnEvent::Notice(history_load::kept(&backup)));
+        }
+        if let Some(notice) = state.line.passed.take() {
+            scope.events.tell(TurnEvent::Notice(notice));
+        }
+        if let (Some(inbox), Some(provenance)) =
+            (inbox, said.last().and_then(|record| record.provenance.as_ref()))
+        {
+            inbox.committed(provenance).await;
+        }
+        Ok(reserved)
+    }
+
+    /// Asks the model and runs the tools it calls, until it calls none.
+    async fn steps(&mut self, mut reserved: CallReservation) -> Result<FinalAnswer, TurnError> {
+        let scope = self.scope;
+        let mut asked_again = false;
+        loop {
+            let mut response = ask_with_fallback(scope, &mut self.state, reserved).await?;
+            let running = &mut *self.state.running;
+            running.steps += 1;
+            running.usage += response.usage;
+            tool_call::tidy(&mut response.content);
+            let message = Message { role: Role::Assistant, content: std::mem::take(&mut response.content) };
+            if message.tool_calls().next().is_some() {
+                let answer = running.answered(message.clone(), &response)?;
+                let results = self.call_tools(&message, response.stop).await?;
+                self.state.context.step(&answer, results);
+            } else {
+                let is_empty = joined_text(&message.content).trim().is_empty();
+                // An empty refusal is the provider's decision, so the model is not asked again after one.
+                if asked_again || !is_empty || response.stop == StopReason::Refusal {
+                    let nothing = is_empty.then_some("the model gave an empty answer");
+                    // The prefix ends before this turn's input. The next turn reads input and answer from the
+                    // transcript.
+                    cache_prefix(scope, &self.state, &self.ends).await;
+                    return Ok(FinalAnswer {
+                        stop: scope.events.ended(response.stop, nothing),
+                        message,
+                        response,
+                    });
+                }
+                // Some models now and then end without a word, most often after a tool result. Asked once more, they
+                // answer.
+                asked_again = true;
+            }
+            may_ask(scope, self.state.running).await?;
+            self.deliver().await?;
+            make_room(scope, &mut self.state).await?;
+            reserved = reserve(scope, &self.state).await?;
+        }
+    }
+
+    /// Commits the messages that have arrived, for the model to read with the next request.
+    async fn deliver(&mut self) -> Result<(), TurnError> {
+        let Some(inbox) = &self.inbox else { return Ok(()) };
+        for _ in 0..MAX_DELIVERIES {
+            // Only messages that fit are taken, so that a delivery can't force the model's own work out of the context.
+            let Some(delivery) = inbox.take(self.state.context.free()).await else { break };
+            let record = self.state.running.delivered(delivery)?;
+            // Reported right after the commit: a delivery that is not reported would be offered again.
+            if let Some(provenance) = &record.provenance {
+                inbox.committed(provenance).await;
+            }
+            self.state.context.deliver(&record);
+        }
+        Ok(())
+    }
+
+    /// Runs the calls of one answer in order and commits each result.
+    async fn call_tools(&mut self, message: &Message, stop: StopReason) -> Result<Vec<Block>, TurnError> {
+        let Self { scope, state, repetition, .. } = self;
+        let mut results = Vec::new();
+        for (place, asked) in message.tool_calls().enumerate() {
+            // The brake and the deadline are looked at before each call, not once for the answer: one call may take
+            // long.
+            scope.thawed().await?;
+            scope.halt.now()?;
+            let (call_id, name) = (asked.id.to_owned(), asked.name.to_owned());
+            scope.events.tell(TurnEvent::ToolStarted {
+                call_id: call_id.clone(),
+                name: name.clone(),
+                arguments_preview: tool_call::preview(asked.arguments),
+            });
+            let started = Instant::now();
+            // In flock's own loop nobody gives up a single call: only a stop of the turn ends it.
+            let given_up = CancellationToken::new();
+            let hand = ToolCaller {
+                engine: scope.engine,
+                halt: scope.halt,
+                context: &scope.context,
+                given_up: &given_up,
+            };
+            let ended = hand.call(&asked, place, stop, started).await?;
+            let Some((mut content, is_error)) = ended.answer else {
+                return Err(ended.halted.unwrap_or(TurnError::Cancelled));
+            };
+            let repeated = tool_call::count_repetition(repetition, &name, asked.arguments, &mut content);
+            let halted = ended.halted.or(repeated);
+            let result = Block::ToolResult {
+                call_id: call_id.clone(),
+                name: name.clone(),
+                content: content.into(),
+                is_error,
+            };
+            // Committed before it is reported: nobody may hear of a result that a crash could still lose.
+            state.running.result(result.clone())?;
+            scope.events.tell(TurnEvent::ToolEnded { call_id, name, is_error, took: started.elapsed() });
+            if let Some(error) = halted {
+                return Err(error);
+            }
+            results.push(result);
+        }
+        Ok(results)
+    }
+}
+
+/// Checks the step limit, then waits while the agent is frozen, then checks for a stop.
+async fn may_ask(scope: &TurnScope<'_>, running: &TurnRecorder) -> Result<(), TurnError> {
+    let limit = scope.engine.parts.limits.steps;
+    // The limit is checked first: a turn that has to end anyway should not wait for a frozen agent.
+    if running.steps >= limit {
+        return Err(TurnError::Steps(limit));
+    }
+    scope.thawed().await?;
+    scope.halt.now()
+}
