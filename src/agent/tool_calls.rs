@@ -15,7 +15,7 @@ use super::turn_loop::TurnLoop;
 use super::turn_recorder::TurnRecorder;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, Message, StopReason};
-use crate::sandbox::policy::Decision;
+use crate::tool::policy::Decision;
 use crate::tool::{CallContext, Tool};
 
 /// Time a tool has to end by itself after the turn was stopped.

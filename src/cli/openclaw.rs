@@ -26,11 +26,11 @@ use crate::openclaw::unit::{OpenClawUnit, PrepareFn};
 use crate::openclaw::{OpenClawError, agents, identity, place, plugin, port, process, sandboxes};
 use crate::sandbox::engine::Engine;
 use crate::sandbox::mount::{ApprovedMount, ApprovedMounts};
-use crate::sandbox::policy;
 use crate::store::{Reader, StoreError};
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::supervise::unit::StartError;
 use crate::swarm::triage;
+use crate::tool::policy;
 
 /// Checks that the installed OpenClaw could run the agents of a planned configuration, with everything it would be
 /// given. Nothing is written.

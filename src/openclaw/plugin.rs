@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::config::Config;
 use crate::home::{Home, HomeError, atomic};
 use crate::provider::ToolSpec;
-use crate::sandbox::policy::{self, FLOCK_TOOLS};
+use crate::tool::policy::{self, FLOCK_TOOLS};
 
 /// The plugin's id. Its folder has the same name, because OpenClaw requires that.
 pub const ID: &str = "flock";

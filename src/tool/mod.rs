@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod exec;
 pub mod files;
 pub mod lines;
+pub mod policy;
 pub mod process;
 pub mod safe_text;
 pub mod sessions;

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::model::DockerSettings;
 use crate::config::{Autonomy, CommandPolicy, Network, Role, SandboxMode, SkillsMode};
 use crate::home::Home;
-use crate::sandbox::policy::{self, FLOCK_TOOLS};
+use crate::tool::policy::{self, FLOCK_TOOLS};
 
 fn agent(role: Role) -> Agent {
     Agent {

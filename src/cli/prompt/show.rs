@@ -20,8 +20,8 @@ use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
 use crate::provider::catalog::{known_models, label};
 use crate::runtime::{NATIVE, cli};
-use crate::sandbox::policy;
 use crate::store::{Reader, Session};
+use crate::tool::policy;
 use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Show the system prompt that an agent's model would be sent

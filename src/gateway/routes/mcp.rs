@@ -19,7 +19,7 @@ use crate::gateway::state::Gateway;
 use crate::provider::Block;
 use crate::runtime::cli::PROGRAMS;
 use crate::runtime::cli::environment::CALL;
-use crate::sandbox::policy;
+use crate::tool::policy;
 use crate::tool::{CallContext, safe_text};
 
 /// Most bytes in a message.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::config::{Agent, Role, SandboxMode};
-use crate::sandbox::policy::{self, Decision, FLOCK_TOOLS};
+use crate::tool::policy::{self, Decision, FLOCK_TOOLS};
 
 /// OpenClaw tools that work on the host or reach beyond it, even for an agent with a sandbox. One of them, `gateway`,
 /// changes OpenClaw's own configuration.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::extract;
 use crate::config::{Api, Effort};
 pub use crate::runtime::ProgramEvent;
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 /// An agent program.
 pub trait Program: Send + Sync {

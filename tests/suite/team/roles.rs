@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use flock::sandbox::policy::{FLOCK_TOOLS, Roles};
+use flock::tool::policy::{FLOCK_TOOLS, Roles};
 use serde_json::{Value, json};
 
 use super::stage::{Served, play, transcripts};

@@ -150,8 +150,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sandbox::policy::{Decision, decide};
     use crate::sandbox::testing::agent as any_agent;
+    use crate::tool::policy::{Decision, decide};
 
     fn agent(commands: Option<&[&str]>, paths: &[&str]) -> Agent {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();

@@ -2,34 +2,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::config::model::DockerSettings;
-use crate::config::{CommandPolicy, Role, SkillsMode};
+use crate::config::Role;
+use crate::sandbox::testing::agent as any_agent;
 
 fn agent(allow: &[&str], deny: &[&str]) -> Agent {
-    Agent {
-        id: "coder".parse().unwrap(),
-        role: Role::Worker,
-        archetype: None,
-        runtime: "native".to_owned(),
-        on_host: false,
-        model: None,
-        fallbacks: Vec::new(),
-        workspace: "/nowhere".into(),
-        identity: "/nowhere".into(),
-        sandbox: SandboxMode::All,
-        autonomy: Autonomy::Supervised,
-        effort: None,
-        allow: allow.iter().map(ToString::to_string).collect(),
-        profile: None,
-        network: crate::config::Network::None,
-        egress: Vec::new(),
-        deny: deny.iter().map(ToString::to_string).collect(),
-        docker: DockerSettings::default(),
-        policy: CommandPolicy::default(),
-        persona: None,
-        skills: SkillsMode::Compact,
-        language: None,
-    }
+    let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+    Agent { allow: texts(allow), deny: texts(deny), ..any_agent("coder", "/nowhere/coder".into()) }
 }
 
 fn allowed(agent: &Agent, tool: &str) -> bool {
