@@ -22,9 +22,9 @@ use crate::id::{AgentId, SessionKey};
 use crate::provider::retry::Policy;
 use crate::provider::{Catalog, ToolSpec};
 use crate::runtime::Runtimes;
-use crate::sandbox::policy;
 use crate::store::{Session, Store, StoreError, StoredPrompt};
 use crate::tool::Registry;
+use crate::tool::policy;
 use crate::tool::sessions::SessionInfo;
 
 /// Limits of one turn.

@@ -15,8 +15,8 @@ use crate::home::Home;
 use crate::id::ModelRef;
 use crate::provider::catalog::{self, known_models};
 use crate::provider::{Effort, Request, ResolvedModel, ToolSpec, effort};
-use crate::sandbox::policy;
 use crate::store::StoredPrompt;
+use crate::tool::policy;
 
 /// The models that a turn can ask.
 pub(super) struct ModelChain {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::metering::CallUsage;
 use crate::id::{AgentId, ModelRef, SessionKey, TurnId};
 use crate::provider::BoxFuture;
-use crate::sandbox::policy::Decision;
 use crate::tool::CallContext;
+use crate::tool::policy::Decision;
 
 /// Observes the turns of one engine.
 pub trait Oversight: Send + Sync {

@@ -27,8 +27,8 @@ use crate::id::{ModelRef, SessionKey, SessionKind, TurnId};
 use crate::provider::{Catalog, Request, ResolvedModel, Route, ToolSpec};
 use crate::runtime::cli::{self, Program};
 use crate::runtime::{NATIVE, RuntimeError, RuntimeRequest, openclaw};
-use crate::sandbox::policy;
 use crate::store::{Reader, Session};
+use crate::tool::policy;
 
 /// The parts of a request besides the session.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use crate::config::Agent;
 use crate::id::hex;
 use crate::provider::message::ToolCall;
 use crate::provider::{Block, StopReason};
-use crate::sandbox::policy::{self, Decision};
+use crate::tool::policy::{self, Decision};
 use crate::tool::{CallContext, Registry, Tool, ToolError, ToolOutput, safe_text};
 
 /// The most calls of one answer that are run.

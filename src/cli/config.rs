@@ -14,7 +14,7 @@ use crate::error::Kind;
 use crate::home::Home;
 use crate::nix::{Flake, Pin};
 use crate::provider::{effort, price};
-use crate::sandbox::policy;
+use crate::tool::policy;
 use crate::ui::{StyledLine, TextStyle};
 use path::ConfigPath;
 

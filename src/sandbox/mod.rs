@@ -15,13 +15,12 @@ pub mod inspect;
 mod listing;
 pub mod mount;
 pub mod names;
-pub mod policy;
 pub mod probe;
 pub mod program_mounts;
 pub mod seccomp;
 pub mod spec;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod usage;
 pub mod volumes;
 pub mod workspace;

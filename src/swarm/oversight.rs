@@ -19,9 +19,9 @@ use crate::clock::unix_ms;
 use crate::error::chain;
 use crate::id::{AgentId, ChannelId, ModelRef};
 use crate::provider::{BoxFuture, Usage, price};
-use crate::sandbox::policy::Decision;
 use crate::store::{ExceededLimit, Level, NewUsage, Store, StoreError, TokenCounts, UsageAmount, UsageScope};
 use crate::tool::CallContext;
+use crate::tool::policy::Decision;
 
 /// Asks a person about a tool call that the policy does not allow without confirmation.
 pub trait AskPerson: Send + Sync {

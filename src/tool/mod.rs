@@ -3,19 +3,24 @@
 
 pub(crate) mod arguments;
 pub mod catalog;
+pub mod definition;
 pub mod exec;
 pub mod files;
+pub mod function;
 pub(crate) mod lines;
+pub mod policy;
 pub mod process;
 pub(crate) mod safe_text;
 pub mod sessions;
+pub mod team;
 
 use std::sync::Arc;
 
+pub use definition::ToolDefinition;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::id::{AgentId, SessionKey, TurnId};
+use crate::id::{AgentId, IdError, SessionKey, TurnId};
 use crate::provider::{Block, BoxFuture, ToolSpec};
 
 /// The caller of a tool. The turn creates it from its session, never from anything that the model wrote.
@@ -44,6 +49,12 @@ impl ToolOutput {
     }
 }
 
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
 /// The error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -62,6 +73,15 @@ impl ToolError {
         Self::ForModel(reason.into())
     }
 }
+
+impl From<IdError> for ToolError {
+    fn from(error: IdError) -> Self {
+        Self::model(error.to_string())
+    }
+}
+
+/// The result of a tool's function.
+pub type ToolResult<O = String> = Result<O, ToolError>;
 
 /// Looks up an agent in the current configuration. Returns `None` for an agent that was removed.
 pub type AgentLookup = Arc<dyn Fn(&AgentId) -> Option<crate::config::Agent> + Send + Sync>;

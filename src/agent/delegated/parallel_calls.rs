@@ -16,7 +16,7 @@ use super::turn_router::{Asked, Inbound, ProgramReport, ToolCallResponse};
 use crate::agent::tool_call::CallEnd;
 use crate::agent::turn::TurnError;
 use crate::provider::BoxFuture;
-use crate::sandbox::policy;
+use crate::tool::policy;
 
 /// The most calls of one turn that run in parallel. Others wait in order.
 const MAX_PARALLEL: usize = 16;

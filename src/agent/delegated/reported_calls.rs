@@ -8,7 +8,7 @@ use super::call_tracker::UnfinishedCall;
 use crate::agent::oversight::{ProgramCallReport, ToolCallRecord};
 use crate::agent::tool_call;
 use crate::agent::turn::TurnEvent;
-use crate::sandbox::policy::Decision;
+use crate::tool::policy::Decision;
 
 /// Returns the event for the beginning of a call.
 pub(super) fn started(id: &str, tool: &str, arguments: &Value) -> TurnEvent {

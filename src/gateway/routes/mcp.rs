@@ -18,8 +18,7 @@ use crate::gateway::state::Gateway;
 use crate::provider::Block;
 use crate::runtime::cli::PROGRAMS;
 use crate::runtime::cli::environment::CALL;
-use crate::sandbox::policy;
-use crate::tool::safe_text;
+use crate::tool::{policy, safe_text};
 
 /// Most bytes in a message.
 pub const MOST: usize = 2 << 20;

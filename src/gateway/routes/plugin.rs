@@ -24,7 +24,7 @@ use crate::gateway::state::Gateway;
 use crate::openclaw::plugin::RUNTIME;
 use crate::provider::Block;
 use crate::runtime::ToolEvent;
-use crate::sandbox::policy;
+use crate::tool::policy;
 use crate::tool::{CallContext, safe_text};
 
 /// Longest time for a call. The plugin waits a little longer.

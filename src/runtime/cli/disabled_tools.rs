@@ -4,7 +4,7 @@
 use super::interface::Program;
 use crate::config::{Agent, Autonomy};
 use crate::runtime::RuntimeError;
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 /// Returns the reason why a program does not run a turn of a restricted agent. `None` if it does.
 pub(super) fn refusal(program: &dyn Program, agent: &Agent, withheld: DisabledTools) -> Option<RuntimeError> {

@@ -11,7 +11,7 @@ use super::extract;
 use crate::config::{Api, Effort};
 use crate::provider::wire_format;
 pub use crate::runtime::ProgramEvent;
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 /// An agent program.
 pub trait Program: Send + Sync {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::interface::{ConversationStart, Invocation, Program, RunLocation, TurnSpec};
 use super::{PROGRAMS, environment, named};
 use crate::config::{Api, Effort};
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 const SYSTEM: &str = "You are \"bob\".\n\nUse ${AvailableTools} and $HOME, '''quotes''' and \\ signs.";
 const PROMPT: &str = "[Current Message]\n/help @SOUL.md $skill\0 --version";

@@ -18,10 +18,10 @@ use crate::id::{ModelRef, SessionKey, TurnId};
 use crate::provider::Catalog;
 use crate::runtime::{RuntimeRequest, prompt};
 use crate::sandbox::egress;
-use crate::sandbox::policy::DisabledTools;
 use crate::sandbox::program_mounts::{STATE_TARGET, TURN_TARGET};
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::store::ProgramConversation;
+use crate::tool::policy::DisabledTools;
 
 /// Placeholder for the tokens, which are made for each turn.
 const TOKEN_PLACEHOLDER: &str = "<token of the turn>";

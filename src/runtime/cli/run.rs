@@ -28,11 +28,11 @@ use crate::provider::BoxFuture;
 use crate::runtime::{
     Runtime, RuntimeError, RuntimeEvent, RuntimeEventSink, RuntimeReply, RuntimeRequest, prompt,
 };
-use crate::sandbox::policy::DisabledTools;
 use crate::sandbox::program_mounts::{STATE_TARGET, TURN_TARGET};
 use crate::sandbox::spec::WORKSPACE_TARGET;
 use crate::sandbox::{OutputChunk, ProgramCommand, Sandbox, SandboxError, egress};
 use crate::store::{ConversationOrigin, ProgramConversation, Store};
+use crate::tool::policy::DisabledTools;
 
 /// Time in which a program must exit after it has reported how its run went.
 const EXIT_GRACE: Duration = Duration::from_secs(20);

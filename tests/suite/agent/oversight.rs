@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use flock::agent::{CallUsage, ToolCallRecord, TurnError, TurnEvent, TurnRequest};
 use flock::id::SessionKey;
-use flock::sandbox::policy::Decision;
 use flock::store::TurnState;
 use flock::tool::ToolOutput;
+use flock::tool::policy::Decision;
 use serde_json::json;
 
 use super::feed::channel;

@@ -14,7 +14,7 @@ use super::interface::{
 };
 use crate::config::{Api, Effort};
 use crate::provider::anthropic;
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 pub struct Claude;
 

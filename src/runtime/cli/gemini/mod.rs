@@ -17,7 +17,7 @@ use super::interface::{
 };
 use crate::config::Api;
 use crate::provider::google;
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 pub struct Gemini;
 

@@ -13,7 +13,7 @@ use super::interface::{
     TurnSpec, relay_path,
 };
 use crate::config::{Api, Effort};
-use crate::sandbox::policy::DisabledTools;
+use crate::tool::policy::DisabledTools;
 
 pub struct OpenCode;
 
