@@ -38,7 +38,7 @@ impl<'a> View<'a> {
     /// Returns an error if the object has a key that is not in `names`.
     pub(super) fn only(&self, names: &[&str]) -> Result<(), Problem> {
         match self.entries()?.into_iter().find(|(name, _)| !names.contains(&name.as_str())) {
-            Some((_, entry)) => Err(entry.problem(&format!("is not known here: use {}", names.join(", ")))),
+            Some((name, entry)) => Err(entry.problem(&unknown_reason(&name, names))),
             None => Ok(()),
         }
     }
@@ -170,5 +170,20 @@ impl<'a> View<'a> {
                 .map(Some)
                 .map_err(|_| self.problem(&format!("must be {choices}"))),
         }
+    }
+}
+
+/// Returns the message about an unknown key, with the most similar known name.
+pub(super) fn unknown_reason(name: &str, names: &[&str]) -> String {
+    let likeness = |known: &&str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
+    let near = names
+        .iter()
+        .map(|known| (likeness(known), *known))
+        // Only a close match is suggested. Otherwise the list of all names helps more.
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    match near {
+        Some((_, near)) => format!("is not known: did you mean {near}?"),
+        None => format!("is not known here: use {}", names.join(", ")),
     }
 }
