@@ -17,7 +17,7 @@ use crate::agent::identity;
 use crate::agent::prompt::archetype;
 use crate::clock::unix_ms;
 use crate::config::agents::{self, NewAgent};
-use crate::config::{self, Config, ConfigError, Effort, Network, Role, parse};
+use crate::config::{self, Config, ConfigError, Effort, Network, Role, docker};
 use crate::error::Kind;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef};
@@ -326,7 +326,7 @@ fn check(args: &Args) -> Result<NewAgent, Failure> {
 
 /// Returns an error if a text is not a valid size for a memory limit.
 pub(super) fn check_size(text: &str) -> Result<(), String> {
-    match parse::bytes(&json!(text)) {
+    match docker::bytes(&json!(text)) {
         Some(_) => Ok(()),
         None => Err(format!("{text:?} is not a size; write it as in 512m or 2g, at least 32m")),
     }

@@ -70,30 +70,17 @@ pub fn add(document: &mut Value, home: &Home, agent: &NewAgent) -> Result<(), Co
     if gateway_agents.iter().any(|entry| entry["id"] == id) {
         return Err(ConfigError::Exists(agent.id.clone()));
     }
-    // Settings that were not given are left out, so that a default that changes later applies to this agent too.
-    let mut entry = Map::new();
-    entry.insert("id".into(), id.into());
-    entry.insert("role".into(), agent.role.as_str().into());
-    if let Some(archetype) = &agent.archetype {
-        entry.insert("archetype".into(), archetype.as_str().into());
-    }
-    entry.insert("runtime".into(), agent.runtime.as_str().into());
-    if agent.on_host {
-        entry.insert(ON_HOST.into(), true.into());
-    }
-    if let Some(effort) = &agent.effort {
-        entry.insert("effort".into(), effort.as_str().into());
-    }
-    if let Some(autonomy) = agent.autonomy {
-        entry.insert("autonomy".into(), autonomy.as_str().into());
-    }
-    if let Some(network) = agent.network {
-        entry.insert("network".into(), network.as_str().into());
-    }
-    if !agent.egress.is_empty() {
-        entry.insert("egress".into(), json!(agent.egress));
-    }
-    gateway_agents.push(Value::Object(entry));
+    gateway_agents.push(without_nulls(json!({
+        "id": id,
+        "role": agent.role,
+        "archetype": agent.archetype,
+        "runtime": agent.runtime,
+        ON_HOST: agent.on_host.then_some(true),
+        "effort": agent.effort,
+        "autonomy": agent.autonomy,
+        "network": agent.network,
+        "egress": (!agent.egress.is_empty()).then_some(&agent.egress),
+    })));
 
     let listed = list(document, &["agents", "list"])?;
     if let Some(known) = listed.iter_mut().find(|entry| entry["id"] == id) {
@@ -138,35 +125,30 @@ pub(super) fn sandbox_path(id: &AgentId) -> String {
 pub(super) const SYSADMIN_TOOLS: [&str; 1] = ["triage_decision"];
 
 fn list_entry(home: &Home, agent: &NewAgent) -> Value {
-    let mut entry = Map::new();
-    entry.insert("id".into(), agent.id.as_str().into());
-    if let Some(model) = &agent.model {
-        entry.insert("model".into(), json!({"primary": model.as_str()}));
-    }
-    entry.insert("workspace".into(), json!(home.workspace(&agent.id)));
     // A sysadmin works on the machine itself, so it has no sandbox. It decides about requests with the extra tool.
-    if agent.role == Role::Sysadmin {
-        let allow: Vec<&str> = SANDBOX_TOOLS.iter().copied().chain(SYSADMIN_TOOLS).collect();
-        entry.insert(
-            "tools".into(),
-            json!({"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": allow}}}),
-        );
-        entry.insert("sandbox".into(), json!({"mode": "off"}));
+    let (extra, sandbox) = if agent.role == Role::Sysadmin {
+        (&SYSADMIN_TOOLS[..], json!({"mode": "off"}))
     } else {
-        entry.insert(
-            "tools".into(),
-            json!({"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": SANDBOX_TOOLS}}}),
-        );
-        let mut docker = json!({"env": {"PATH": sandbox_path(&agent.id)}});
-        if let Some(memory) = &agent.memory {
-            docker["memory"] = memory.as_str().into();
-        }
-        if let Some(cpus) = agent.cpus {
-            docker["cpus"] = json!(cpus);
-        }
-        entry.insert("sandbox".into(), json!({"mode": "all", "scope": "agent", "docker": docker}));
+        let env = json!({"PATH": sandbox_path(&agent.id)});
+        let docker = without_nulls(json!({"env": env, "memory": agent.memory, "cpus": agent.cpus}));
+        (&[][..], json!({"mode": "all", "scope": "agent", "docker": docker}))
+    };
+    let allow: Vec<&str> = SANDBOX_TOOLS.iter().chain(extra).copied().collect();
+    without_nulls(json!({
+        "id": agent.id,
+        "model": agent.model.as_ref().map(|model| json!({"primary": model})),
+        "workspace": home.workspace(&agent.id),
+        "tools": {"alsoAllow": ["group:plugins"], "sandbox": {"tools": {"allow": allow}}},
+        "sandbox": sandbox,
+    }))
+}
+
+/// Leaves out settings that were not given, so that a default that changes later applies to this agent too.
+fn without_nulls(mut object: Value) -> Value {
+    if let Some(entries) = object.as_object_mut() {
+        entries.retain(|_, value| !value.is_null());
     }
-    Value::Object(entry)
+    object
 }
 
 /// Changes the runtime of an agent, and its model and effort if they are given. If the runtime changes, the permission
@@ -348,59 +330,5 @@ pub(super) fn list<'d>(document: &'d mut Value, path: &[&str]) -> Result<&'d mut
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn document(entries: Value) -> Value {
-        json!({"plugins": {"entries": {"flock": {"config": {"gatewayAgents": entries}}}}})
-    }
-
-    #[test]
-    fn renaming_replaces_the_id_everywhere_and_nothing_else() {
-        let home = Home::new("/h".into(), None);
-        let (old, new) = ("coder".parse().unwrap(), "dev".parse().unwrap());
-        let whole = |id: &str| {
-            let path = format!("/nix/var/nix/profiles/per-agent/{id}/bin:/usr/bin");
-            let mut document = document(json!([{"id": id, "role": "worker"}, {"id": "coder2"}]));
-            document["plugins"]["entries"]["flock"]["config"]["budgets"] =
-                json!({"agent": {"coder2": {"tokens": 2}, id: {"tokens": 1}}});
-            document["agents"] = json!({"list": [
-                {"id": id, "workspace": format!("/h/workspaces/{id}"), "sandbox": {"docker": {"env": {"PATH": path}}}},
-                {"id": "coder2", "workspace": "/h/workspaces/coder2", "subagents": {"allowAgents": [id, "coder2"]}},
-            ]});
-            document["bindings"] = json!([{"agentId": id}, {"agentId": "coder2"}]);
-            document
-        };
-        let mut renamed = whole("coder");
-        rename(&mut renamed, &home, &old, &new).unwrap();
-        assert_eq!(renamed, whole("dev"));
-        assert!(matches!(rename(&mut renamed, &home, &old, &new), Err(ConfigError::Exists(_))));
-        let other = "x".parse().unwrap();
-        assert!(matches!(rename(&mut renamed, &home, &old, &other), Err(ConfigError::Unknown(_))));
-        let taken = "coder2".parse().unwrap();
-        assert!(matches!(rename(&mut renamed, &home, &new, &taken), Err(ConfigError::Exists(_))));
-    }
-
-    #[test]
-    fn a_new_runtime_loses_host_access() {
-        let before =
-            document(json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "onHost": true}]));
-        let id = "a".parse().unwrap();
-        let mut same = before.clone();
-        set_runtime(&mut same, &id, "claude", None, None).unwrap();
-        assert_eq!(same, before);
-        let mut other = before.clone();
-        set_runtime(&mut other, &id, "codex", None, None).unwrap();
-        let expected = json!([{"id": "a", "runtime": "codex"}, {"id": "b", "onHost": true}]);
-        assert_eq!(other, document(expected));
-        // A change by hand, where `before` and `after` both name an agent program.
-        let mut edited = document(
-            json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "runtime": "gemini", "onHost": true},
-                {"id": "c", "runtime": "gemini", "onHost": true}]),
-        );
-        assert_eq!(revoke_host_access(&before, &mut edited), ["b"]);
-        let entries = &edited["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
-        assert_eq!((&entries[0]["onHost"], entries[1].get("onHost")), (&json!(true), None));
-        assert_eq!(entries[2]["onHost"], true, "a new agent is somebody's choice");
-    }
-}
+#[path = "agents_tests.rs"]
+mod tests;

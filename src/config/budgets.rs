@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::parse::{Problem, View};
+use super::view::{Problem, View};
 use crate::id::{AgentId, ChannelId};
 
 /// Default number of turns that agents may have in a channel without a message from a person.
@@ -97,26 +97,18 @@ pub(super) fn budgets(view: &View<'_>) -> Result<Budgets, Problem> {
         Some("allow") => true,
         Some(_) => return Err(unpriced.problem("must be refuse or allow")),
     };
-    let turns = view.get("turnsWithoutHuman")?;
-    if let Some(number) = turns.number()? {
-        budgets.turns_without_human = u32::try_from(number)
-            .ok()
-            .filter(|number| (1..=1000).contains(number))
-            .ok_or_else(|| turns.problem("must be a number from 1 to 1000"))?;
+    if let Some(turns) = view.get("turnsWithoutHuman")?.within(1..=1000, "a number")? {
+        budgets.turns_without_human = turns;
     }
     Ok(budgets)
 }
 
 fn allowance(view: &View<'_>) -> Result<Allowance, Problem> {
     view.only(&["tokens", "usd"])?;
-    let usd = view.get("usd")?;
     // An entry replaces the `*` entry as a whole. A limit that it leaves out is not taken from there.
     Ok(Allowance {
         tokens: view.get("tokens")?.number()?,
-        micros: usd
-            .value
-            .map(|value| micros(value).ok_or_else(|| usd.problem("must be dollars as in 2.5")))
-            .transpose()?,
+        micros: view.get("usd")?.convert(micros, "must be dollars as in 2.5")?,
     })
 }
 
@@ -140,7 +132,7 @@ mod tests {
     use super::*;
 
     fn read(value: &Value) -> Result<Budgets, Problem> {
-        budgets(&View::of(Some(value), "budgets"))
+        budgets(&View::new(Some(value), "budgets", None))
     }
 
     #[test]
@@ -162,7 +154,7 @@ mod tests {
         assert_eq!(read.channel(&"dev".parse().unwrap()).tokens, Some(7));
         assert_eq!(read.channel(&"ops".parse().unwrap()), Allowance::default());
         assert_eq!((read.turns_without_human, read.allow_unpriced), (9, true));
-        assert_eq!(super::budgets(&View::of(None, "")).unwrap(), Budgets::default());
+        assert_eq!(super::budgets(&View::new(None, "", None)).unwrap(), Budgets::default());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::parse::{self, PLUGIN};
+use super::view::unknown_reason;
 use crate::home::Home;
 
 /// A setting that has no effect.
@@ -93,20 +94,6 @@ fn below(value: &Value, at: &str, asked: &BTreeSet<String>, found: &mut Vec<Igno
 fn names<'a>(at: &str, asked: &'a BTreeSet<String>) -> Vec<&'a str> {
     let below = |key: &'a String| key.strip_prefix(at)?.strip_prefix('.');
     asked.iter().filter_map(below).filter(|name| !name.contains(['.', '['])).collect()
-}
-
-fn unknown_reason(name: &str, names: &[&str]) -> String {
-    let likeness = |known: &&str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
-    let near = names
-        .iter()
-        .map(|known| (likeness(known), *known))
-        // Only a close match is suggested. Otherwise the list of all names helps more.
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    match near {
-        Some((_, near)) => format!("is not known: did you mean {near}?"),
-        None => format!("is not known here: use {}", names.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -1,60 +1,33 @@
-//! Finds the line of a key in the file. The parsed document has no line numbers, so the text is scanned a second time.
+//! Finds the line of a key in the file. The parsed document has no line numbers, so the text is parsed a second time.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
-use crate::json::{Scanner, Token, unescape};
-
-/// Returns the line, from 1, of a key in the form `agents.list[0].model`. If the key is missing, returns the line of
-/// the object or list that should hold it. `None` for a text that is not JSON.
+/// Returns the line, from 1, of a key's value in the form `agents.list[0].model`. If the key is missing, returns the
+/// line of the object or list that should hold it. `None` for a text that is not JSON.
 #[must_use]
 pub fn line_of(text: &[u8], at: &str) -> Option<usize> {
-    serde_json::from_slice::<IgnoredAny>(text).ok()?;
-    // If the key is not there, the enclosing object or list is looked for instead.
-    let mut holders = std::iter::successors(Some(at), |key| Some(&key[..key.rfind(['.', '['])?]));
-    holders.find_map(|key| value_line(text, key))
+    let found = below(serde_json::from_slice(text).ok()?, at)?;
+    // The raw value is a part of the text.
+    let before = found.get().as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    Some(1 + text.get(..before)?.iter().filter(|byte| **byte == b'\n').count())
 }
 
-/// Returns the line on which the value of exactly this key begins.
-fn value_line(text: &[u8], wanted: &str) -> Option<usize> {
-    let mut tokens = Scanner::new(text);
-    let (mut path, mut name) = (String::new(), String::new());
-    // The length of the path of each open object or list, and the next index in a list.
-    let mut open: Vec<(usize, Option<usize>)> = Vec::new();
-    while let Some(token) = tokens.next() {
-        match (token, open.last_mut()) {
-            (Token::Key(key), Some((length, _))) => {
-                path.truncate(*length);
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                unescape(key, usize::MAX, &mut name);
-                path.push_str(&name);
-                continue;
-            }
-            (Token::Close, _) => {
-                open.pop();
-                continue;
-            }
-            (_, Some((length, Some(index)))) => {
-                path.truncate(*length);
-                // Writing to a String does not fail.
-                let _ = write!(path, "[{index}]");
-                *index += 1;
-            }
-            _ => {}
-        }
-        if path == wanted && !path.is_empty() {
-            // No token contains a line break, so the end of the first one is on the line of its beginning.
-            let read = &text[..text.len() - tokens.remaining()];
-            return Some(1 + read.iter().filter(|byte| **byte == b'\n').count());
-        }
-        if let Token::Open { object } = token {
-            open.push((path.len(), (!object).then_some(0)));
-        }
-    }
-    None
+/// Returns the value at a path, or the innermost one that encloses it. `None` if not even the first key is there.
+fn below<'a>(value: &'a RawValue, at: &str) -> Option<&'a RawValue> {
+    let found = if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        let (index, rest) = at.strip_prefix('[')?.split_once(']')?;
+        (*items.get(index.parse::<usize>().ok()?)?, rest)
+    } else {
+        let entries: BTreeMap<String, &RawValue> = serde_json::from_str(value.get()).ok()?;
+        // A key may contain a dot, so the path is not split at dots, and longer keys come first.
+        let rest =
+            |name: &str| at.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        entries.iter().rev().find_map(|(name, value)| Some((*value, rest(name)?)))?
+    };
+    let (value, rest) = found;
+    below(value, rest.strip_prefix('.').unwrap_or(rest)).or(Some(value))
 }
 
 #[cfg(test)]

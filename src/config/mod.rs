@@ -4,7 +4,9 @@
 //! to the document itself, so that unknown keys and their order survive.
 
 pub mod agents;
+mod blocks;
 pub mod budgets;
+pub mod docker;
 pub mod edit;
 pub mod file;
 pub mod ignored;
@@ -14,10 +16,13 @@ pub mod live;
 pub mod model;
 pub mod parse;
 pub mod policy;
+mod providers;
 pub mod relocate;
 pub mod secret;
 pub mod setting;
 pub mod starter;
+mod tool_lists;
+mod view;
 
 use std::path::PathBuf;
 

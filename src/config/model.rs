@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::blocks::{Compaction, OpenClawSettings, Retention};
 use super::budgets::Budgets;
+pub use super::docker::DockerSettings;
 use super::policy::CommandPolicy;
+pub use super::providers::{Api, ModelCost, ModelSettings, ProviderSettings};
 use crate::id::{AgentId, ModelRef, Party};
 
 /// The gateway's default port.
@@ -156,48 +159,6 @@ pub enum SandboxMode {
     Off,
 }
 
-/// The wire format of a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Api {
-    /// OpenAI-compatible chat completions.
-    #[serde(rename = "openai-completions")]
-    OpenAiCompletions,
-    /// OpenAI's Responses API.
-    #[serde(rename = "openai-responses")]
-    OpenAiResponses,
-    /// The Responses API in the form that Codex uses.
-    #[serde(rename = "openai-codex-responses")]
-    OpenAiCodexResponses,
-    /// Anthropic's Messages API.
-    #[serde(rename = "anthropic-messages")]
-    AnthropicMessages,
-    /// Google's generateContent.
-    #[serde(rename = "google-generative-ai")]
-    GoogleGenerativeAi,
-    /// Google's API in the form that Gemini CLI uses.
-    #[serde(rename = "google-gemini-cli")]
-    GoogleGeminiCli,
-    /// Amazon Bedrock's Converse API, streamed.
-    #[serde(rename = "bedrock-converse-stream")]
-    BedrockConverseStream,
-}
-
-impl Api {
-    /// Returns the name in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAiCompletions => "openai-completions",
-            Self::OpenAiResponses => "openai-responses",
-            Self::OpenAiCodexResponses => "openai-codex-responses",
-            Self::AnthropicMessages => "anthropic-messages",
-            Self::GoogleGenerativeAi => "google-generative-ai",
-            Self::GoogleGeminiCli => "google-gemini-cli",
-            Self::BedrockConverseStream => "bedrock-converse-stream",
-        }
-    }
-}
-
 /// One agent, with the defaults filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
@@ -265,72 +226,6 @@ impl Agent {
     }
 }
 
-/// The settings of an agent's container that a person may change. Everything else is fixed or refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DockerSettings {
-    /// Environment variables of its commands.
-    pub env: BTreeMap<String, String>,
-    /// Memory limit in bytes.
-    pub memory: Option<u64>,
-    /// CPU limit in thousandths of a core.
-    pub cpu_millis: Option<u64>,
-    /// Bind mounts as `source:target[:ro|rw]`, as written. The sandbox code checks them and may refuse.
-    pub binds: Vec<String>,
-    /// Network mode as written, e.g. `none`. The sandbox code checks it and may refuse.
-    pub network: Option<String>,
-    /// A custom image.
-    pub image: Option<String>,
-    /// The engine's name of an OCI runtime, as in `runsc`. `None` uses the engine's default.
-    pub runtime: Option<String>,
-    /// Largest size of the workspace in bytes. `None` is no limit. This is flock's own setting, not Docker's: flock
-    /// measures the workspace itself.
-    pub disk: Option<u64>,
-    /// Keys of the docker block that flock does not support, as in `privileged`. A sandbox with any of them is refused.
-    pub refused: Vec<String>,
-}
-
-/// A custom provider: `models.providers.<name>`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ProviderSettings {
-    /// Base URL. It includes `/v1` for the OpenAI formats, and is the root for Anthropic and Google.
-    pub base_url: Option<String>,
-    /// The key, or a reference to it: `secret_detection:<name>`, `env:<NAME>` or `${NAME}`.
-    pub api_key: Option<String>,
-    pub api: Option<Api>,
-    pub models: Vec<ModelSettings>,
-}
-
-/// A model of a custom provider. `None` in a field leaves what flock knows of the model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelSettings {
-    /// The provider's name for the model.
-    pub id: String,
-    /// Largest context in tokens.
-    pub context_window: Option<u64>,
-    /// Longest answer in tokens.
-    pub max_tokens: Option<u64>,
-    /// `true` if the model takes images.
-    pub images: Option<bool>,
-    /// `true` if the model reasons.
-    pub reasoning: Option<bool>,
-    /// `true` if the API takes tools. With `false` the tools are described to the model in text.
-    pub tools: Option<bool>,
-    pub cost: Option<ModelCost>,
-}
-
-/// Prices of a model, in millionths of a dollar per million tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ModelCost {
-    /// Input that is not cached.
-    pub input: u64,
-    /// Output, including thinking.
-    pub output: u64,
-    /// Input read from the provider's cache.
-    pub cache_read: u64,
-    /// Input written to the provider's cache.
-    pub cache_write: u64,
-}
-
 /// The whole configuration, as flock reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -379,49 +274,6 @@ pub struct Config {
     pub retention: Retention,
     /// Settings of the bundled OpenClaw.
     pub openclaw: OpenClawSettings,
-}
-
-/// Settings of the bundled OpenClaw. flock chooses what is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpenClawSettings {
-    /// URL of the repository that is cloned.
-    pub repository: Option<String>,
-    /// Branch, tag or commit.
-    pub reference: Option<String>,
-    /// Path of the Node.js that builds and runs it.
-    pub node: Option<PathBuf>,
-    /// Port of its gateway on 127.0.0.1, from `gateway.port`.
-    pub port: Option<u16>,
-    /// `true` if a sysadmin that OpenClaw runs works without OpenClaw's sandbox, on the host.
-    pub unsandboxed_sysadmin: bool,
-}
-
-/// Number of days for which records are kept. `None` keeps them forever, or within flock's own limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
-    /// Messages in channels.
-    pub messages: Option<u32>,
-    /// Sessions of single requests and their transcripts.
-    pub traces: Option<u32>,
-    /// Rows of the audit log.
-    pub audit: Option<u32>,
-    /// Rotated logs, and logs of builds.
-    pub logs: Option<u32>,
-}
-
-/// Settings for shortening a conversation that has grown too long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compaction {
-    /// The most staged files that a marker names. The others are only counted.
-    pub most_staged: usize,
-    /// `true` if a model is also asked for a summary.
-    pub summary: bool,
-}
-
-impl Default for Compaction {
-    fn default() -> Self {
-        Self { most_staged: 20, summary: false }
-    }
 }
 
 impl Config {

@@ -1,6 +1,6 @@
 //! The `policy` block: commands and paths that are forbidden to all agents, whatever their tools allow.
 
-use super::parse::{Problem, View};
+use super::view::{Problem, View};
 
 /// The most entries in one list.
 const MAX_ENTRIES: usize = 200;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn read(value: &Value) -> Result<CommandPolicy, Problem> {
-        policy(&View::of(Some(value), "policy"))
+        policy(&View::new(Some(value), "policy", None))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::store::audit::{AuditEntry, AuditFilter, Level};
-use crate::store::audit_chain::{ChainHead, PruneMarker};
+use crate::store::audit_chain::{ChainFault, ChainHead, PruneMarker};
 
 fn entry(actor: &str, action: &'static str, level: Level) -> AuditEntry {
     AuditEntry {

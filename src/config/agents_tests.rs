@@ -1,0 +1,54 @@
+use super::*;
+
+fn document(entries: Value) -> Value {
+    json!({"plugins": {"entries": {"flock": {"config": {"gatewayAgents": entries}}}}})
+}
+
+#[test]
+fn renaming_replaces_the_id_everywhere_and_nothing_else() {
+    let home = Home::new("/h".into(), None);
+    let (old, new) = ("coder".parse().unwrap(), "dev".parse().unwrap());
+    let whole = |id: &str| {
+        let path = format!("/nix/var/nix/profiles/per-agent/{id}/bin:/usr/bin");
+        let mut document = document(json!([{"id": id, "role": "worker"}, {"id": "coder2"}]));
+        document["plugins"]["entries"]["flock"]["config"]["budgets"] =
+            json!({"agent": {"coder2": {"tokens": 2}, id: {"tokens": 1}}});
+        document["agents"] = json!({"list": [
+            {"id": id, "workspace": format!("/h/workspaces/{id}"), "sandbox": {"docker": {"env": {"PATH": path}}}},
+            {"id": "coder2", "workspace": "/h/workspaces/coder2", "subagents": {"allowAgents": [id, "coder2"]}},
+        ]});
+        document["bindings"] = json!([{"agentId": id}, {"agentId": "coder2"}]);
+        document
+    };
+    let mut renamed = whole("coder");
+    rename(&mut renamed, &home, &old, &new).unwrap();
+    assert_eq!(renamed, whole("dev"));
+    assert!(matches!(rename(&mut renamed, &home, &old, &new), Err(ConfigError::Exists(_))));
+    let other = "x".parse().unwrap();
+    assert!(matches!(rename(&mut renamed, &home, &old, &other), Err(ConfigError::Unknown(_))));
+    let taken = "coder2".parse().unwrap();
+    assert!(matches!(rename(&mut renamed, &home, &new, &taken), Err(ConfigError::Exists(_))));
+}
+
+#[test]
+fn a_new_runtime_loses_host_access() {
+    let before =
+        document(json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "onHost": true}]));
+    let id = "a".parse().unwrap();
+    let mut same = before.clone();
+    set_runtime(&mut same, &id, "claude", None, None).unwrap();
+    assert_eq!(same, before);
+    let mut other = before.clone();
+    set_runtime(&mut other, &id, "codex", None, None).unwrap();
+    let expected = json!([{"id": "a", "runtime": "codex"}, {"id": "b", "onHost": true}]);
+    assert_eq!(other, document(expected));
+    // A change by hand, where `before` and `after` both name an agent program.
+    let mut edited = document(
+        json!([{"id": "a", "runtime": "claude", "onHost": true}, {"id": "b", "runtime": "gemini", "onHost": true},
+            {"id": "c", "runtime": "gemini", "onHost": true}]),
+    );
+    assert_eq!(revoke_host_access(&before, &mut edited), ["b"]);
+    let entries = &edited["plugins"]["entries"]["flock"]["config"]["gatewayAgents"];
+    assert_eq!((&entries[0]["onHost"], entries[1].get("onHost")), (&json!(true), None));
+    assert_eq!(entries[2]["onHost"], true, "a new agent is somebody's choice");
+}

@@ -1,0 +1,104 @@
+//! Blocks of settings that stand by themselves: compaction, retention and OpenClaw.
+
+use std::path::PathBuf;
+
+use super::view::{Problem, View};
+use crate::env;
+
+/// Settings of the bundled OpenClaw. flock chooses what is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenClawSettings {
+    /// URL of the repository that is cloned.
+    pub repository: Option<String>,
+    /// Branch, tag or commit.
+    pub reference: Option<String>,
+    /// Path of the Node.js that builds and runs it.
+    pub node: Option<PathBuf>,
+    /// Port of its gateway on 127.0.0.1, from `gateway.port`.
+    pub port: Option<u16>,
+    /// `true` if a sysadmin that OpenClaw runs works without OpenClaw's sandbox, on the host.
+    pub unsandboxed_sysadmin: bool,
+}
+
+/// Number of days for which records are kept. `None` keeps them forever, or within flock's own limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Messages in channels.
+    pub messages: Option<u32>,
+    /// Sessions of single requests and their transcripts.
+    pub traces: Option<u32>,
+    /// Rows of the audit log.
+    pub audit: Option<u32>,
+    /// Rotated logs, and logs of builds.
+    pub logs: Option<u32>,
+}
+
+/// Settings for shortening a conversation that has grown too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// The most staged files that a marker names. The others are only counted.
+    pub most_staged: usize,
+    /// `true` if a model is also asked for a summary.
+    pub summary: bool,
+}
+
+impl Default for Compaction {
+    fn default() -> Self {
+        Self { most_staged: 20, summary: false }
+    }
+}
+
+/// Reads the settings of compaction.
+pub(super) fn compaction(own: &View<'_>) -> Result<Compaction, Problem> {
+    let most = Compaction::default().most_staged;
+    let number = own.get("contextCompressionMaxStagedFiles")?;
+    // The environment variable wins over the file, because it is how one run is set apart from the others.
+    let most_staged = match env::MAX_STAGED_FILES.get() {
+        Some(text) => text.parse().map_err(|_| Problem {
+            at: env::MAX_STAGED_FILES.name.to_owned(),
+            message: "must be a number".to_owned(),
+        })?,
+        None => number.number()?.map_or(most, |number| usize::try_from(number).unwrap_or(usize::MAX)),
+    };
+    let block = own.get("compaction")?;
+    block.only(&["summary"])?;
+    Ok(Compaction { most_staged, summary: block.get("summary")?.flag()?.unwrap_or(false) })
+}
+
+/// Reads the retention block. An unknown key is refused, because a misspelt setting would keep records forever.
+pub(super) fn retention(view: &View<'_>) -> Result<Retention, Problem> {
+    view.only(&["messages", "traces", "audit", "logs"])?;
+    let days = |name| view.get(name)?.within(1..=36_500, "a number of days");
+    Ok(Retention {
+        messages: days("messages")?,
+        traces: days("traces")?,
+        audit: days("audit")?,
+        logs: days("logs")?,
+    })
+}
+
+/// Reads flock's `openclaw` block, and the port, for which OpenClaw has a key of its own.
+pub(super) fn openclaw(view: &View<'_>, gateway: &View<'_>) -> Result<OpenClawSettings, Problem> {
+    view.only(&["repo", "ref", "node", "unsandboxedSysadmin"])?;
+    let filled = |name: &str| {
+        let item = view.get(name)?;
+        if item.value.is_none() { Ok(None) } else { item.required_text().map(|text| Some(text.to_owned())) }
+    };
+    let node = filled("node")?.map(PathBuf::from);
+    // A relative path would depend on the folder in which flock was started.
+    if node.as_ref().is_some_and(|node| !node.is_absolute()) {
+        return Err(view.get("node")?.problem("must be an absolute path"));
+    }
+    Ok(OpenClawSettings {
+        repository: filled("repo")?,
+        reference: filled("ref")?,
+        node,
+        port: port(gateway)?,
+        unsandboxed_sysadmin: view.get("unsandboxedSysadmin")?.flag()?.unwrap_or(false),
+    })
+}
+
+/// Reads the port of a gateway's block.
+pub(super) fn port(gateway: &View<'_>) -> Result<Option<u16>, Problem> {
+    gateway.get("port")?.within(1..=65535, "a port")
+}
