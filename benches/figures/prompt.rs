@@ -30,7 +30,7 @@ pub fn run() {
         put(agent.workspace.join(format!("memory/{n}.md")), "x");
         put(home.vaults().join(format!("vault-{}", n % 4)).join(format!("{n}.md")), "x");
     }
-    let tools = flock::gateway::tools::specs(&live).unwrap();
+    let tools = flock::tool::catalog::specs();
     let knowledge = Knowledge::read(&home, agent);
     let zone = jiff::tz::TimeZone::system();
     let context = PromptContext {

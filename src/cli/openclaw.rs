@@ -13,7 +13,6 @@ use super::{Context, Failure, start};
 use crate::agent::prompt;
 use crate::config::{self, Config, ConfigError, Live};
 use crate::error::{Explain as _, Kind};
-use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::AgentId;
 use crate::install::pending_change::{self, VersionChangeState};
@@ -30,7 +29,7 @@ use crate::store::{Reader, StoreError};
 use crate::supervise::control::{ControlConnection, ControlRequest};
 use crate::supervise::unit::StartError;
 use crate::swarm::triage;
-use crate::tool::policy;
+use crate::tool::{catalog, policy};
 
 /// Checks that the installed OpenClaw could run the agents of a planned configuration, with everything it would be
 /// given. Nothing is written.
@@ -138,7 +137,7 @@ impl<E: Into<Failure>> From<E> for PrepareFailure {
 async fn made(home: &Home) -> Result<PreparedConfig, PrepareFailure> {
     let version = versions::current(home).ok_or(OpenClawError::NotInstalled)?;
     let live = Arc::new(Live::open(home.clone())?);
-    let tools = tools::specs(&live)?;
+    let tools = catalog::specs();
     plugin::install(home, &tools)?;
     place::made(home, plugin::SECRET)?;
     for agent in agents(&live.current()) {

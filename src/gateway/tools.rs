@@ -2,19 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use tokio::sync::mpsc;
-
 use super::sessions::GatewaySessions;
 use crate::config::Live;
-use crate::home::Home;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::docker::DockerSandbox;
 use crate::sandbox::engine::Engine;
-use crate::store::{Store, StoreError};
 use crate::swarm::triage::{Machine, Triage};
-use crate::swarm::{self, Notifier, Swarm};
-use crate::tool::{self, CallContext, Registry, Tool, ToolError, ToolOutput};
+use crate::swarm::{self, Swarm};
+use crate::tool::{self, Registry};
 
 /// The tools, and the parts behind some of them.
 pub struct GatewayTools {
@@ -40,69 +34,6 @@ pub fn assembled(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSan
     let tools = swarm::tools::assembled(swarm, &triage, live.home());
     tools.into_iter().for_each(|tool| registry.add(tool));
     GatewayTools { registry, sessions, triage }
-}
-
-/// Returns the descriptions of the tools, for commands that run beside a gateway or without one.
-///
-/// The tools work on an empty temporary database, so nothing of the home is opened for writing.
-///
-/// # Errors
-///
-/// Returns [`SpecsError`] if the temporary folder or the database in it can't be created.
-pub fn specs(live: &Arc<Live>) -> Result<Vec<ToolSpec>, SpecsError> {
-    let scratch = tempfile::Builder::new().prefix("flock-").tempdir().map_err(SpecsError::Folder)?;
-    let store = Arc::new(Store::open(&Home::new(scratch.path().to_owned(), None))?);
-    // Nobody reads the rings: no tool is called here.
-    let (rings, _) = mpsc::unbounded_channel();
-    let bell = Notifier::new(rings, Arc::new(|_, _| {}));
-    let swarm = Arc::new(Swarm::new(swarm::SwarmParts { live: live.clone(), store, bell }));
-    let newest = live.clone();
-    let engine = Arc::new(Engine::from_env());
-    let sandboxes =
-        Arc::new(DockerSandbox::new(live.home().clone(), Arc::new(move || newest.current()), engine));
-    let tools = assembled(live, &swarm, &sandboxes);
-    Ok(tools.registry.iter().map(|tool| tool.spec().clone()).collect())
-}
-
-/// Returns a registry of tools that have a description but can't be called. It serves commands that measure what the
-/// descriptions cost.
-///
-/// # Errors
-///
-/// Fails as [`specs`] does.
-pub fn described(live: &Arc<Live>) -> Result<Registry, SpecsError> {
-    let mut registry = Registry::default();
-    specs(live)?.into_iter().for_each(|spec| registry.add(Arc::new(SpecOnlyTool(spec))));
-    Ok(registry)
-}
-
-struct SpecOnlyTool(ToolSpec);
-
-impl Tool for SpecOnlyTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.0
-    }
-
-    fn call<'a>(&'a self, _: &'a CallContext, _: &'a Value) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(std::future::ready(Err(ToolError::ForModel("no tool can be called here".to_owned()))))
-    }
-}
-
-/// The reason why the tools can't be described.
-#[derive(Debug, thiserror::Error)]
-pub enum SpecsError {
-    /// The temporary folder could not be created.
-    #[error("failed to make a temporary folder")]
-    Folder(#[source] std::io::Error),
-    /// The database in it could not be created.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl crate::error::Explain for SpecsError {
-    fn hint(&self) -> Option<String> {
-        Some("df -h /tmp".to_owned())
-    }
 }
 
 fn triage(live: &Arc<Live>, swarm: &Arc<Swarm>, sandboxes: &Arc<DockerSandbox>) -> Arc<Triage> {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::config::Config;
 use crate::home::{Home, HomeError, atomic};
 use crate::provider::ToolSpec;
-use crate::tool::policy::{self, FLOCK_TOOLS};
+use crate::tool::{catalog, policy};
 
 /// The plugin's id. Its folder has the same name, because OpenClaw requires that.
 pub const ID: &str = "flock";
@@ -67,7 +67,7 @@ pub fn settings(home: &Home, config: &Config) -> Value {
     let agents = config.agents.iter().filter(|agent| agent.runtime == RUNTIME);
     let offered: Map<String, Value> = agents
         .map(|agent| {
-            let names = FLOCK_TOOLS.iter().map(|(name, _)| *name);
+            let names = catalog::flocks_own().map(|tool| tool.name);
             let names: Vec<&str> = names.filter(|name| policy::offers(agent, name)).collect();
             (agent.id.to_string(), json!(names))
         })

@@ -88,6 +88,17 @@ impl Arguments {
         self.optional(name)?.ok_or_else(|| self.missing(name))
     }
 
+    /// Returns the argument `limit`. It is clamped and not refused: a model that asks for too much is served with what is
+    /// allowed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ToolError::ForModel`] if it has the wrong type.
+    pub fn limit(&self, default: u32, max: u32) -> Result<u32, ToolError> {
+        let limit = self.optional::<u64>("limit")?.unwrap_or(default.into()).clamp(1, max.into());
+        Ok(u32::try_from(limit).unwrap_or(max))
+    }
+
     /// Returns a required argument that some models write under another name, because they were trained on it.
     ///
     /// # Errors

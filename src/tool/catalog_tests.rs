@@ -78,6 +78,9 @@ fn all_tools_are_there_and_can_be_sent() {
             "session_status"
         ]
     );
+    // The configuration, a lower layer, has the default list of allowed tools.
+    let default = crate::config::starter::SANDBOX_TOOLS;
+    assert_eq!(default.split_last(), Some((&"flock_*", &names[..])));
     for tool in registry.iter() {
         let spec = tool.spec();
         assert!(spec.name.len() <= 64 && spec.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arguments::Arguments;
-use super::{CallContext, Tool, ToolError, ToolOutput, safe_text};
+use super::definition::ToolGroup;
+use super::function::FunctionTool;
+use super::policy::LimitedInput;
+use super::{CallContext, Tool, ToolDefinition, ToolError, safe_text};
 use crate::error;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox, SandboxError};
 
 /// Time limit of a command if the call names none.
@@ -27,68 +29,54 @@ const MAX_COMMAND: usize = 128 * 1024 - 1;
 /// Maximum bytes of all environment names and values together.
 const MAX_ENV: usize = 64 * 1024;
 
-/// The tool `exec`.
-pub struct ExecTool {
-    spec: ToolSpec,
-    sandbox: Arc<dyn Sandbox>,
-}
-
-impl ExecTool {
-    /// Returns the tool for a sandbox.
-    #[must_use]
-    pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
-        let spec = ToolSpec {
-            name: "exec".to_owned(),
-            description: "Run a shell command (sh -c) in your sandbox. Returns its exit code, stdout and \
-                          stderr; long output keeps head and tail. No terminal. For long or endless work \
-                          use background, then process."
-                .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string"},
-                    "workdir": {"type": "string", "description": "below /workspace (default)"},
-                    "env": {"type": "object", "additionalProperties": {"type": "string"}},
-                    "timeout": {"type": "integer", "description": "seconds, default 120, at most 3600"},
-                    "background": {"type": "boolean", "description": "return at once with a sessionId"}
-                },
-                "required": ["command"]
-            })
-            .into(),
-        };
-        Self { spec, sandbox }
-    }
-}
-
-impl Tool for ExecTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let arguments = Arguments::new(arguments)?;
-            let background = arguments.optional("background")?.unwrap_or(false);
-            let command = command(&arguments, background)?;
-            if background {
-                ready(&*self.sandbox, context).await?;
-                // Not cancelled half-way: the job would run, and nobody would know its id.
-                let id = self.sandbox.spawn(&context.agent, command).await.map_err(for_model)?.id;
-                return Ok(ToolOutput::text(format!(
-                    "running in the background, sessionId {id}; read its output with process \
-                     {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
-                )));
-            }
-            // `run` ends the command itself when the turn is stopped.
-            let outcome =
-                self.sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
-            Ok(ToolOutput::text(outcome_text(&outcome)))
+pub static EXEC: ToolDefinition = ToolDefinition {
+    name: "exec",
+    description: "Run a shell command (sh -c) in your sandbox. Returns its exit code, stdout and \
+                  stderr; long output keeps head and tail. No terminal. For long or endless work \
+                  use background, then process.",
+    properties: || {
+        json!({
+            "command": {"type": "string"},
+            "workdir": {"type": "string", "description": "below /workspace (default)"},
+            "env": {"type": "object", "additionalProperties": {"type": "string"}},
+            "timeout": {"type": "integer", "description": "seconds, default 120, at most 3600"},
+            "background": {"type": "boolean", "description": "return at once with a sessionId"}
         })
+    },
+    required: &["command"],
+    group: ToolGroup::Commands,
+    changes: true,
+    limited: Some(LimitedInput::Command),
+    ..ToolDefinition::BUILT_IN
+};
+
+/// Returns the tool for a sandbox.
+#[must_use]
+pub fn tool(sandbox: &Arc<dyn Sandbox>) -> Arc<dyn Tool> {
+    FunctionTool::shared(&EXEC, sandbox, |sandbox, context, arguments| {
+        Box::pin(run(&**sandbox, context, arguments))
+    })
+}
+
+async fn run(
+    sandbox: &dyn Sandbox,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let background = arguments.optional("background")?.unwrap_or(false);
+    let command = command(&arguments, background)?;
+    if background {
+        ready(sandbox, context).await?;
+        // Not cancelled half-way: the job would run, and nobody would know its id.
+        let id = sandbox.spawn(&context.agent, command).await.map_err(for_model)?.id;
+        return Ok(format!(
+            "running in the background, sessionId {id}; read its output with process \
+             {{\"action\":\"poll\",\"sessionId\":\"{id}\"}}"
+        ));
     }
+    // `run` ends the command itself when the turn is stopped.
+    let outcome = sandbox.run(&context.agent, command, &context.cancel).await.map_err(for_model)?;
+    Ok(outcome_text(&outcome))
 }
 
 /// Waits for the sandbox. It may have to be created first, which takes longer than a stop of the turn may wait, so this

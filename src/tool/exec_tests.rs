@@ -1,11 +1,11 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::tool::fake::{self, FakeSandbox};
 
 async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<Command>) {
     let sandbox = Arc::new(sandbox);
-    let answer = fake::call(&ExecTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
+    let answer = fake::call(&*tool(&(Arc::clone(&sandbox) as Arc<dyn Sandbox>)), arguments).await;
     let ran = std::mem::take(&mut *sandbox.ran.lock().unwrap());
     (answer, ran)
 }
@@ -68,12 +68,12 @@ async fn background_returns_a_session() {
 async fn a_stop_in_the_middle_of_a_start_does_not_lose_the_job() {
     let sandbox = Arc::new(successful_sandbox());
     let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
-    let tool = ExecTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
+    let tool = tool(&(Arc::clone(&sandbox) as Arc<dyn Sandbox>));
     let start = json!({"command": "server", "background": true});
-    let answer = fake::call_in(&context, &tool, start.clone()).await;
+    let answer = fake::call_in(&context, &*tool, start.clone()).await;
     assert!(answer.as_ref().is_ok_and(|text| text.contains("sessionId 7")), "{answer:?}");
     // The turn is stopped before the call, so nothing is started.
-    assert_eq!(fake::call_in(&context, &tool, start).await.unwrap_err(), "stopped");
+    assert_eq!(fake::call_in(&context, &*tool, start).await.unwrap_err(), "stopped");
     assert_eq!(sandbox.ran.lock().unwrap().len(), 1);
 }
 

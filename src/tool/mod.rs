@@ -3,16 +3,20 @@
 
 pub mod arguments;
 pub mod catalog;
+pub mod definition;
 pub mod exec;
 pub mod files;
+pub mod function;
 pub mod lines;
 pub mod policy;
 pub mod process;
 pub mod safe_text;
 pub mod sessions;
+pub mod team;
 
 use std::sync::Arc;
 
+pub use definition::ToolDefinition;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +46,12 @@ impl ToolOutput {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Block::text(text)] }
+    }
+}
+
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::text(text)
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::arguments::{Argument, Arguments};
+use super::definition::ToolGroup;
 use super::exec::{OUTPUT_LIMIT, ended, for_model, ready};
-use super::{CallContext, Tool, ToolError, ToolOutput, safe_text};
-use crate::provider::{BoxFuture, ToolSpec};
+use super::function::FunctionTool;
+use super::policy::LimitedInput;
+use super::{CallContext, Tool, ToolDefinition, ToolError, safe_text};
 use crate::sandbox::{BackgroundJob, JobReply, JobRequest, Sandbox};
 
 /// Maximum bytes that a call can write to a job, because they are sent in one frame.
@@ -19,55 +21,43 @@ const MAX_COMMAND_SHOWN: usize = 120;
 /// Maximum number of jobs in a listing.
 const MAX_LISTED: usize = 50;
 
-/// The tool `process`.
-pub struct ProcessTool {
-    spec: ToolSpec,
-    sandbox: Arc<dyn Sandbox>,
-}
-
-impl ProcessTool {
-    /// Returns the tool for a sandbox.
-    #[must_use]
-    pub fn new(sandbox: Arc<dyn Sandbox>) -> Self {
-        let spec = ToolSpec {
-            name: "process".to_owned(),
-            description: "Control background commands of exec: list; poll (output since the last poll), log \
-                          (kept output), write (data to stdin) or kill one."
-                .to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "action": {"type": "string", "enum": ["list", "poll", "log", "write", "kill"]},
-                    "sessionId": {"type": "string", "description": "from exec; not for list"},
-                    "data": {"type": "string", "description": "for write"}
-                },
-                "required": ["action"]
-            })
-            .into(),
-        };
-        Self { spec, sandbox }
-    }
-}
-
-impl Tool for ProcessTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let request = request(&Arguments::new(arguments)?)?;
-            ready(&*self.sandbox, context).await?;
-            // Not cancelled half-way: data that was written to or read from a job, and a kill, cannot be undone and
-            // must be reported.
-            let reply = self.sandbox.jobs(&context.agent, request.clone()).await.map_err(for_model)?;
-            Ok(ToolOutput::text(reply_text(&request, &reply)))
+pub static PROCESS: ToolDefinition = ToolDefinition {
+    name: "process",
+    description: "Control background commands of exec: list; poll (output since the last poll), log \
+                  (kept output), write (data to stdin) or kill one.",
+    properties: || {
+        json!({
+            "action": {"type": "string", "enum": ["list", "poll", "log", "write", "kill"]},
+            "sessionId": {"type": "string", "description": "from exec; not for list"},
+            "data": {"type": "string", "description": "for write"}
         })
-    }
+    },
+    required: &["action"],
+    group: ToolGroup::Commands,
+    changes: true,
+    limited: Some(LimitedInput::Job),
+    ..ToolDefinition::BUILT_IN
+};
+
+/// Returns the tool for a sandbox.
+#[must_use]
+pub fn tool(sandbox: &Arc<dyn Sandbox>) -> Arc<dyn Tool> {
+    FunctionTool::shared(&PROCESS, sandbox, |sandbox, context, arguments| {
+        Box::pin(run(&**sandbox, context, arguments))
+    })
+}
+
+async fn run(
+    sandbox: &dyn Sandbox,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let request = request(&arguments)?;
+    ready(sandbox, context).await?;
+    // Not cancelled half-way: data that was written to or read from a job, and a kill, cannot be undone and must be
+    // reported.
+    let reply = sandbox.jobs(&context.agent, request.clone()).await.map_err(for_model)?;
+    Ok(reply_text(&request, &reply))
 }
 
 /// The id of a job. A model may write it as a number or as text.

@@ -6,7 +6,7 @@ use crate::tool::fake::{self, FakeSandbox, job};
 
 async fn run(sandbox: FakeSandbox, arguments: Value) -> (Result<String, String>, Vec<JobRequest>) {
     let sandbox = Arc::new(sandbox);
-    let answer = fake::call(&ProcessTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>), arguments).await;
+    let answer = fake::call(&*tool(&(Arc::clone(&sandbox) as Arc<dyn Sandbox>)), arguments).await;
     let asked = std::mem::take(&mut *sandbox.asked.lock().unwrap());
     (answer, asked)
 }
@@ -34,11 +34,11 @@ async fn each_action_is_one_request() {
 async fn a_stop_in_the_middle_does_not_hide_what_was_done() {
     let sandbox = Arc::new(FakeSandbox::with_reply(vec![job(7, None)], b""));
     let context = CallContext { cancel: sandbox.stop.clone(), ..fake::context() };
-    let tool = ProcessTool::new(Arc::clone(&sandbox) as Arc<dyn Sandbox>);
+    let tool = tool(&(Arc::clone(&sandbox) as Arc<dyn Sandbox>));
     let write = json!({"action": "write", "sessionId": "7", "data": "yes\n"});
-    let answer = fake::call_in(&context, &tool, write.clone()).await;
+    let answer = fake::call_in(&context, &*tool, write.clone()).await;
     assert!(answer.is_ok(), "{answer:?}");
-    assert_eq!(fake::call_in(&context, &tool, write).await.unwrap_err(), "stopped");
+    assert_eq!(fake::call_in(&context, &*tool, write).await.unwrap_err(), "stopped");
     assert_eq!(sandbox.asked.lock().unwrap().len(), 1);
 }
 

@@ -11,7 +11,7 @@ mod tool;
 use tokio_util::sync::CancellationToken;
 
 pub use spawn_key::{MAX_DEPTH, depth};
-pub use tool::{SessionTool, all};
+pub use tool::{HISTORY, LIST, SEND, SPAWN, STATUS, all};
 
 use crate::id::{AgentId, SessionKey};
 use crate::provider::{BoxFuture, Role, Usage};

@@ -24,7 +24,7 @@ const NOT_BLOCKED: Duration = Duration::from_secs(30);
 /// A workspace with a secret beside it.
 struct Bench {
     dir: tempfile::TempDir,
-    tools: Vec<files::FileTool>,
+    tools: Vec<Arc<dyn Tool>>,
 }
 
 impl Bench {

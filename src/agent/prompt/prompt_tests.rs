@@ -4,7 +4,7 @@ use super::*;
 use crate::config::model::DockerSettings;
 use crate::config::{Autonomy, CommandPolicy, Network, Role, SandboxMode, SkillsMode};
 use crate::home::Home;
-use crate::tool::policy::{self, FLOCK_TOOLS};
+use crate::tool::{catalog, policy};
 
 fn agent(role: Role) -> Agent {
     Agent {
@@ -49,7 +49,7 @@ fn context<'a>(agent: &'a Agent, knowledge: &'a Knowledge, zone: &'a TimeZone) -
 
 /// Returns all tools, flock's and the sandbox's, that an agent of this role is offered.
 fn tools(agent: &Agent) -> Vec<ToolSpec> {
-    let names = FLOCK_TOOLS.iter().map(|(name, _)| *name).chain(["exec", "read", "write"]);
+    let names = catalog::flocks_own().map(|tool| tool.name).chain(["exec", "read", "write"]);
     let specs: Vec<ToolSpec> = names
         .map(|name| ToolSpec {
             name: name.to_owned(),
@@ -412,7 +412,7 @@ fn every_tool_that_a_text_names_exists() {
             named += 1;
             // A name that ends with an underscore stands for all names that begin with it.
             let is = |known: &str| known == name || (name.ends_with('_') && known.starts_with(name));
-            assert!(FLOCK_TOOLS.iter().any(|(known, _)| is(known)), "{name}");
+            assert!(catalog::flocks_own().any(|tool| is(tool.name)), "{name}");
         }
         assert!(!text.contains("{{"), "a place that nobody fills in: {text}");
     }

@@ -13,12 +13,12 @@ use crate::agent::preview::{PreviewedRequest, RequestPreviewer};
 use crate::agent::transcript::hygiene::{AppliedRule, Rule};
 use crate::cli::{Context, Exit, Failure};
 use crate::config::{ConfigError, Live};
-use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::openclaw;
 use crate::runtime::cli;
 use crate::store::Reader;
+use crate::tool::catalog;
 
 /// Prints the request.
 ///
@@ -39,7 +39,7 @@ pub(super) fn run(
     let session = session.map(|key| find(home, &agent.id, key)).transpose()?;
     let own = || agent.model.as_ref().ok_or_else(|| TurnError::NoModel(agent.id.clone()));
     let model = model.map_or_else(own, Ok)?;
-    let tools = tools::specs(&live)?;
+    let tools = catalog::specs();
     let preview = RequestPreviewer { home, config: &config, tools: &tools, zone: TimeZone::system() };
     // A program writes its own request to the model. Only what flock gives to the program can be shown.
     if let Some(program) = cli::named(&agent.runtime) {

@@ -14,14 +14,13 @@ use crate::cli::{Context, Exit, Failure};
 use crate::clock;
 use crate::config::{ConfigError, Live};
 use crate::error::Kind;
-use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, ModelRef, SessionKey};
 use crate::provider::ToolSpec;
 use crate::provider::catalog::{known_models, label};
 use crate::runtime::{NATIVE, cli};
 use crate::store::{Reader, Session};
-use crate::tool::policy;
+use crate::tool::{catalog, policy};
 use crate::ui::{StyledLine, Table, TextStyle};
 
 /// Show the system prompt that an agent's model would be sent
@@ -101,7 +100,7 @@ fn assemble(home: &Home, agent: &AgentId, session: Option<&SessionKey>) -> Resul
     };
     let is_native = agent.runtime == NATIVE;
     // The same policy decides here as in a turn, so the list is what the model would be offered.
-    let mut tools = policy::offered(agent, &tools::specs(&live)?);
+    let mut tools = policy::offered(agent, &catalog::specs());
     if is_native {
         locale::describe(home, agent.language.as_deref(), &mut tools);
     } else {

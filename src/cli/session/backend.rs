@@ -13,13 +13,13 @@ use crate::cli::reconnect::{Repeat, Waiting};
 use crate::cli::{Context, Failure, person, team};
 use crate::config::{ConfigError, Live};
 use crate::error::Kind;
-use crate::gateway::tools;
 use crate::home::Home;
 use crate::id::{AgentId, SessionKey, SessionKind};
 use crate::provider::Catalog;
 use crate::store::{Level, NewSession, Reader, Session, Store};
 use crate::supervise::gateway_client::{Client, GatewayClientError};
 use crate::swarm::By;
+use crate::tool::catalog;
 
 /// Time that the gateway may take. A turn of the session may be running, and a model may be asked for a summary.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -61,7 +61,7 @@ impl<'a> SessionBackend<'a> {
         let session = find(&self.home, key)?;
         let config = self.live.current();
         let agent = config.agent(key.agent()).ok_or_else(|| TurnError::UnknownAgent(key.agent().clone()))?;
-        let tools = tools::specs(&self.live)?;
+        let tools = catalog::specs();
         let preview =
             RequestPreviewer { home: &self.home, config: &config, tools: &tools, zone: TimeZone::system() };
         Ok(json!(preview.report(agent, &session)?))
@@ -135,7 +135,7 @@ impl<'a> SessionBackend<'a> {
         Ok(Engine::new(EngineParts {
             config: self.live.clone(),
             store: Arc::new(Store::open(&self.home)?),
-            registry: tools::described(&self.live)?,
+            registry: catalog::described(),
             catalog: Catalog::new(self.home.clone()),
             limits: TurnLimits::default(),
             oversight: Arc::new(NoOversight),

@@ -3,28 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::config::{Agent, Role, SandboxMode};
-use crate::tool::policy::{self, Decision, FLOCK_TOOLS};
+use crate::tool::catalog;
+use crate::tool::policy::{self, Decision};
 
 /// OpenClaw tools that work on the host or reach beyond it, even for an agent with a sandbox. One of them, `gateway`,
 /// changes OpenClaw's own configuration.
 pub(super) const HOST: [&str; 8] =
     ["gateway", "cron", "nodes", "browser", "canvas", "message", "web_search", "web_fetch"];
-
-/// OpenClaw's built-in tools for which flock's policy has a rule.
-const BUILT_IN_TOOLS: [&str; 12] = [
-    "exec",
-    "process",
-    "read",
-    "write",
-    "edit",
-    "apply_patch",
-    "image",
-    "sessions_list",
-    "sessions_history",
-    "sessions_send",
-    "sessions_spawn",
-    "session_status",
-];
 
 /// The tool lists of one agent.
 pub(super) struct ToolLists {
@@ -41,12 +26,12 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     // OpenClaw can't enforce limits on a tool's arguments. A tool with such limits is denied entirely.
     let own = "plugins.entries.flock.config.policy";
     let limited = |tool: &str| policy::is_limited(agent, tool);
-    if BUILT_IN_TOOLS.iter().any(|tool| limited(tool) && may(tool)) {
+    if catalog::built_in().any(|tool| limited(tool.name) && may(tool.name)) {
         dropped.push(format!("{own} (tools that it limits are not given to {} at all)", agent.id));
     }
     let mut allow = Vec::new();
     let mut deny = Vec::new();
-    for tool in BUILT_IN_TOOLS {
+    for tool in catalog::built_in().map(|tool| tool.name) {
         let list = if may(tool) && !limited(tool) { &mut allow } else { &mut deny };
         list.push(tool.to_owned());
     }
@@ -54,7 +39,7 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     if !allow.iter().any(|tool| tool == "exec") {
         allow.retain(|tool| tool != "process");
     }
-    if FLOCK_TOOLS.iter().any(|(tool, _)| tool.starts_with("flock_") && may(tool)) {
+    if catalog::flocks_own().any(|tool| tool.name.starts_with("flock_") && may(tool.name)) {
         allow.push("flock_*".to_owned());
     }
     if agent.role == Role::Sysadmin && may("triage_decision") {
@@ -62,8 +47,7 @@ pub(super) fn of(agent: &Agent, sandbox: SandboxMode, dropped: &mut Vec<String>)
     }
     for pattern in &agent.allow {
         // The other names were handled above: built-in tools by the policy, flock's own by the plugin.
-        let named =
-            is_name(pattern) && !BUILT_IN_TOOLS.contains(&pattern.as_str()) && !is_flock_tool(pattern);
+        let named = is_name(pattern) && pattern != "read_skill" && catalog::find(pattern).is_none();
         if named && HOST.contains(&pattern.as_str()) {
             dropped.push(format!("tools.sandbox.tools.allow: {pattern} (it works outside of the sandbox)"));
         } else if named && may(pattern) && !allow.contains(pattern) {
@@ -97,8 +81,4 @@ pub(super) fn on_host(tools: &ToolLists) -> Value {
 
 fn is_name(pattern: &str) -> bool {
     !pattern.contains('*') && !pattern.starts_with("group:")
-}
-
-fn is_flock_tool(tool: &str) -> bool {
-    tool == "read_skill" || policy::is_flocks_own(tool)
 }

@@ -2,54 +2,36 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
-use super::team_tool::TeamTool;
-use crate::provider::BoxFuture;
 use crate::store::{AuditFilter, AuditRow, Level, MAX_AUDIT_ROWS};
 use crate::swarm::{Swarm, SwarmError, notice};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError};
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, team};
 
 /// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
-    vec![TeamTool::shared(
-        swarm,
-        "flock_audit",
-        "Read who did what, newest first; level: GREEN, YELLOW or RED.",
-        &json!({"agentId": text, "level": text, "limit": {"type": "integer"}}),
-        &[],
-        read,
-    )]
+    vec![FunctionTool::shared(&team::AUDIT, swarm, |s, c, a| Box::pin(async move { read(s, c, &a) }))]
 }
 
-fn read<'a>(
-    swarm: &'a Arc<Swarm>,
-    _: &'a CallContext,
-    arguments: Arguments,
-) -> BoxFuture<'a, Result<String, ToolError>> {
-    Box::pin(async move {
-        let level = arguments.optional::<String>("level")?.filter(|level| !level.is_empty());
-        let level = level
-            .map(|level| level.parse::<Level>())
-            .transpose()
-            .map_err(|reason| ToolError::model(format!("level: {reason}")))?;
-        let filter = AuditFilter {
-            // An empty string means that no actor was given, which models send for unused parameters.
-            actor: arguments.optional::<String>("agentId")?.filter(|actor| !actor.is_empty()),
-            level,
-            ..AuditFilter::default()
-        };
-        let limit = arguments.optional::<u64>("limit")?.unwrap_or(20).clamp(1, MAX_AUDIT_ROWS.into());
-        let limit = u32::try_from(limit).unwrap_or(MAX_AUDIT_ROWS);
-        let rows = swarm.store().audit_rows(&filter, limit).map_err(SwarmError::from)?;
-        if rows.is_empty() {
-            return Ok("no rows of the audit match".to_owned());
-        }
-        Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
-    })
+fn read(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let level = arguments.optional::<String>("level")?.filter(|level| !level.is_empty());
+    let level = level
+        .map(|level| level.parse::<Level>())
+        .transpose()
+        .map_err(|reason| ToolError::model(format!("level: {reason}")))?;
+    let filter = AuditFilter {
+        // An empty string means that no actor was given, which models send for unused parameters.
+        actor: arguments.optional::<String>("agentId")?.filter(|actor| !actor.is_empty()),
+        level,
+        ..AuditFilter::default()
+    };
+    let rows =
+        swarm.store().audit_rows(&filter, arguments.limit(20, MAX_AUDIT_ROWS)?).map_err(SwarmError::from)?;
+    if rows.is_empty() {
+        return Ok("no rows of the audit match".to_owned());
+    }
+    Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// Formats a row on one line. Line breaks in it are escaped, so that no text can look like another row.

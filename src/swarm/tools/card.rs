@@ -2,89 +2,63 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
-use super::team_tool::TeamTool;
 use crate::clean::summary;
 use crate::config::Role;
-use crate::provider::BoxFuture;
 use crate::store::TaskCounts;
 use crate::swarm::card::{Card, CardEdit, CardQuery};
 use crate::swarm::{By, Swarm};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError};
-
-type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, team};
 
 /// Returns both tools in the order in which they are offered.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
     vec![
-        TeamTool::shared(
-            swarm,
-            "flock_discover",
-            "Find agents by words, role or skill. Returns skills and task counts.",
-            &json!({
-                "query": text,
-                "role": {"type": "string", "enum": ["orchestrator", "sysadmin", "worker"]},
-                "skill": text,
-                "limit": {"type": "integer"}
-            }),
-            &[],
-            discover,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_update_card",
-            "Describe your purpose and skills. skills replaces all: [{id, name, description?, tags?, examples?}].",
-            &json!({"name": text, "description": text, "skills": {"type": "array", "items": {"type": "object"}}}),
-            &[],
-            update,
-        ),
+        FunctionTool::shared(&team::DISCOVER, swarm, |s, c, a| Box::pin(async move { discover(s, c, &a) })),
+        FunctionTool::shared(&team::UPDATE_CARD, swarm, |s, c, a| Box::pin(update(s, c, a))),
     ]
 }
 
-fn discover<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let word = |name| -> Result<Option<String>, ToolError> {
-            let text = arguments.optional::<String>(name)?.map(|text| text.trim().to_owned());
-            Ok(text.filter(|text| !text.is_empty()))
-        };
-        let role = word("role")?.map(|role| parse_role(&role)).transpose()?;
-        let query = CardQuery { text: word("query")?, role, skill: word("skill")? };
-        let limit = arguments.optional::<u64>("limit")?.unwrap_or(20).clamp(1, 100);
-        // Every agent may look at every card. Only writing is limited to its own.
-        let found = swarm.discover(&query)?;
-        if found.is_empty() {
-            return Ok("no agent matches".to_owned());
-        }
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut lines: Vec<String> = found.iter().take(limit).map(describe).collect();
-        // Without this line, a model would take the list for complete.
-        if found.len() > limit {
-            lines.push(format!("[{limit} of {} agents]", found.len()));
-        }
-        Ok(lines.join("\n"))
-    })
+fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let word = |name| -> Result<Option<String>, ToolError> {
+        let text = arguments.optional::<String>(name)?.map(|text| text.trim().to_owned());
+        Ok(text.filter(|text| !text.is_empty()))
+    };
+    let role = word("role")?.map(|role| parse_role(&role)).transpose()?;
+    let query = CardQuery { text: word("query")?, role, skill: word("skill")? };
+    let limit = arguments.limit(20, 100)? as usize;
+    // Every agent may look at every card. Only writing is limited to its own.
+    let found = swarm.discover(&query)?;
+    if found.is_empty() {
+        return Ok("no agent matches".to_owned());
+    }
+    let mut lines: Vec<String> = found.iter().take(limit).map(describe).collect();
+    // Without this line, a model would take the list for complete.
+    if found.len() > limit {
+        lines.push(format!("[{limit} of {} agents]", found.len()));
+    }
+    Ok(lines.join("\n"))
 }
 
-fn update<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let new = CardEdit {
-            name: arguments.optional("name")?,
-            description: arguments.optional("description")?,
-            skills: arguments.optional("skills")?,
-        };
-        // The agent is that of the call. An `agentId` that a model adds has no effect.
-        let card = swarm.update_card(&By::call(context), new).await?;
-        Ok(format!(
-            "your card says {}: {} ({} skills)",
-            card.name,
-            summary(&card.description, MAX_TEXT),
-            card.skills.len()
-        ))
-    })
+async fn update(
+    swarm: &Arc<Swarm>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let new = CardEdit {
+        name: arguments.optional("name")?,
+        description: arguments.optional("description")?,
+        skills: arguments.optional("skills")?,
+    };
+    // The agent is that of the call. An `agentId` that a model adds has no effect.
+    let card = swarm.update_card(&By::call(context), new).await?;
+    Ok(format!(
+        "your card says {}: {} ({} skills)",
+        card.name,
+        summary(&card.description, MAX_TEXT),
+        card.skills.len()
+    ))
 }
 
 /// Maximum number of characters of a description in a list.

@@ -2,91 +2,33 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
-use super::team_tool::TeamTool;
 use crate::agent::prompt::without_marks;
 use crate::id::{AgentId, ChannelId, Party};
-use crate::provider::BoxFuture;
 use crate::store::{Channel, ChannelState, Page, Post};
 use crate::swarm::archive::{ArchiveAction, ArchiveProgress};
 use crate::swarm::channel::{PostReceipt, Wanted};
 use crate::swarm::{By, Swarm, notice};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, safe_text};
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, safe_text, team};
 
 /// Number of messages that a read returns by default, and the maximum.
-const DEFAULT_LIMIT: u64 = 20;
-const MAX_LIMIT: u64 = 100;
+const DEFAULT_LIMIT: u32 = 20;
+const MAX_LIMIT: u32 = 100;
 /// Maximum number of bytes that one read shows.
 const MAX_READ: usize = 48 << 10;
-
-type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
-    let texts = json!({"type": "array", "items": {"type": "string"}});
-    let number = json!({"type": "integer"});
-    let flag = json!({"type": "boolean"});
     vec![
-        TeamTool::shared(
-            swarm,
-            "flock_channel_post",
-            "Post to a channel. @id wakes a member at once; notify false wakes nobody.",
-            &json!({"channelId": text, "message": text, "notify": flag}),
-            &["channelId", "message"],
-            post,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_channel_read",
-            "Read a channel: the newest messages, those after or before a number, or those with all words of query. offset continues a long message.",
-            &json!({"channelId": text, "after": number, "before": number, "limit": number, "query": text, "offset": number}),
-            &["channelId"],
-            read,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_channel_list",
-            "List channels with state, size and topic.",
-            &json!({"member": text, "archived": flag}),
-            &[],
-            list,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_archive_ready",
-            "Report that you are ready for a channel's archiving.",
-            &json!({"channelId": text}),
-            &["channelId"],
-            ready,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_channel_create",
-            "Create a channel. members: agent ids or human:name; you are a member only if named.",
-            &json!({"channelId": text, "topic": text, "members": texts, "message": text}),
-            &["channelId", "topic", "members"],
-            create,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_assign_members",
-            "Add or remove members of a channel.",
-            &json!({"channelId": text, "add": texts, "remove": texts}),
-            &["channelId"],
-            assign,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_channel_archive",
-            "Archive a channel. action: begin (default, asks its agents to get ready), force, cancel, reopen.",
-            &json!({"channelId": text, "action": text, "force": flag}),
-            &["channelId"],
-            archive,
-        ),
+        FunctionTool::shared(&team::CHANNEL_POST, swarm, |s, c, a| Box::pin(post(s, c, a))),
+        FunctionTool::shared(&team::CHANNEL_READ, swarm, |s, c, a| Box::pin(async move { read(s, c, &a) })),
+        FunctionTool::shared(&team::CHANNEL_LIST, swarm, |s, c, a| Box::pin(async move { list(s, c, &a) })),
+        FunctionTool::shared(&team::ARCHIVE_READY, swarm, |s, c, a| Box::pin(ready(s, c, a))),
+        FunctionTool::shared(&team::CHANNEL_CREATE, swarm, |s, c, a| Box::pin(create(s, c, a))),
+        FunctionTool::shared(&team::ASSIGN_MEMBERS, swarm, |s, c, a| Box::pin(assign(s, c, a))),
+        FunctionTool::shared(&team::CHANNEL_ARCHIVE, swarm, |s, c, a| Box::pin(archive(s, c, a))),
     ]
 }
 
@@ -106,57 +48,52 @@ fn parties(arguments: &Arguments, name: &str) -> Result<Vec<Party>, ToolError> {
     names.iter().map(party).collect::<Result<_, _>>().map_err(|error| ToolError::model(format!("{error}")))
 }
 
-fn post<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id = id(&arguments)?;
-        let message: String = arguments.required("message")?;
-        let notify = arguments.optional("notify")?.unwrap_or(true);
-        let by = By::call(context);
-        let text = message.clone();
-        Ok(match swarm.post(&by, &id, message, notify).await? {
-            PostReceipt::New(seq) => {
-                // The notes tell the model about mentions that reach nobody, while it can still correct them.
-                let notes = if notify { swarm.unheard(&by.party, &id, &text)? } else { Vec::new() };
-                let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
-                format!("posted to #{id} as seq {seq}{notes}")
-            }
-            // Models sometimes post the same text twice. The answer says why nothing was added.
-            PostReceipt::Before(seq) => {
-                format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
-            }
-        })
+async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+    let id = id(&arguments)?;
+    let message: String = arguments.required("message")?;
+    let notify = arguments.optional("notify")?.unwrap_or(true);
+    let by = By::call(context);
+    let text = message.clone();
+    Ok(match swarm.post(&by, &id, message, notify).await? {
+        PostReceipt::New(seq) => {
+            // The notes tell the model about mentions that reach nobody, while it can still correct them.
+            let notes = if notify { swarm.unheard(&by.party, &id, &text)? } else { Vec::new() };
+            let notes: String = notes.iter().map(|note| format!("\n{note}")).collect();
+            format!("posted to #{id} as seq {seq}{notes}")
+        }
+        // Models sometimes post the same text twice. The answer says why nothing was added.
+        PostReceipt::Before(seq) => {
+            format!("not posted again: the last message of #{id}, seq {seq}, is yours and says the same")
+        }
     })
 }
 
-fn read<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id = id(&arguments)?;
-        let reader = By::call(context).party;
-        let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let limit = u32::try_from(limit).unwrap_or(1);
-        if let Some(query) = arguments.optional::<String>("query")? {
-            let (channel, found) = swarm.search(&reader, &id, &query, limit)?;
-            return Ok(shown(&channel, &found, 0));
-        }
-        let offset: Option<u64> = arguments.optional("offset")?;
-        // An offset applies to one message, so only that one is read.
-        let limit = if offset.is_some() { 1 } else { limit };
-        let page = match (arguments.optional("after")?, arguments.optional("before")?) {
-            (Some(_), Some(_)) => return Err(ToolError::model("give `after` or `before`, not both")),
-            (Some(after), None) => Page::After(after),
-            (None, Some(before)) => Page::Before(before),
-            (None, None) => Page::Last,
-        };
-        let (channel, messages) = swarm.read(&reader, &id, page, limit)?;
-        let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
-        if let (1.., Some(post)) = (offset, messages.first())
-            && offset >= post.content.len()
-        {
-            let (seq, size) = (post.seq, post.content.len());
-            return Err(ToolError::model(format!("message {seq} has only {size} bytes")));
-        }
-        Ok(shown(&channel, &messages, offset))
-    })
+fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let id = id(arguments)?;
+    let reader = By::call(context).party;
+    let limit = arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?;
+    if let Some(query) = arguments.optional::<String>("query")? {
+        let (channel, found) = swarm.search(&reader, &id, &query, limit)?;
+        return Ok(shown(&channel, &found, 0));
+    }
+    let offset: Option<u64> = arguments.optional("offset")?;
+    // An offset applies to one message, so only that one is read.
+    let limit = if offset.is_some() { 1 } else { limit };
+    let page = match (arguments.optional("after")?, arguments.optional("before")?) {
+        (Some(_), Some(_)) => return Err(ToolError::model("give `after` or `before`, not both")),
+        (Some(after), None) => Page::After(after),
+        (None, Some(before)) => Page::Before(before),
+        (None, None) => Page::Last,
+    };
+    let (channel, messages) = swarm.read(&reader, &id, page, limit)?;
+    let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
+    if let (1.., Some(post)) = (offset, messages.first())
+        && offset >= post.content.len()
+    {
+        let (seq, size) = (post.seq, post.content.len());
+        return Err(ToolError::model(format!("message {seq} has only {size} bytes")));
+    }
+    Ok(shown(&channel, &messages, offset))
 }
 
 /// Renders the channel's header and the messages, the first from `offset` on. If some do not fit, the text says how to
@@ -216,89 +153,91 @@ fn render_part(post: &Post, offset: usize) -> String {
     }
 }
 
-fn list<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let member: Option<String> = arguments.optional("member")?;
-        let member = match member {
-            Some(name) => {
-                Some(name.trim().parse::<Party>().map_err(|error| ToolError::model(format!("{error}")))?)
-            }
-            None => None,
-        };
-        let archived: Option<bool> = arguments.optional("archived")?;
-        let found = swarm.readable_channels(&By::call(context).party, member.as_ref())?;
-        let is_wanted = |channel: &&Channel| {
-            archived.is_none_or(|archived| archived == (channel.state == ChannelState::Archived))
-        };
-        let lines: Vec<String> = found
-            .iter()
-            .filter(is_wanted)
-            .map(|channel| {
-                format!(
-                    "#{} ({}): {} members, {} messages: {}",
-                    channel.id,
-                    channel.state.as_str(),
-                    channel.members.len(),
-                    channel.last_seq,
-                    notice::one_line(&without_marks(safe_text::start(&channel.topic, 80))),
-                )
-            })
-            .collect();
-        Ok(if lines.is_empty() { "no channels".to_owned() } else { lines.join("\n") })
-    })
+fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let member: Option<String> = arguments.optional("member")?;
+    let member = match member {
+        Some(name) => {
+            Some(name.trim().parse::<Party>().map_err(|error| ToolError::model(format!("{error}")))?)
+        }
+        None => None,
+    };
+    let archived: Option<bool> = arguments.optional("archived")?;
+    let found = swarm.readable_channels(&By::call(context).party, member.as_ref())?;
+    let is_wanted = |channel: &&Channel| {
+        archived.is_none_or(|archived| archived == (channel.state == ChannelState::Archived))
+    };
+    let lines: Vec<String> = found
+        .iter()
+        .filter(is_wanted)
+        .map(|channel| {
+            format!(
+                "#{} ({}): {} members, {} messages: {}",
+                channel.id,
+                channel.state.as_str(),
+                channel.members.len(),
+                channel.last_seq,
+                notice::one_line(&without_marks(safe_text::start(&channel.topic, 80))),
+            )
+        })
+        .collect();
+    Ok(if lines.is_empty() { "no channels".to_owned() } else { lines.join("\n") })
 }
 
-fn create<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let wanted = Wanted {
-            id: id(&arguments)?,
-            topic: arguments.required("topic")?,
-            members: parties(&arguments, "members")?,
-            message: arguments.optional("message")?,
-        };
-        let channel = swarm.create_channel(&By::call(context), wanted).await?;
-        let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
-        Ok(format!("created #{}; members: {}", channel.id, members.join(", ")))
-    })
+async fn create(
+    swarm: &Arc<Swarm>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let wanted = Wanted {
+        id: id(&arguments)?,
+        topic: arguments.required("topic")?,
+        members: parties(&arguments, "members")?,
+        message: arguments.optional("message")?,
+    };
+    let channel = swarm.create_channel(&By::call(context), wanted).await?;
+    let members: Vec<String> = channel.members.iter().map(|member| member.party.to_string()).collect();
+    Ok(format!("created #{}; members: {}", channel.id, members.join(", ")))
 }
 
-fn assign<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id = id(&arguments)?;
-        let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
-        let (joined, left) = swarm.assign_members(&By::call(context), &id, &add, &remove).await?;
-        let names = |parties: &[Party]| match parties {
-            [] => "nobody".to_owned(),
-            some => some.iter().map(Party::to_string).collect::<Vec<_>>().join(", "),
-        };
-        Ok(format!("#{id}: joined: {}; left: {}", names(&joined), names(&left)))
-    })
+async fn assign(
+    swarm: &Arc<Swarm>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let id = id(&arguments)?;
+    let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
+    let (joined, left) = swarm.assign_members(&By::call(context), &id, &add, &remove).await?;
+    let names = |parties: &[Party]| match parties {
+        [] => "nobody".to_owned(),
+        some => some.iter().map(Party::to_string).collect::<Vec<_>>().join(", "),
+    };
+    Ok(format!("#{id}: joined: {}; left: {}", names(&joined), names(&left)))
 }
 
-fn archive<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id = id(&arguments)?;
-        let action: Option<String> = arguments.optional("action")?;
-        let what = match (action.as_deref(), arguments.optional("force")?) {
-            // `force: true` without an action means the same as `action: force`.
-            (Some("force"), _) | (None, Some(true)) => ArchiveAction::Force,
-            (None | Some("begin"), _) => ArchiveAction::Begin,
-            (Some("cancel"), _) => ArchiveAction::Cancel,
-            (Some("reopen"), _) => ArchiveAction::Reopen,
-            (Some(_), _) => {
-                return Err(ToolError::model("`action`: begin, force, cancel or reopen"));
-            }
-        };
-        Ok(describe_progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
-    })
+async fn archive(
+    swarm: &Arc<Swarm>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let id = id(&arguments)?;
+    let action: Option<String> = arguments.optional("action")?;
+    let what = match (action.as_deref(), arguments.optional("force")?) {
+        // `force: true` without an action means the same as `action: force`.
+        (Some("force"), _) | (None, Some(true)) => ArchiveAction::Force,
+        (None | Some("begin"), _) => ArchiveAction::Begin,
+        (Some("cancel"), _) => ArchiveAction::Cancel,
+        (Some("reopen"), _) => ArchiveAction::Reopen,
+        (Some(_), _) => {
+            return Err(ToolError::model("`action`: begin, force, cancel or reopen"));
+        }
+    };
+    Ok(describe_progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
 }
 
-fn ready<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id = id(&arguments)?;
-        let stand = swarm.mark_archive_ready(&By::call(context), &context.agent, &id).await?;
-        Ok(describe_progress(&id, &stand))
-    })
+async fn ready(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+    let id = id(&arguments)?;
+    let stand = swarm.mark_archive_ready(&By::call(context), &context.agent, &id).await?;
+    Ok(describe_progress(&id, &stand))
 }
 
 fn describe_progress(id: &ChannelId, stand: &ArchiveProgress) -> String {

@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 use crate::swarm::testing::Team;
 use crate::tool::fake::{call, context};

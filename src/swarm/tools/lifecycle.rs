@@ -3,50 +3,34 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
-use super::team_tool::TeamTool;
-use crate::provider::BoxFuture;
 use crate::swarm::By;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError};
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, team};
 
 /// Returns both tools.
 #[must_use]
 pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
     vec![
-        TeamTool::shared(
-            triage,
-            "flock_create_agent",
-            "Create a worker, if a person asked for one.",
-            &json!({"newAgentId": text, "archetype": text, "model": text, "reason": text}),
-            &["newAgentId", "reason"],
-            |triage, context, arguments| submit_request(triage, context, arguments, create),
-        ),
-        TeamTool::shared(
-            triage,
-            "flock_decommission_agent",
-            "Request the removal of an agent; a person must approve it.",
-            &json!({"targetAgentId": text, "reason": text}),
-            &["targetAgentId", "reason"],
-            |triage, context, arguments| submit_request(triage, context, arguments, remove),
-        ),
+        FunctionTool::shared(&team::CREATE_AGENT, triage, |t, c, a| {
+            Box::pin(submit_request(t, c, a, create))
+        }),
+        FunctionTool::shared(&team::DECOMMISSION_AGENT, triage, |t, c, a| {
+            Box::pin(submit_request(t, c, a, remove))
+        }),
     ]
 }
 
-fn submit_request<'a>(
-    triage: &'a Arc<Triage>,
-    context: &'a CallContext,
+async fn submit_request(
+    triage: &Arc<Triage>,
+    context: &CallContext,
     arguments: Arguments,
     read: fn(&Arguments) -> Result<Request, ToolError>,
-) -> BoxFuture<'a, Result<String, ToolError>> {
-    Box::pin(async move {
-        let reason: String = arguments.required("reason")?;
-        let request = read(&arguments)?;
-        Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
-    })
+) -> Result<String, ToolError> {
+    let reason: String = arguments.required("reason")?;
+    let request = read(&arguments)?;
+    Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
 }
 
 fn create(arguments: &Arguments) -> Result<Request, ToolError> {
@@ -81,7 +65,7 @@ fn for_model(error: crate::id::IdError) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -1,4 +1,7 @@
 //! The `flock_*` tools. The caller is identified by the [`crate::tool::CallContext`] alone, never by a parameter.
+//!
+//! Cancellation is not checked. A change that has begun runs to its end: it takes milliseconds, and half of it would be
+//! useless.
 
 mod audit;
 mod card;
@@ -7,7 +10,6 @@ pub mod lifecycle;
 mod status;
 pub mod sysadmin;
 mod task;
-mod team_tool;
 pub mod vault;
 
 use std::sync::Arc;

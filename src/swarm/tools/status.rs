@@ -2,98 +2,74 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
-use super::team_tool::TeamTool;
 use crate::clock::unix_ms;
 use crate::id::AgentId;
-use crate::provider::BoxFuture;
 use crate::store::ChannelState;
 use crate::swarm::agent_state::mode;
 use crate::swarm::scheduler::Mode;
 use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError};
-
-type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, team};
 
 /// Returns the tools of this module.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
     vec![
-        TeamTool::shared(
-            swarm,
-            "flock_status",
-            "Show the state of all agents or one.",
-            &json!({"agentId": text}),
-            &[],
-            status,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_sleep",
-            "Sleep until somebody calls you; plain messages wait longer.",
-            &json!({"reason": text}),
-            &[],
-            sleep,
-        ),
+        FunctionTool::shared(&team::STATUS, swarm, |s, c, a| Box::pin(async move { status(s, c, &a) })),
+        FunctionTool::shared(&team::SLEEP, swarm, |s, c, a| Box::pin(sleep(s, c, a))),
     ]
 }
 
-fn sleep<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let reason: Option<String> = arguments.optional("reason")?;
-        let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
-        // An agent can only put itself to sleep, whatever it names.
-        Ok(if swarm.sleep(&By::call(context), &context.agent, &reason).await? {
-            "you sleep after this turn; a mention or a direct message wakes you".to_owned()
-        } else {
-            "you sleep already".to_owned()
-        })
+async fn sleep(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+    let reason: Option<String> = arguments.optional("reason")?;
+    let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
+    // An agent can only put itself to sleep, whatever it names.
+    Ok(if swarm.sleep(&By::call(context), &context.agent, &reason).await? {
+        "you sleep after this turn; a mention or a direct message wakes you".to_owned()
+    } else {
+        "you sleep already".to_owned()
     })
 }
 
-fn status<'a>(swarm: &'a Arc<Swarm>, _context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let wanted: Option<String> = arguments.optional("agentId")?;
-        let wanted: Option<AgentId> = match wanted {
-            Some(id) => {
-                let id = id.trim().parse().map_err(|error| ToolError::model(format!("{error}")))?;
-                swarm.require_agent(&id)?;
-                Some(id)
+fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let wanted: Option<String> = arguments.optional("agentId")?;
+    let wanted: Option<AgentId> = match wanted {
+        Some(id) => {
+            let id = id.trim().parse().map_err(|error| ToolError::model(format!("{error}")))?;
+            swarm.require_agent(&id)?;
+            Some(id)
+        }
+        None => None,
+    };
+    let config = swarm.config();
+    let now = unix_ms();
+    let states = swarm.store().agent_states().map_err(SwarmError::from)?;
+    let mut lines = Vec::new();
+    for agent in config.agents.iter().filter(|agent| wanted.as_ref().is_none_or(|id| *id == agent.id)) {
+        let state = states.iter().find(|state| state.agent == agent.id);
+        // A clock that was set back could give a negative duration.
+        let minutes = |since: i64| (now - since).max(0) / 60_000;
+        let stands = match state {
+            // A freeze comes first: nothing wakes a frozen agent, even if it also sleeps.
+            _ if swarm.is_frozen(&agent.id) => "frozen by a person".to_owned(),
+            Some(state) if state.asleep_at.is_some() => {
+                format!("asleep for {} min", minutes(state.asleep_at.unwrap_or(now)))
             }
-            None => None,
+            _ => match mode(agent.role) {
+                Mode::Active => "awake".to_owned(),
+                Mode::Reactive => "awake when called".to_owned(),
+            },
         };
-        let config = swarm.config();
-        let now = unix_ms();
-        let states = swarm.store().agent_states().map_err(SwarmError::from)?;
-        let mut lines = Vec::new();
-        for agent in config.agents.iter().filter(|agent| wanted.as_ref().is_none_or(|id| *id == agent.id)) {
-            let state = states.iter().find(|state| state.agent == agent.id);
-            // A clock that was set back could give a negative duration.
-            let minutes = |since: i64| (now - since).max(0) / 60_000;
-            let stands = match state {
-                // A freeze comes first: nothing wakes a frozen agent, even if it also sleeps.
-                _ if swarm.is_frozen(&agent.id) => "frozen by a person".to_owned(),
-                Some(state) if state.asleep_at.is_some() => {
-                    format!("asleep for {} min", minutes(state.asleep_at.unwrap_or(now)))
-                }
-                _ => match mode(agent.role) {
-                    Mode::Active => "awake".to_owned(),
-                    Mode::Reactive => "awake when called".to_owned(),
-                },
-            };
-            let archetype = agent.archetype.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
-            lines.push(format!("{} ({}{archetype}): {stands}", agent.id, agent.role.as_str()));
-        }
-        if wanted.is_none() {
-            let counts = swarm.store().channel_counts().map_err(SwarmError::from)?;
-            let archived = counts.iter().filter(|(state, _)| *state == ChannelState::Archived);
-            let archived: u64 = archived.map(|(_, count)| count).sum();
-            let all: u64 = counts.iter().map(|(_, count)| count).sum();
-            lines.push(format!("{all} channels, {archived} of them archived"));
-        }
-        Ok(lines.join("\n"))
-    })
+        let archetype = agent.archetype.as_deref().map(|name| format!(", {name}")).unwrap_or_default();
+        lines.push(format!("{} ({}{archetype}): {stands}", agent.id, agent.role.as_str()));
+    }
+    if wanted.is_none() {
+        let counts = swarm.store().channel_counts().map_err(SwarmError::from)?;
+        let archived = counts.iter().filter(|(state, _)| *state == ChannelState::Archived);
+        let archived: u64 = archived.map(|(_, count)| count).sum();
+        let all: u64 = counts.iter().map(|(_, count)| count).sum();
+        lines.push(format!("{all} channels, {archived} of them archived"));
+    }
+    Ok(lines.join("\n"))
 }

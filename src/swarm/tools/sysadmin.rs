@@ -3,63 +3,26 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::team_tool::TeamTool;
 use crate::clean::summary;
-use crate::provider::BoxFuture;
 use crate::store::Level;
 use crate::swarm::By;
 use crate::swarm::task::MAX_SUMMARY;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError};
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(triage: &Arc<Triage>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
-    let number = json!({"type": "integer"});
     vec![
-        TeamTool::shared(
-            triage,
-            "flock_sysadmin_request",
-            "Request something that you may not do yourself: package (name in nixpkgs; action install or remove), egress \
-             (host, port), mount (path on the host, read-only), command (on the host) or other (request: text for \
-             the sysadmin). Returns the result, or who decides.",
-            &json!({
-                "kind": {"enum": ["package", "egress", "mount", "command", "other"]},
-                "reason": text, "package": text, "action": text, "host": text, "port": number, "path": text,
-                "target": text, "command": text, "timeout": number, "request": text, "urgency": text
-            }),
-            &["kind", "reason"],
-            ask,
-        ),
-        TeamTool::shared(
-            triage,
-            "triage_decision",
-            "Confirm or raise the level of a request that has not begun. YELLOW carries out one that waits for you. \
-             revoke refuses that one, or takes back what was done without a person.",
-            &json!({
-                "request_id": text, "level": {"enum": ["GREEN", "YELLOW", "RED"]}, "reasoning": text,
-                "revoke": {"type": "boolean"},
-                "action_plan": text, "risk_factors": {"type": "array", "items": text}
-            }),
-            &["request_id", "level", "reasoning"],
-            decide,
-        ),
-        TeamTool::shared(
-            triage,
-            "flock_restart_gateway",
-            "Restart the gateway after this turn has ended.",
-            &json!({"reason": text}),
-            &["reason"],
-            restart,
-        ),
+        FunctionTool::shared(&team::SYSADMIN_REQUEST, triage, |s, c, a| Box::pin(ask(s, c, a))),
+        FunctionTool::shared(&team::TRIAGE_DECISION, triage, |s, c, a| Box::pin(decide(s, c, a))),
+        FunctionTool::shared(&team::RESTART_GATEWAY, triage, |s, c, a| Box::pin(restart(s, c, a))),
     ]
 }
-
-type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
 
 /// Builds the request from the fields of its kind. An empty field of another kind is ignored. A field of another kind
 /// with a value is an error: the request must be exactly what the agent believes it asked for.
@@ -99,45 +62,49 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
     }
 }
 
-fn ask<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let request = typed(arguments.clone())?;
-        let reason = match (arguments.optional::<String>("reason")?, &request) {
-            // A text for the sysadmin explains itself, so it also serves as the reason.
-            (None, Request::Other { request }) => summary(request, MAX_SUMMARY),
-            (Some(reason), _) => reason,
-            (None, _) => arguments.required("reason")?,
-        };
-        Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
-    })
+async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+    let request = typed(arguments.clone())?;
+    let reason = match (arguments.optional::<String>("reason")?, &request) {
+        // A text for the sysadmin explains itself, so it also serves as the reason.
+        (None, Request::Other { request }) => summary(request, MAX_SUMMARY),
+        (Some(reason), _) => reason,
+        (None, _) => arguments.required("reason")?,
+    };
+    Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
 }
 
-fn decide<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id: String = arguments.required("request_id")?;
-        let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
-            "GREEN" => Level::Green,
-            "YELLOW" => Level::Yellow,
-            "RED" => Level::Red,
-            _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
-        };
-        let reasoning: String = arguments.required("reasoning")?;
-        if arguments.optional::<bool>("revoke")? == Some(true) {
-            return Ok(triage.take_back(&By::call(context), &id, &reasoning).await?);
-        }
-        Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
-    })
+async fn decide(
+    triage: &Arc<Triage>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let id: String = arguments.required("request_id")?;
+    let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
+        "GREEN" => Level::Green,
+        "YELLOW" => Level::Yellow,
+        "RED" => Level::Red,
+        _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
+    };
+    let reasoning: String = arguments.required("reasoning")?;
+    if arguments.optional::<bool>("revoke")? == Some(true) {
+        return Ok(triage.take_back(&By::call(context), &id, &reasoning).await?);
+    }
+    Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
 }
 
-fn restart<'a>(triage: &'a Arc<Triage>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let reason: String = arguments.required("reason")?;
-        Ok(triage.restart_gateway(&By::call(context), &reason).await?)
-    })
+async fn restart(
+    triage: &Arc<Triage>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let reason: String = arguments.required("reason")?;
+    Ok(triage.restart_gateway(&By::call(context), &reason).await?)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn typed(arguments: &Value) -> Result<Request, ToolError> {

@@ -3,160 +3,122 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::team_tool::TeamTool;
 use crate::clean::summary;
 use crate::id::AgentId;
-use crate::provider::BoxFuture;
 use crate::store::{Task, TaskFilter, TaskState};
 use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError};
-
-type ToolFuture<'a> = BoxFuture<'a, Result<String, ToolError>>;
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolError, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
-    let text = json!({"type": "string"});
-    let number = json!({"type": "integer"});
     vec![
-        TeamTool::shared(
-            swarm,
-            "flock_message",
-            "Send another agent a message. Returns at once; the answer comes to this session later.",
-            &json!({"to": text, "message": text, "contextData": {"type": "object"}}),
-            &["to", "message"],
-            message,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_tasks",
-            "List tasks you sent or received, with state and answer.",
-            &json!({
-                "direction": {"type": "string", "enum": ["sent", "received", "all"]},
-                "state": text, "limit": number
-            }),
-            &[],
-            tasks,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_task_respond",
-            "Ask the sender of a task a question before you go on, or answer a question in a task you sent.",
-            &json!({"taskId": text, "response": text}),
-            &["taskId", "response"],
-            respond,
-        ),
-        TeamTool::shared(
-            swarm,
-            "flock_history",
-            "List the team's tasks; since is in Unix ms.",
-            &json!({"agentId": text, "state": text, "since": number, "limit": number}),
-            &[],
-            history,
-        ),
+        FunctionTool::shared(&team::MESSAGE, swarm, |s, c, a| Box::pin(message(s, c, a))),
+        FunctionTool::shared(&team::TASKS, swarm, |s, c, a| Box::pin(async move { tasks(s, c, &a) })),
+        FunctionTool::shared(&team::TASK_RESPOND, swarm, |s, c, a| Box::pin(respond(s, c, a))),
+        FunctionTool::shared(&team::HISTORY, swarm, |s, c, a| Box::pin(async move { history(s, c, &a) })),
     ]
 }
 
 /// Number of listed tasks by default, and the maximum.
-const DEFAULT_LIMIT: u64 = 20;
-const MAX_LIMIT: u64 = 100;
+const DEFAULT_LIMIT: u32 = 20;
+const MAX_LIMIT: u32 = 100;
 /// Maximum number of characters of a summary in a list, and of an answer.
 const MAX_SUMMARY: usize = 80;
 const MAX_ANSWER: usize = 400;
 
-fn message<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let to = agent(&arguments.required::<String>("to")?)?;
-        let text: String = arguments.required("message")?;
-        // An object and nothing else, as the schema says. The recipient gets it as JSON text.
-        let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
-        let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
-        Ok(format!(
-            "task {} was sent to {to}. The answer will come to this session by itself: don't wait, don't ask again",
-            task.id
-        ))
+async fn message(
+    swarm: &Arc<Swarm>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let to = agent(&arguments.required::<String>("to")?)?;
+    let text: String = arguments.required("message")?;
+    // An object and nothing else, as the schema says. The recipient gets it as JSON text.
+    let data = arguments.optional::<Map<String, Value>>("contextData")?.map(Value::Object);
+    let task = swarm.send_message(&By::call(context), &to, text.trim(), data.as_ref()).await?;
+    Ok(format!(
+        "task {} was sent to {to}. The answer will come to this session by itself: don't wait, don't ask again",
+        task.id
+    ))
+}
+
+async fn respond(
+    swarm: &Arc<Swarm>,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let id: String = arguments.required("taskId")?;
+    let text: String = arguments.required("response")?;
+    // Models sometimes copy the rest of a list's line together with the id.
+    let id = id.split_whitespace().next().unwrap_or_default();
+    let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
+    Ok(if task.state == TaskState::InputRequired {
+        format!(
+            "{} was asked. End this turn: task {} continues in a new one when the reply comes",
+            task.requester, task.id
+        )
+    } else {
+        format!("task {} continues at {}", task.id, task.assignee())
     })
 }
 
-fn respond<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let id: String = arguments.required("taskId")?;
-        let text: String = arguments.required("response")?;
-        // Models sometimes copy the rest of a list's line together with the id.
-        let id = id.split_whitespace().next().unwrap_or_default();
-        let task = swarm.respond_task(&By::call(context), id, text.trim()).await?;
-        Ok(if task.state == TaskState::InputRequired {
-            format!(
-                "{} was asked. End this turn: task {} continues in a new one when the reply comes",
-                task.requester, task.id
-            )
-        } else {
-            format!("task {} continues at {}", task.id, task.assignee())
-        })
-    })
+fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    let own = context.agent.clone();
+    let mut filter = TaskFilter { state: state(arguments)?, ..TaskFilter::default() };
+    match arguments.optional::<String>("direction")?.as_deref() {
+        // The caller comes from the context, so an agent lists only its own tasks here.
+        Some("sent") => filter.requester = Some(own.to_string()),
+        Some("received") => filter.assignee = Some(own.clone()),
+        // Models often send an empty string for a parameter that they do not use.
+        None | Some("all" | "") => filter.party = Some(own.clone()),
+        Some(_) => return Err(ToolError::model("`direction` must be sent, received or all")),
+    }
+    let found =
+        swarm.store().tasks(&filter, arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?).map_err(SwarmError::from)?;
+    if found.is_empty() {
+        return Ok("there are no such tasks".to_owned());
+    }
+    let mut lines = Vec::new();
+    for task in &found {
+        let is_sent = task.requester == own.as_str();
+        let other =
+            if is_sent { format!("to {}", task.assignee()) } else { format!("from {}", task.requester) };
+        let mut line =
+            format!("{} [{}] {other}: {}", task.id, task.state.as_str(), summary(&task.summary, MAX_SUMMARY));
+        if task.state == TaskState::InputRequired {
+            // The id comes first and the question follows, so that the model can reply without another call.
+            let question = summary(task.question.as_deref().unwrap_or_default(), MAX_ANSWER);
+            let _ = write!(line, "\n  asked: {question}");
+        }
+        if let Some(response) = &task.response {
+            let _ = write!(line, "\n  answer: {}", summary(response, MAX_ANSWER));
+        }
+        lines.push(line);
+    }
+    Ok(lines.join("\n"))
 }
 
-fn tasks<'a>(swarm: &'a Arc<Swarm>, context: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        let own = context.agent.clone();
-        let mut filter = TaskFilter { state: state(&arguments)?, ..TaskFilter::default() };
-        match arguments.optional::<String>("direction")?.as_deref() {
-            // The caller comes from the context, so an agent lists only its own tasks here.
-            Some("sent") => filter.requester = Some(own.to_string()),
-            Some("received") => filter.assignee = Some(own.clone()),
-            // Models often send an empty string for a parameter that they do not use.
-            None | Some("all" | "") => filter.party = Some(own.clone()),
-            Some(_) => return Err(ToolError::model("`direction` must be sent, received or all")),
-        }
-        let found = swarm.store().tasks(&filter, limit(&arguments)?).map_err(SwarmError::from)?;
-        if found.is_empty() {
-            return Ok("there are no such tasks".to_owned());
-        }
-        let mut lines = Vec::new();
-        for task in &found {
-            let is_sent = task.requester == own.as_str();
-            let other =
-                if is_sent { format!("to {}", task.assignee()) } else { format!("from {}", task.requester) };
-            let mut line = format!(
-                "{} [{}] {other}: {}",
-                task.id,
-                task.state.as_str(),
-                summary(&task.summary, MAX_SUMMARY)
-            );
-            if task.state == TaskState::InputRequired {
-                // The id comes first and the question follows, so that the model can reply without another call.
-                let question = summary(task.question.as_deref().unwrap_or_default(), MAX_ANSWER);
-                let _ = write!(line, "\n  asked: {question}");
-            }
-            if let Some(response) = &task.response {
-                let _ = write!(line, "\n  answer: {}", summary(response, MAX_ANSWER));
-            }
-            lines.push(line);
-        }
-        Ok(lines.join("\n"))
-    })
-}
-
-fn history<'a>(swarm: &'a Arc<Swarm>, _: &'a CallContext, arguments: Arguments) -> ToolFuture<'a> {
-    Box::pin(async move {
-        // Without an id, the history of the whole team is listed.
-        let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
-        let since = arguments.optional::<u64>("since")?;
-        let filter = TaskFilter {
-            party: party.as_deref().map(agent).transpose()?,
-            state: state(&arguments)?,
-            since: since.map(|since| i64::try_from(since).unwrap_or(i64::MAX)),
-            ..TaskFilter::default()
-        };
-        let found = swarm.store().tasks(&filter, limit(&arguments)?).map_err(SwarmError::from)?;
-        if found.is_empty() {
-            return Ok("there are no such tasks".to_owned());
-        }
-        Ok(found.iter().map(past).collect::<Vec<_>>().join("\n"))
-    })
+fn history(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+    // Without an id, the history of the whole team is listed.
+    let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
+    let since = arguments.optional::<u64>("since")?;
+    let filter = TaskFilter {
+        party: party.as_deref().map(agent).transpose()?,
+        state: state(arguments)?,
+        since: since.map(|since| i64::try_from(since).unwrap_or(i64::MAX)),
+        ..TaskFilter::default()
+    };
+    let found =
+        swarm.store().tasks(&filter, arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?).map_err(SwarmError::from)?;
+    if found.is_empty() {
+        return Ok("there are no such tasks".to_owned());
+    }
+    Ok(found.iter().map(past).collect::<Vec<_>>().join("\n"))
 }
 
 fn past(task: &Task) -> String {
@@ -188,12 +150,6 @@ fn state(arguments: &Arguments) -> Result<Option<TaskState>, ToolError> {
         let words: Vec<&str> = TaskState::ALL.iter().map(|state| state.as_str()).collect();
         ToolError::model(format!("`state` must be one of {}", words.join(", ")))
     })
-}
-
-fn limit(arguments: &Arguments) -> Result<u32, ToolError> {
-    // Clamped and not refused: a model that asks for too much is served with what is allowed.
-    let limit = arguments.optional::<u64>("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    Ok(u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
 fn agent(text: &str) -> Result<AgentId, ToolError> {

@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use crate::clock::unix_ms;
 use crate::home::Home;
 use crate::home::beneath::Kind;
 use crate::id::{FolderName, IdError};
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::store::{Level, Store, text_digest};
 use crate::swarm::By;
 use crate::swarm::skill::Skills;
 use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults, WriteMode, shown};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, ToolOutput, lines};
+use crate::tool::function::{FunctionTool, blocking};
+use crate::tool::{CallContext, Tool, ToolError, lines, team};
 
 /// The services on which the tools work.
 struct VaultServices {
@@ -23,106 +21,34 @@ struct VaultServices {
     store: Arc<Store>,
 }
 
+/// The work of a tool. It may block.
 type VaultToolFn = fn(&VaultServices, &CallContext, &Arguments) -> Result<String, ToolError>;
-
-/// A tool, as its specification and its function, which may block.
-struct VaultTool {
-    spec: ToolSpec,
-    aliases: &'static [&'static str],
-    work: VaultToolFn,
-    shared: Arc<VaultServices>,
-}
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
 pub fn all(home: &Home, store: &Arc<Store>) -> Vec<Arc<dyn Tool>> {
-    let shared = Arc::new(VaultServices {
+    let services = &Arc::new(VaultServices {
         vaults: Vaults::new(home),
         skills: Skills::new(home),
         store: Arc::clone(store),
     });
-    let tool = |name: &str, description: &str, parameters: Value, work: VaultToolFn| -> Arc<dyn Tool> {
-        let spec = ToolSpec {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: parameters.into(),
-        };
-        // `read_skill` is a second name that calls may use for this tool.
-        let aliases: &[&str] = if name == "flock_read_skill" { &["read_skill"] } else { &[] };
-        Arc::new(VaultTool { spec, aliases, work, shared: Arc::clone(&shared) })
-    };
-    let text = json!({"type": "string"});
-    let number = json!({"type": "integer"});
     vec![
-        tool(
-            "flock_workspace_list",
-            "List vaults (shared notes), or a vault's files.",
-            json!({"type": "object", "properties": {"workspace": text}, "required": []}),
-            list,
-        ),
-        tool(
-            "flock_workspace_read",
-            "Read a text file of a vault; offset and limit count lines.",
-            json!({
-                "type": "object",
-                "properties": {"workspace": text, "path": text, "offset": number, "limit": number},
-                "required": ["workspace", "path"]
-            }),
-            read,
-        ),
-        tool(
-            "flock_workspace_write",
-            "Write a text file of a vault, or append to it.",
-            json!({
-                "type": "object",
-                "properties": {"workspace": text, "path": text, "content": text, "append": {"type": "boolean"}},
-                "required": ["workspace", "path", "content"]
-            }),
-            write,
-        ),
-        tool(
-            "flock_workspace_tree",
-            "Show a vault's folders and files.",
-            json!({
-                "type": "object",
-                "properties": {"workspace": text, "maxDepth": number},
-                "required": ["workspace"]
-            }),
-            tree,
-        ),
-        tool(
-            "flock_read_skill",
-            "Read a skill: instructions for work here.",
-            json!({"type": "object", "properties": {"name": text}, "required": ["name"]}),
-            read_skill,
-        ),
+        FunctionTool::shared(&team::WORKSPACE_LIST, services, |s, c, a| Box::pin(run(s, c, a, list))),
+        FunctionTool::shared(&team::WORKSPACE_READ, services, |s, c, a| Box::pin(run(s, c, a, read))),
+        FunctionTool::shared(&team::WORKSPACE_WRITE, services, |s, c, a| Box::pin(run(s, c, a, write))),
+        FunctionTool::shared(&team::WORKSPACE_TREE, services, |s, c, a| Box::pin(run(s, c, a, tree))),
+        FunctionTool::shared(&team::READ_SKILL, services, |s, c, a| Box::pin(run(s, c, a, read_skill))),
     ]
 }
 
-impl Tool for VaultTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn aliases(&self) -> &[&str] {
-        self.aliases
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let arguments = Arguments::new(arguments)?;
-            let (work, shared, context) = (self.work, Arc::clone(&self.shared), context.clone());
-            // File access blocks, so the work runs on a blocking thread.
-            match tokio::task::spawn_blocking(move || work(&shared, &context, &arguments)).await {
-                Ok(result) => result.map(ToolOutput::text),
-                Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
-            }
-        })
-    }
+async fn run(
+    services: &Arc<VaultServices>,
+    context: &CallContext,
+    arguments: Arguments,
+    work: VaultToolFn,
+) -> Result<String, ToolError> {
+    let (services, context) = (Arc::clone(services), context.clone());
+    blocking(move || work(&services, &context, &arguments)).await
 }
 
 /// Maximum number of files or lines that are shown of a vault.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::sys::stat::Mode;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::tool::{Registry, fake};

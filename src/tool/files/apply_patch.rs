@@ -12,27 +12,24 @@ use super::patch::{FileOperation, hunk, parse};
 use super::path::WorkspacePath;
 use super::tool_error::for_model;
 use crate::home::beneath::BeneathError;
-use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
-use crate::tool::{ToolError, ToolOutput};
+use crate::tool::policy::LimitedInput;
+use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
 const MAX_INPUT: usize = 1024 * 1024;
 const MAX_OPERATIONS: usize = 200;
 
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: "apply_patch".to_owned(),
-        description: "Change several files of your workspace, all or none. input: *** Begin Patch, \
-                      then *** Add File: p (lines +), *** Delete File: p, *** Update File: p (optional *** Move \
-                      to: q; hunks of @@, then lines with ' ', - or +), then *** End Patch."
-            .to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": {"input": {"type": "string"}},
-            "required": ["input"]
-        }).into(),
-    }
-}
+pub static APPLY_PATCH: ToolDefinition = ToolDefinition {
+    name: "apply_patch",
+    description: "Change several files of your workspace, all or none. input: *** Begin Patch, \
+                  then *** Add File: p (lines +), *** Delete File: p, *** Update File: p (optional *** Move \
+                  to: q; hunks of @@, then lines with ' ', - or +), then *** End Patch.",
+    properties: || json!({"input": {"type": "string"}}),
+    required: &["input"],
+    changes: true,
+    limited: Some(LimitedInput::Patch),
+    ..ToolDefinition::BUILT_IN
+};
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let input: String = arguments.required_with_alias("input", "patch")?;

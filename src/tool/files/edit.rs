@@ -5,28 +5,26 @@ use serde_json::json;
 use super::path::WorkspacePath;
 use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
-use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
-use crate::tool::{ToolError, ToolOutput};
+use crate::tool::policy::LimitedInput;
+use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: "edit".to_owned(),
-        description: "Replace text in a file of your workspace. oldText must occur exactly once, including \
-                      whitespace."
-            .to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "oldText": {"type": "string"},
-                "newText": {"type": "string"}
-            },
-            "required": ["path", "oldText", "newText"]
+pub static EDIT: ToolDefinition = ToolDefinition {
+    name: "edit",
+    description: "Replace text in a file of your workspace. oldText must occur exactly once, including \
+                  whitespace.",
+    properties: || {
+        json!({
+            "path": {"type": "string"},
+            "oldText": {"type": "string"},
+            "newText": {"type": "string"}
         })
-        .into(),
-    }
-}
+    },
+    required: &["path", "oldText", "newText"],
+    changes: true,
+    limited: Some(LimitedInput::Path),
+    ..ToolDefinition::BUILT_IN
+};
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let place =

@@ -8,29 +8,30 @@ use super::Workspace;
 use super::path::WorkspacePath;
 use super::tool_error::for_model;
 use crate::picture::{self, FittedPicture, PictureLimits};
-use crate::provider::{Block, ToolSpec};
+use crate::provider::Block;
 use crate::tool::arguments::Arguments;
-use crate::tool::{ToolError, ToolOutput, safe_text};
+use crate::tool::definition::ToolGroup;
+use crate::tool::policy::LimitedInput;
+use crate::tool::{ToolDefinition, ToolError, ToolOutput, safe_text};
 
 /// The limits for a picture in a transcript. No model API accepts a larger one, or one with more bytes, which the APIs
 /// count as Base64. A request may contain a smaller version of it.
 const LIMITS: PictureLimits = PictureLimits { side: 2000, bytes: 5 * 1024 * 1024 / 4 * 3 };
 
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: "image".to_owned(),
-        description: "Look at a picture in your workspace (PNG, JPEG, GIF, WebP).".to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "prompt": {"type": "string", "description": "what to look for"}
-            },
-            "required": ["path"]
+pub static IMAGE: ToolDefinition = ToolDefinition {
+    name: "image",
+    description: "Look at a picture in your workspace (PNG, JPEG, GIF, WebP).",
+    properties: || {
+        json!({
+            "path": {"type": "string"},
+            "prompt": {"type": "string", "description": "what to look for"}
         })
-        .into(),
-    }
-}
+    },
+    required: &["path"],
+    group: ToolGroup::Pictures,
+    limited: Some(LimitedInput::Path),
+    ..ToolDefinition::BUILT_IN
+};
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let place = WorkspacePath::parse(&arguments.required_with_alias::<String>("path", "file_path")?)?;

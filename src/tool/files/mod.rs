@@ -18,15 +18,13 @@ pub mod write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use self::path::WorkspacePath;
 use super::arguments::Arguments;
+use super::function::{FunctionTool, blocking};
 use super::{AgentLookup, CallContext, Tool, ToolError, ToolOutput};
 use crate::config::{Agent, SandboxMode};
 use crate::error;
 use crate::home::beneath::{BeneathError, Owner, Root};
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::sandbox::workspace::sandbox_user;
 
 /// Maximum size of a file that is read or written, in bytes.
@@ -41,62 +39,43 @@ struct Workspace {
     owner: Option<Owner>,
 }
 
-/// A file tool: its specification, and the function that does its work and may block.
-pub struct FileTool {
-    spec: ToolSpec,
-    work: fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>,
-    agents: AgentLookup,
-}
+/// The work of a file tool. It may block.
+type FileToolFn = fn(&Workspace, &Arguments) -> Result<ToolOutput, ToolError>;
 
 /// Returns all file tools in the order in which they are offered.
 #[must_use]
-pub fn all(agents: &AgentLookup) -> Vec<FileTool> {
-    let tool = |(spec, work): (ToolSpec, _)| FileTool { spec, work, agents: Arc::clone(agents) };
+pub fn all(agents: &AgentLookup) -> Vec<Arc<dyn Tool>> {
     vec![
-        tool((read::spec(), read::work)),
-        tool((write::spec(), write::work)),
-        tool((edit::spec(), edit::work)),
-        tool((apply_patch::spec(), apply_patch::work)),
-        tool((image::spec(), image::work)),
+        FunctionTool::shared(&read::READ, agents, |l, c, a| Box::pin(run(l, c, a, read::work))),
+        FunctionTool::shared(&write::WRITE, agents, |l, c, a| Box::pin(run(l, c, a, write::work))),
+        FunctionTool::shared(&edit::EDIT, agents, |l, c, a| Box::pin(run(l, c, a, edit::work))),
+        FunctionTool::shared(&apply_patch::APPLY_PATCH, agents, |l, c, a| {
+            Box::pin(run(l, c, a, apply_patch::work))
+        }),
+        FunctionTool::shared(&image::IMAGE, agents, |l, c, a| Box::pin(run(l, c, a, image::work))),
     ]
 }
 
-impl Tool for FileTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let arguments = Arguments::new(arguments)?;
-            // Looked up at each call, because a reload of the configuration may have changed or removed the agent.
-            let agent = (self.agents)(&context.agent)
-                .ok_or_else(|| ToolError::model("you have been removed from the configuration"))?;
-            let work = self.work;
-            // File access blocks, so it runs outside of the async worker threads.
-            let job = tokio::task::spawn_blocking(move || {
-                let root = Root::open(&agent.workspace).map_err(|failure| {
-                    // The cause contains the host's path, so the model gets a sentence without it.
-                    tracing::warn!("workspace of {}: {}", agent.id, error::chain(&failure));
-                    ToolError::model(
-                        "your workspace can't be opened; the owner finds the cause with `flock doctor`",
-                    )
-                })?;
-                let owner = owner(&agent)?;
-                let workspace = Workspace { root, identity: agent.identity.clone(), owner };
-                work(&workspace, &arguments)
-            });
-            match job.await {
-                Ok(result) => result,
-                // Only a panic of the tool leads here.
-                Err(failure) => Err(ToolError::Fatal(Box::new(failure))),
-            }
-        })
-    }
+async fn run(
+    agents: &AgentLookup,
+    context: &CallContext,
+    arguments: Arguments,
+    work: FileToolFn,
+) -> Result<ToolOutput, ToolError> {
+    // Looked up at each call, because a reload of the configuration may have changed or removed the agent.
+    let agent = agents(&context.agent)
+        .ok_or_else(|| ToolError::model("you have been removed from the configuration"))?;
+    blocking(move || {
+        let root = Root::open(&agent.workspace).map_err(|failure| {
+            // The cause contains the host's path, so the model gets a sentence without it.
+            tracing::warn!("workspace of {}: {}", agent.id, error::chain(&failure));
+            ToolError::model("your workspace can't be opened; the owner finds the cause with `flock doctor`")
+        })?;
+        let owner = owner(&agent)?;
+        let workspace = Workspace { root, identity: agent.identity.clone(), owner };
+        work(&workspace, &arguments)
+    })
+    .await
 }
 
 impl Workspace {

@@ -7,31 +7,28 @@ use super::path::WorkspacePath;
 use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
 use crate::picture;
-use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
-use crate::tool::{ToolError, ToolOutput, lines};
+use crate::tool::policy::LimitedInput;
+use crate::tool::{ToolDefinition, ToolError, ToolOutput, lines};
 
 /// Advice on how to read the rest of a line that is too long.
 const LONG_LINE: &str = "; read the rest with exec: cut -c or tail -c";
 
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: "read".to_owned(),
-        description: "Read a text file of your workspace, at most 2000 lines or 50 KB at once; continue \
-                      with offset. For pictures use image."
-            .to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "offset": {"type": "integer", "description": "first line, from 1"},
-                "limit": {"type": "integer", "description": "lines"}
-            },
-            "required": ["path"]
+pub static READ: ToolDefinition = ToolDefinition {
+    name: "read",
+    description: "Read a text file of your workspace, at most 2000 lines or 50 KB at once; continue \
+                  with offset. For pictures use image.",
+    properties: || {
+        json!({
+            "path": {"type": "string"},
+            "offset": {"type": "integer", "description": "first line, from 1"},
+            "limit": {"type": "integer", "description": "lines"}
         })
-        .into(),
-    }
-}
+    },
+    required: &["path"],
+    limited: Some(LimitedInput::Path),
+    ..ToolDefinition::BUILT_IN
+};
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let place = WorkspacePath::parse(&arguments.required_with_alias::<String>("path", "file_path")?)?;

@@ -5,22 +5,19 @@ use serde_json::json;
 use super::path::WorkspacePath;
 use super::tool_error::for_model;
 use super::{MAX_FILE, Workspace};
-use crate::provider::ToolSpec;
 use crate::tool::arguments::Arguments;
-use crate::tool::{ToolError, ToolOutput};
+use crate::tool::policy::LimitedInput;
+use crate::tool::{ToolDefinition, ToolError, ToolOutput};
 
-pub(super) fn spec() -> ToolSpec {
-    ToolSpec {
-        name: "write".to_owned(),
-        description: "Create or replace a file of your workspace. Missing folders are created.".to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
-            "required": ["path", "content"]
-        })
-        .into(),
-    }
-}
+pub static WRITE: ToolDefinition = ToolDefinition {
+    name: "write",
+    description: "Create or replace a file of your workspace. Missing folders are created.",
+    properties: || json!({"path": {"type": "string"}, "content": {"type": "string"}}),
+    required: &["path", "content"],
+    changes: true,
+    limited: Some(LimitedInput::Path),
+    ..ToolDefinition::BUILT_IN
+};
 
 pub(super) fn work(workspace: &Workspace, arguments: &Arguments) -> Result<ToolOutput, ToolError> {
     let place =

@@ -10,16 +10,28 @@ use serde_json::Value;
 
 use super::shell;
 use crate::config::{Agent, CommandPolicy, SandboxMode};
+use crate::tool::catalog::find;
 
-/// Tools that run commands.
-const COMMANDS: [&str; 2] = ["exec", "process"];
-/// Tools that read or write files.
-const FILES: [&str; 5] = ["read", "write", "edit", "apply_patch", "image"];
+/// The input of a tool that the limits apply to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitedInput {
+    /// A shell command, its folder and its environment.
+    Command,
+    /// Input of a command that runs already. No call of its own is refused.
+    Job,
+    /// The path of a file.
+    Path,
+    /// The paths in a patch.
+    Patch,
+}
 
 /// Returns `true` if the configured limits apply to this tool.
 pub(super) fn apply_to(policy: &CommandPolicy, tool: &str) -> bool {
-    let runs = COMMANDS.contains(&tool);
-    runs && !policy.is_open() || !policy.forbidden_paths.is_empty() && FILES.contains(&tool)
+    match find(tool).and_then(|tool| tool.limited) {
+        Some(LimitedInput::Command | LimitedInput::Job) => !policy.is_open(),
+        Some(LimitedInput::Path | LimitedInput::Patch) => !policy.forbidden_paths.is_empty(),
+        None => false,
+    }
 }
 
 /// Returns the reason why a call exceeds the limits, or `None` if it does not.
@@ -29,11 +41,11 @@ pub(super) fn refusal(agent: &Agent, tool: &str, arguments: &Value) -> Option<St
         return None;
     }
     let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-    match tool {
-        "exec" => command(agent, text("command")?, text("workdir"), arguments.get("env")),
-        "read" | "write" | "edit" | "image" => path(agent, text("path")?),
-        "apply_patch" => patched_files(text("input")?).find_map(|named| path(agent, named)),
-        _ => None,
+    match find(tool)?.limited? {
+        LimitedInput::Command => command(agent, text("command")?, text("workdir"), arguments.get("env")),
+        LimitedInput::Job => None,
+        LimitedInput::Path => path(agent, text("path")?),
+        LimitedInput::Patch => patched_files(text("input")?).find_map(|named| path(agent, named)),
     }
 }
 

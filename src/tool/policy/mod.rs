@@ -15,9 +15,14 @@ mod shell;
 use serde_json::Value;
 
 pub use disabled_tools::DisabledTools;
+pub use limits::LimitedInput;
 pub use pattern::{Pattern, PatternError};
-pub use role::{FLOCK_TOOLS, Roles, is_flocks_own};
+pub use role::Roles;
 
+use super::catalog::find;
+use super::exec::EXEC;
+use super::process::PROCESS;
+use super::team;
 use crate::config::model::Autonomy;
 use crate::config::{Agent, SandboxMode};
 use crate::provider::ToolSpec;
@@ -49,7 +54,7 @@ pub fn decide(agent: &Agent, tool: &str, arguments: &Value) -> Decision {
         .or_else(|| limits::refusal(agent, tool, arguments));
     match refused {
         Some(reason) => Decision::Deny(reason),
-        None if agent.sandbox == SandboxMode::Off && tool == "exec" => {
+        None if agent.sandbox == SandboxMode::Off && tool == EXEC.name => {
             Decision::Ask("you have no sandbox, so the command would run on the host itself".to_owned())
         }
         None => Decision::Allow,
@@ -82,51 +87,24 @@ pub fn pattern_errors(agent: &Agent) -> Vec<PatternError> {
     lists.concat().iter().filter_map(|text| Pattern::parse(text).err()).collect()
 }
 
-/// Tools that change the workspace, a vault or the state of others, or run something. They are denied to a readonly
-/// agent.
-const CHANGING_TOOLS: [&str; 12] = [
-    "write",
-    "edit",
-    "apply_patch",
-    "exec",
-    "process",
-    "flock_workspace_write",
-    "flock_channel_create",
-    "flock_assign_members",
-    "flock_channel_archive",
-    "flock_create_agent",
-    "flock_decommission_agent",
-    "flock_restart_gateway",
-];
-
-/// flock's own tools that only read, and `flock_sysadmin_request`, which waits long for others.
-const PARALLEL_TOOLS: [&str; 12] = [
-    "flock_channel_read",
-    "flock_channel_list",
-    "flock_tasks",
-    "flock_discover",
-    "flock_status",
-    "flock_history",
-    "flock_workspace_list",
-    "flock_workspace_read",
-    "flock_workspace_tree",
-    "flock_read_skill",
-    "flock_audit",
-    "flock_sysadmin_request",
-];
-
 /// Returns `true` if calls of this tool may run in parallel with others of the same turn. Calls of any other tool run
 /// alone and in order.
 #[must_use]
 pub fn is_parallel(tool: &str) -> bool {
-    PARALLEL_TOOLS.contains(&tool)
+    find(tool).is_some_and(|tool| tool.parallel)
+}
+
+/// Returns `true` if the tool is one of flock's own. An agent program brings the other tools itself.
+#[must_use]
+pub fn is_flocks_own(tool: &str) -> bool {
+    find(tool).is_some_and(|tool| tool.roles.is_some())
 }
 
 /// Refuses typed requests of a readonly agent to the sysadmin, because a granted request is carried out in the agent's
 /// name. Such an agent can still ask in words.
 fn readonly_refusal(agent: &Agent, tool: &str, arguments: &Value) -> Option<String> {
     let is_change = agent.autonomy == Autonomy::Readonly
-        && tool == "flock_sysadmin_request"
+        && tool == team::SYSADMIN_REQUEST.name
         && arguments.get("kind").and_then(Value::as_str) != Some("other");
     is_change.then(|| "your autonomy is readonly, so you can only ask in words (kind: \"other\")".to_owned())
 }
@@ -154,11 +132,11 @@ fn refusal(agent: &Agent, tool: &str) -> Option<String> {
     {
         return Some(format!("{tool} is not among the tools that you may use"));
     }
-    if agent.autonomy == Autonomy::Readonly && CHANGING_TOOLS.contains(&tool) {
+    if agent.autonomy == Autonomy::Readonly && find(tool).is_some_and(|tool| tool.changes) {
         return Some(format!("{tool} is not possible: your autonomy is readonly, so you can only read"));
     }
     // A command on the host runs once, exactly as approved. Nobody may write to it or poll it in between.
-    if agent.sandbox == SandboxMode::Off && tool == "process" {
+    if agent.sandbox == SandboxMode::Off && tool == PROCESS.name {
         return Some("process is for background commands of a sandbox, and you have none".to_owned());
     }
     None

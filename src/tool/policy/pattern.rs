@@ -1,12 +1,16 @@
 //! Patterns for tool names in allow and deny lists: a name, a name with `*` in it, or a group.
 
+use super::is_flocks_own;
+use crate::tool::catalog::find;
+use crate::tool::definition::ToolGroup;
+
 /// A parsed pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Pattern {
     /// A tool's name, in which `*` matches any run of characters.
     Name(String),
-    /// A group: any of these names.
-    Group(&'static [&'static str]),
+    /// A group.
+    Group(GroupFn),
 }
 
 /// The reason why a text is not a pattern.
@@ -20,38 +24,29 @@ pub enum PatternError {
     UnknownGroup(String),
 }
 
-/// The groups and their tools. OpenClaw's groups for which flock has no tools are known and empty, so that lists
-/// written for OpenClaw can be used unchanged.
-const GROUPS: &[(&str, &[&str])] = &[
-    ("all", &["*"]),
-    ("fs", &["read", "write", "edit", "apply_patch"]),
-    ("runtime", &["exec", "process"]),
-    ("sessions", &["sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status"]),
-    ("plugins", &["flock_*", "triage_decision"]),
-    (
-        "openclaw",
-        &[
-            "read",
-            "write",
-            "edit",
-            "apply_patch",
-            "exec",
-            "process",
-            "image",
-            "sessions_list",
-            "sessions_history",
-            "sessions_send",
-            "sessions_spawn",
-            "session_status",
-        ],
-    ),
-    ("memory", &[]),
-    ("web", &[]),
-    ("ui", &[]),
-    ("automation", &[]),
-    ("messaging", &[]),
-    ("nodes", &[]),
+/// Returns `true` for the tools of a group.
+pub type GroupFn = fn(&str) -> bool;
+
+/// The groups. OpenClaw's groups for which flock has no tools are known and empty, so that lists written for OpenClaw
+/// can be used unchanged.
+const GROUPS: [(&str, GroupFn); 12] = [
+    ("all", |_| true),
+    ("fs", |tool| is_in(ToolGroup::Files, tool)),
+    ("runtime", |tool| is_in(ToolGroup::Commands, tool)),
+    ("sessions", |tool| is_in(ToolGroup::Sessions, tool)),
+    ("plugins", |tool| tool.starts_with("flock_") || is_flocks_own(tool)),
+    ("openclaw", |tool| find(tool).is_some_and(|tool| tool.roles.is_none())),
+    ("memory", |_| false),
+    ("web", |_| false),
+    ("ui", |_| false),
+    ("automation", |_| false),
+    ("messaging", |_| false),
+    ("nodes", |_| false),
 ];
+
+fn is_in(group: ToolGroup, tool: &str) -> bool {
+    find(tool).is_some_and(|tool| tool.group == group)
+}
 
 const MAX_LENGTH: usize = 64;
 
@@ -67,7 +62,7 @@ impl Pattern {
             return GROUPS
                 .iter()
                 .find(|(name, _)| *name == group)
-                .map(|(_, names)| Self::Group(names))
+                .map(|(_, includes)| Self::Group(*includes))
                 .ok_or_else(|| PatternError::UnknownGroup(shorten(text)));
         }
         let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '*');
@@ -88,7 +83,7 @@ impl Pattern {
     pub fn matches(&self, tool: &str) -> bool {
         match self {
             Self::Name(name) => glob(name.as_bytes(), tool.as_bytes()),
-            Self::Group(names) => names.iter().any(|name| glob(name.as_bytes(), tool.as_bytes())),
+            Self::Group(includes) => includes(tool),
         }
     }
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::config::Role;
 use crate::sandbox::testing::agent as any_agent;
+use crate::tool::catalog;
 
 fn agent(allow: &[&str], deny: &[&str]) -> Agent {
     let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
@@ -120,10 +121,10 @@ const ROLE_TABLE: &str = "
 fn flock_tools_are_limited_to_their_roles() {
     let cells: Vec<Vec<&str>> =
         ROLE_TABLE.trim().lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
-    assert_eq!(cells.len(), FLOCK_TOOLS.len());
+    assert_eq!(cells.len(), catalog::flocks_own().count());
     for cell in cells {
         let (tool, roles) = cell.split_first().unwrap();
-        assert!(FLOCK_TOOLS.iter().any(|(name, _)| name == tool), "{tool}");
+        assert!(is_flocks_own(tool), "{tool}");
         for role in [Role::Orchestrator, Role::Sysadmin, Role::Worker] {
             let agent = Agent { role, ..agent(&["*"], &[]) };
             assert_eq!(allowed(&agent, tool), roles.contains(&role.as_str()), "{tool} {role:?}");
@@ -143,6 +144,25 @@ fn a_flock_tool_missing_from_the_role_table_is_denied() {
 
 #[test]
 fn readonly_autonomy_denies_changing_tools() {
+    let changing: Vec<&str> =
+        catalog::TOOLS.iter().filter(|tool| tool.changes).map(|tool| tool.name).collect();
+    assert_eq!(
+        changing,
+        [
+            "exec",
+            "process",
+            "write",
+            "edit",
+            "apply_patch",
+            "flock_channel_create",
+            "flock_assign_members",
+            "flock_channel_archive",
+            "flock_workspace_write",
+            "flock_restart_gateway",
+            "flock_create_agent",
+            "flock_decommission_agent"
+        ]
+    );
     for (autonomy, tool, runs) in [
         (Autonomy::Readonly, "read", true),
         (Autonomy::Readonly, "image", true),
@@ -181,9 +201,8 @@ fn without_a_sandbox_nothing_runs_on_the_host() {
 
 #[test]
 fn only_reading_tools_run_in_parallel() {
-    for tool in PARALLEL_TOOLS {
-        assert!(FLOCK_TOOLS.iter().any(|(name, _)| *name == tool), "{tool}");
-        assert!(is_parallel(tool) && !CHANGING_TOOLS.contains(&tool), "{tool}");
+    for tool in catalog::TOOLS.iter().filter(|tool| tool.parallel) {
+        assert!(is_flocks_own(tool.name) && is_parallel(tool.name) && !tool.changes, "{}", tool.name);
     }
     for tool in ["flock_channel_post", "flock_message", "flock_sleep", "flock_update_card", "exec", "flock_x"]
     {

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{SessionService, SessionServiceError, spawn_key, text};
 use crate::error;
 use crate::id::SessionKey;
-use crate::provider::{BoxFuture, ToolSpec};
 use crate::tool::arguments::Arguments;
-use crate::tool::{CallContext, Tool, ToolError, ToolOutput, safe_text};
+use crate::tool::definition::ToolGroup;
+use crate::tool::function::FunctionTool;
+use crate::tool::{CallContext, Tool, ToolDefinition, ToolError, safe_text};
 
 /// Number of messages in a history if the call names none.
-const DEFAULT_LIMIT: u64 = 20;
+const DEFAULT_LIMIT: u32 = 20;
 /// Maximum number of messages in a history.
-const MAX_LIMIT: u64 = 200;
+const MAX_LIMIT: u32 = 200;
 
 /// Maximum bytes of a message or a task.
 const MAX_TEXT: usize = 64 * 1024;
@@ -22,151 +23,133 @@ const MAX_TEXT: usize = 64 * 1024;
 /// Maximum bytes of the answer of a spawned session that the caller receives.
 const MAX_ANSWER: usize = 30 * 1024;
 
-#[derive(Clone, Copy)]
-enum SessionOperation {
-    List,
-    History,
-    Send,
-    Spawn,
-    Status,
-}
+const SESSIONS: ToolDefinition = ToolDefinition { group: ToolGroup::Sessions, ..ToolDefinition::BUILT_IN };
 
-/// One of the session tools.
-pub struct SessionTool {
-    spec: ToolSpec,
-    verb: SessionOperation,
-    sessions: Arc<dyn SessionService>,
-}
+pub static LIST: ToolDefinition = ToolDefinition {
+    name: "sessions_list",
+    description: "List your own sessions (separate conversations).",
+    ..SESSIONS
+};
+
+pub static HISTORY: ToolDefinition = ToolDefinition {
+    name: "sessions_history",
+    description: "Read the newest messages of one of your sessions.",
+    properties: || {
+        json!({
+            "sessionKey": {"type": "string"},
+            "limit": {"type": "integer", "description": "default 20, at most 200"}
+        })
+    },
+    required: &["sessionKey"],
+    ..SESSIONS
+};
+
+pub static SEND: ToolDefinition = ToolDefinition {
+    name: "sessions_send",
+    description: "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
+    properties: || json!({"sessionKey": {"type": "string"}, "message": {"type": "string"}}),
+    required: &["sessionKey", "message"],
+    ..SESSIONS
+};
+
+pub static SPAWN: ToolDefinition = ToolDefinition {
+    name: "sessions_spawn",
+    description: "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
+                  put all it needs into task.",
+    properties: || {
+        json!({
+            "task": {"type": "string"},
+            "agentId": {"type": "string", "description": "only yourself (default)"}
+        })
+    },
+    required: &["task"],
+    ..SESSIONS
+};
+
+pub static STATUS: ToolDefinition = ToolDefinition {
+    name: "session_status",
+    description: "Show state, model, turns and tokens of a session (default: this).",
+    properties: || json!({"sessionKey": {"type": "string"}}),
+    ..SESSIONS
+};
+
+type Sessions = Arc<dyn SessionService>;
 
 /// Returns all five tools in the order in which they are offered.
+///
+/// No call races against the stop of the turn. A spawned turn ends by the token itself, so that it is marked as
+/// stopped. A message that is stored must be reported. The other calls return at once.
 #[must_use]
-pub fn all(sessions: &Arc<dyn SessionService>) -> Vec<SessionTool> {
-    let key = json!({"type": "string"});
-    let tool = |verb, name: &str, description: &str, properties: Value, required: &[&str]| SessionTool {
-        spec: ToolSpec {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: json!({"type": "object", "properties": properties, "required": required}).into(),
-        },
-        verb,
-        sessions: Arc::clone(sessions),
-    };
+pub fn all(sessions: &Sessions) -> Vec<Arc<dyn Tool>> {
     vec![
-        tool(
-            SessionOperation::List,
-            "sessions_list",
-            "List your own sessions (separate conversations).",
-            json!({}),
-            &[],
-        ),
-        tool(
-            SessionOperation::History,
-            "sessions_history",
-            "Read the newest messages of one of your sessions.",
-            json!({"sessionKey": key, "limit": {"type": "integer", "description": "default 20, at most 200"}}),
-            &["sessionKey"],
-        ),
-        tool(
-            SessionOperation::Send,
-            "sessions_send",
-            "Send a message to another of your sessions. That session handles it later; no answer comes back here.",
-            json!({"sessionKey": key, "message": {"type": "string"}}),
-            &["sessionKey", "message"],
-        ),
-        tool(
-            SessionOperation::Spawn,
-            "sessions_spawn",
-            "Run a task in a new session of your own and get its final answer. It does not see this conversation: \
-             put all it needs into task.",
-            json!({"task": {"type": "string"}, "agentId": {"type": "string", "description": "only yourself (default)"}}),
-            &["task"],
-        ),
-        tool(
-            SessionOperation::Status,
-            "session_status",
-            "Show state, model, turns and tokens of a session (default: this).",
-            json!({"sessionKey": key}),
-            &[],
-        ),
+        FunctionTool::shared(&LIST, sessions, |s, c, _| Box::pin(list(s, c))),
+        FunctionTool::shared(&HISTORY, sessions, |s, c, a| Box::pin(history(s, c, a))),
+        FunctionTool::shared(&SEND, sessions, |s, c, a| Box::pin(send(s, c, a))),
+        FunctionTool::shared(&SPAWN, sessions, |s, c, a| Box::pin(spawn(s, c, a))),
+        FunctionTool::shared(&STATUS, sessions, |s, c, a| Box::pin(status(s, c, a))),
     ]
 }
 
-impl Tool for SessionTool {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn call<'a>(
-        &'a self,
-        context: &'a CallContext,
-        arguments: &'a Value,
-    ) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            let arguments = Arguments::new(arguments)?;
-            // The call does not race against the stop of the turn. A spawned turn ends by the token itself, so that it
-            // is marked as stopped. A message that is stored must be reported. The other calls return at once.
-            self.ask(context, &arguments).await.map(ToolOutput::text)
-        })
-    }
+async fn list(sessions: &Sessions, context: &CallContext) -> Result<String, ToolError> {
+    Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?))
 }
 
-impl SessionTool {
-    async fn ask(&self, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-        let sessions = &self.sessions;
-        match self.verb {
-            SessionOperation::List => {
-                Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?))
-            }
-            SessionOperation::History => {
-                let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
-                let limit = arguments.optional("limit")?.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-                let limit = usize::try_from(limit).unwrap_or(1);
-                Ok(text::history(&sessions.history(&key, limit).await.map_err(for_model)?))
-            }
-            SessionOperation::Send => {
-                let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
-                if key == context.session {
-                    return Err(ToolError::model("that is this session"));
-                }
-                let message = body(arguments, "message")?;
-                sessions.send(&context.session, &key, message).await.map_err(for_model)?;
-                Ok(format!("sent to {key}, which will handle it"))
-            }
-            SessionOperation::Spawn => self.spawn(context, arguments).await,
-            SessionOperation::Status => {
-                let key = match arguments.optional::<String>("sessionKey")? {
-                    Some(text) => parse_own_key(context, &text)?,
-                    None => context.session.clone(),
-                };
-                Ok(text::status(&sessions.status(&key).await.map_err(for_model)?))
-            }
-        }
-    }
+async fn history(
+    sessions: &Sessions,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
+    let limit = arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)? as usize;
+    Ok(text::history(&sessions.history(&key, limit).await.map_err(for_model)?))
+}
 
-    async fn spawn(&self, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-        // Models often name themselves, which is accepted.
-        if let Some(agent) = arguments.optional::<String>("agentId")?
-            && agent != context.agent.as_str()
-        {
-            return Err(ToolError::model(format!(
-                "you can start sessions only of yourself ({}): ask another agent by message or in a channel",
-                context.agent
-            )));
-        }
-        let task = body(arguments, "task")?;
-        let child = spawn_key::child(&context.session).ok_or_else(|| {
-            ToolError::model(format!(
-                "this session has the nesting depth {}, which is the limit: do the task here",
-                spawn_key::MAX_DEPTH
-            ))
-        })?;
-        let answer = self
-            .sessions
-            .spawn(&context.session, child.clone(), task, &context.cancel)
-            .await
-            .map_err(for_model)?;
-        Ok(format!("{child} answered:\n{}", safe_text::middle_cut(&answer, MAX_ANSWER)))
+async fn send(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+    let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
+    if key == context.session {
+        return Err(ToolError::model("that is this session"));
     }
+    let message = body(&arguments, "message")?;
+    sessions.send(&context.session, &key, message).await.map_err(for_model)?;
+    Ok(format!("sent to {key}, which will handle it"))
+}
+
+async fn status(
+    sessions: &Sessions,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    let key = match arguments.optional::<String>("sessionKey")? {
+        Some(text) => parse_own_key(context, &text)?,
+        None => context.session.clone(),
+    };
+    Ok(text::status(&sessions.status(&key).await.map_err(for_model)?))
+}
+
+async fn spawn(
+    sessions: &Sessions,
+    context: &CallContext,
+    arguments: Arguments,
+) -> Result<String, ToolError> {
+    // Models often name themselves, which is accepted.
+    if let Some(agent) = arguments.optional::<String>("agentId")?
+        && agent != context.agent.as_str()
+    {
+        return Err(ToolError::model(format!(
+            "you can start sessions only of yourself ({}): ask another agent by message or in a channel",
+            context.agent
+        )));
+    }
+    let task = body(&arguments, "task")?;
+    let child = spawn_key::child(&context.session).ok_or_else(|| {
+        ToolError::model(format!(
+            "this session has the nesting depth {}, which is the limit: do the task here",
+            spawn_key::MAX_DEPTH
+        ))
+    })?;
+    let answer =
+        sessions.spawn(&context.session, child.clone(), task, &context.cancel).await.map_err(for_model)?;
+    Ok(format!("{child} answered:\n{}", safe_text::middle_cut(&answer, MAX_ANSWER)))
 }
 
 /// Parses a key and checks that it names a session of the caller. A key of another agent is refused with the same words

@@ -1,11 +1,11 @@
 use std::sync::Mutex;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::id::AgentId;
-use crate::provider::{Role, Usage};
+use crate::provider::{BoxFuture, Role, Usage};
 use crate::tool::fake;
 use crate::tool::sessions::{HistoryEntry, SessionInfo};
 

@@ -11,7 +11,6 @@ use flock::sandbox::{BackgroundJob, Command, CommandOutcome, JobReply, JobReques
 use flock::store::Store;
 use flock::swarm::triage::{Asked, Executor, Triage};
 use flock::swarm::{self, Notifier, Swarm};
-use flock::tool::policy::FLOCK_TOOLS;
 use flock::tool::sessions::{HistoryEntry, SessionInfo, SessionService, SessionServiceError};
 use flock::tool::{AgentLookup, Tool, catalog};
 use serde_json::json;
@@ -244,12 +243,13 @@ async fn the_documentation_has_each_tool_of_the_team_and_what_it_takes() {
     let page = std::fs::read_to_string(page).unwrap();
     let rows: Vec<(&str, &str)> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).collect();
-    for (name, _) in FLOCK_TOOLS {
-        assert!(rows.iter().any(|(known, _)| known == name), "docs/tools.md says nothing of {name}");
+    for tool in catalog::flocks_own() {
+        let name = tool.name;
+        assert!(rows.iter().any(|(known, _)| *known == name), "docs/tools.md says nothing of {name}");
     }
     let of_team = |name: &str| name.starts_with("flock_") || name == "triage_decision";
     for (name, _) in rows.iter().filter(|(name, _)| of_team(name)) {
-        assert!(FLOCK_TOOLS.iter().any(|(known, _)| known == name), "docs/tools.md has {name}");
+        assert!(catalog::find(name).is_some(), "docs/tools.md has {name}");
     }
     let rig = Rig::new();
     for tool in team_tools(&rig.home()) {
@@ -271,7 +271,9 @@ async fn hello_to_a_default_worker_costs_at_most_16_kb() {
         let mut registry = catalog::build(&parts);
         let team = Rig::new();
         team_tools(&team.home()).into_iter().for_each(|tool| registry.add(tool));
-        let names: Vec<String> = registry.iter().map(|tool| tool.spec().name.clone()).collect();
+        let specs: Vec<_> = registry.iter().map(|tool| tool.spec().clone()).collect();
+        assert_eq!(specs, catalog::specs(), "each tool of the table is in the registry, in the same order");
+        let names: Vec<String> = specs.into_iter().map(|spec| spec.name).collect();
         let rig = Rig::with(Set { api, registry, ..Set::default() });
         let workspace = rig.home().workspace(&"coder".parse().unwrap());
         let coder = "coder".parse().unwrap();
@@ -288,7 +290,7 @@ async fn hello_to_a_default_worker_costs_at_most_16_kb() {
         let body = rig.server.requests().pop().unwrap().body;
         let offered = body["tools"].to_string();
         for name in names {
-            let roles = FLOCK_TOOLS.iter().find(|(known, _)| *known == name).map(|(_, roles)| roles);
+            let roles = catalog::find(&name).and_then(|tool| tool.roles);
             assert!(roles.is_some() || !name.starts_with("flock_"), "{name} is in no role");
             let has = roles.is_none_or(|roles| roles.include(flock::config::Role::Worker));
             assert_eq!(offered.contains(&format!("\"{name}\"")), has, "{name}");

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use flock::id::TurnId;
 use flock::sandbox::Sandbox;
-use flock::tool::exec::ExecTool;
-use flock::tool::process::ProcessTool;
-use flock::tool::{AgentLookup, CallContext, Registry, ToolError, files};
+use flock::tool::{AgentLookup, CallContext, Registry, ToolError, exec, files, process};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -26,11 +24,9 @@ impl Bench {
         let source = team.source();
         let agents: AgentLookup = Arc::new(move |id| source().agent(id).cloned());
         let mut registry = Registry::default();
-        registry.add(Arc::new(ExecTool::new(Arc::clone(&sandbox))));
-        registry.add(Arc::new(ProcessTool::new(sandbox)));
-        for tool in files::all(&agents) {
-            registry.add(Arc::new(tool));
-        }
+        registry.add(exec::tool(&sandbox));
+        registry.add(process::tool(&sandbox));
+        files::all(&agents).into_iter().for_each(|tool| registry.add(tool));
         Some(Self { team, registry })
     }
 

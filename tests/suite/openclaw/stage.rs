@@ -70,8 +70,7 @@ impl Stage {
         let home = stage.flock();
         secret::set(&home, plugin::SECRET, PLUGIN_TOKEN).unwrap();
         secret::set(&home, place::TOKEN, OPENCLAW_TOKEN).unwrap();
-        let live = std::sync::Arc::new(Live::open(home.clone()).unwrap());
-        plugin::install(&home, &flock::gateway::tools::specs(&live).unwrap()).unwrap();
+        plugin::install(&home, &flock::tool::catalog::specs()).unwrap();
         stage
     }
 

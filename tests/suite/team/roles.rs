@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use flock::tool::policy::{FLOCK_TOOLS, Roles};
+use flock::tool::catalog;
+use flock::tool::policy::Roles;
 use serde_json::{Value, json};
 
 use super::stage::{Served, play, transcripts};
@@ -39,7 +40,7 @@ fn each_role_has_its_tools_and_no_other_when_it_calls_them() {
     let home = TempHome::new().init();
     // Arguments that no tool takes: whoever may call it gets as far as that.
     let calls: Vec<Value> =
-        FLOCK_TOOLS.iter().map(|(name, _)| json!({"name": name, "arguments": "{\"broken"})).collect();
+        catalog::flocks_own().map(|tool| json!({"name": tool.name, "arguments": "{\"broken"})).collect();
     let steps: Vec<Value> =
         calls.chunks(4).map(|calls| json!({"calls": calls})).chain([json!({"say": "tried"})]).collect();
     play(&home, "all", &json!([{"steps": steps}]));
@@ -51,17 +52,18 @@ fn each_role_has_its_tools_and_no_other_when_it_calls_them() {
     for (agent, role) in [("orchestrator", 0), ("sysadmin", 1), ("coder", 2)] {
         assert_eq!(home.flock(["chat", agent, "try all"]).ok().stdout, "tried\n");
         let answers = answers(&transcripts(&home, agent));
-        for (name, roles) in FLOCK_TOOLS {
+        for tool in catalog::flocks_own() {
+            let (name, roles) = (tool.name, tool.roles.unwrap());
             let may = match roles {
                 Roles::All => true,
                 Roles::Orchestrator => role == 0,
                 Roles::Sysadmin => role == 1,
                 Roles::NotSysadmin => role != 1,
             };
-            let answer = answers.get(*name).unwrap_or_else(|| panic!("{agent} {name}: {answers:#?}"));
+            let answer = answers.get(name).unwrap_or_else(|| panic!("{agent} {name}: {answers:#?}"));
             let expected = match (may, role) {
                 (true, _) => "the arguments are not valid JSON",
-                (false, 1) if *roles == Roles::NotSysadmin => "to reach you, the sysadmin",
+                (false, 1) if roles == Roles::NotSysadmin => "to reach you, the sysadmin",
                 (false, _) => "belongs to the",
             };
             assert!(answer.contains(expected), "{agent} {name}: {answer}");

@@ -6,6 +6,8 @@ use crate::agent::prompt::quote::label;
 use crate::agent::prompt::{PromptContext, PromptSection, SectionError, ToolCallStyle};
 use crate::clean;
 use crate::provider::ToolSpec;
+use crate::tool::catalog;
+use crate::tool::definition::ToolGroup;
 
 pub(super) struct Tools;
 
@@ -25,9 +27,10 @@ impl PromptSection for Tools {
             write_full_tools(&mut text, context.tools);
             return Ok(text);
         }
-        for (use_of, belongs) in TOOL_GROUPS {
+        for (use_of, groups) in TOOL_USES {
             let names = context.tools.iter().map(|tool| tool.name.as_str());
-            let names: Vec<String> = names.filter(|name| group_of(name) == *belongs).map(label).collect();
+            let group = |name| catalog::find(name).map(|tool| tool.group);
+            let names: Vec<String> = names.filter(|name| groups.contains(&group(name))).map(label).collect();
             if !names.is_empty() {
                 // Writing to a `String` can't fail.
                 let _ = writeln!(text, "- {use_of}: {}", names.join(", "));
@@ -50,40 +53,13 @@ fn write_full_tools(text: &mut String, tools: &[ToolSpec]) {
     text.push_str(include_str!("../text/calls.md").trim_end());
 }
 
-/// The use of a tool, by which the section groups them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ToolGroup {
-    Commands,
-    Files,
-    Sessions,
-    Channels,
-    Vaults,
-    Team,
-    Other,
-}
-
-const TOOL_GROUPS: &[(&str, ToolGroup)] = &[
-    ("commands", ToolGroup::Commands),
-    ("files of your workspace", ToolGroup::Files),
-    ("your sessions", ToolGroup::Sessions),
-    ("channels", ToolGroup::Channels),
-    ("vaults and skills", ToolGroup::Vaults),
-    ("team", ToolGroup::Team),
-    ("other", ToolGroup::Other),
+/// The uses of tools, with the groups of each. `None` stands for a tool that is not in the table.
+const TOOL_USES: [(&str, &[Option<ToolGroup>]); 7] = [
+    ("commands", &[Some(ToolGroup::Commands)]),
+    ("files of your workspace", &[Some(ToolGroup::Files), Some(ToolGroup::Pictures)]),
+    ("your sessions", &[Some(ToolGroup::Sessions)]),
+    ("channels", &[Some(ToolGroup::Channels)]),
+    ("vaults and skills", &[Some(ToolGroup::Vaults)]),
+    ("team", &[Some(ToolGroup::Team)]),
+    ("other", &[None]),
 ];
-
-fn group_of(name: &str) -> ToolGroup {
-    match name {
-        "exec" | "process" => ToolGroup::Commands,
-        "read" | "write" | "edit" | "apply_patch" | "image" => ToolGroup::Files,
-        _ if name.starts_with("session") => ToolGroup::Sessions,
-        // The special names come before the general prefix `flock_`.
-        "flock_archive_ready" | "flock_assign_members" => ToolGroup::Channels,
-        _ if name.starts_with("flock_channel_") => ToolGroup::Channels,
-        "flock_read_skill" => ToolGroup::Vaults,
-        _ if name.starts_with("flock_workspace_") => ToolGroup::Vaults,
-        "triage_decision" => ToolGroup::Team,
-        _ if name.starts_with("flock_") => ToolGroup::Team,
-        _ => ToolGroup::Other,
-    }
-}
