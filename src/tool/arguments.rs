@@ -124,6 +124,16 @@ impl Arguments {
     }
 }
 
+/// Refuses an argument that is too large. `advice` says what to do instead.
+///
+/// # Errors
+///
+/// Returns [`ToolError::ForModel`] if `size` exceeds `max`.
+pub(super) fn check_size(name: &str, size: usize, max: usize, advice: &str) -> Result<(), ToolError> {
+    let text = || format!("`{name}` has {size} bytes, at most {max} are possible{advice}");
+    if size > max { Err(ToolError::model(text())) } else { Ok(()) }
+}
+
 /// A type that an argument can have.
 pub trait Argument: Sized {
     /// Description of the type for error texts, such as `a string`.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, check_size};
 use super::definition::ToolGroup;
 use super::function::FunctionTool;
 use super::policy::LimitedInput;
-use super::{CallContext, Tool, ToolDefinition, ToolError, safe_text};
+use super::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
 use crate::error;
 use crate::sandbox::{Command, CommandExit, CommandOutcome, Sandbox, SandboxError};
 
@@ -58,11 +58,7 @@ pub fn tool(sandbox: &Arc<dyn Sandbox>) -> Arc<dyn Tool> {
     })
 }
 
-async fn run(
-    sandbox: &dyn Sandbox,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn run(sandbox: &dyn Sandbox, context: &CallContext, arguments: Arguments) -> ToolResult {
     let background = arguments.optional("background")?.unwrap_or(false);
     let command = command(&arguments, background)?;
     if background {
@@ -98,12 +94,7 @@ fn command(arguments: &Arguments, background: bool) -> Result<Command, ToolError
     if command.contains('\0') {
         return Err(ToolError::model("`command` contains a NUL character"));
     }
-    if command.len() > MAX_COMMAND {
-        return Err(ToolError::model(format!(
-            "`command` has {} bytes, at most {MAX_COMMAND} are possible: write a file and run that",
-            command.len()
-        )));
-    }
+    check_size("command", command.len(), MAX_COMMAND, ": write a file and run that")?;
     let limit = MAX_TIMEOUT.as_secs();
     let timeout = match arguments.optional::<u64>("timeout")? {
         Some(seconds) if seconds == 0 || seconds > limit => {
@@ -165,9 +156,7 @@ fn parse_env(env: BTreeMap<String, String>) -> Result<Vec<(String, String)>, Too
         // Each variable also needs a `=` and a NUL byte.
         size += name.len() + value.len() + 2;
     }
-    if size > MAX_ENV {
-        return Err(ToolError::model(format!("`env` has {size} bytes, at most {MAX_ENV} are possible")));
-    }
+    check_size("env", size, MAX_ENV, "")?;
     Ok(env.into_iter().collect())
 }
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::arguments::Arguments;
-use super::{CallContext, Tool, ToolDefinition, ToolError, ToolOutput};
+use super::{CallContext, Tool, ToolDefinition, ToolError, ToolOutput, ToolResult};
 use crate::provider::{BoxFuture, ToolSpec};
 
 /// The function of a tool.
-pub type ToolFn<S, O> =
-    for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, Result<O, ToolError>>;
+pub type ToolFn<S, O> = for<'a> fn(&'a Arc<S>, &'a CallContext, Arguments) -> BoxFuture<'a, ToolResult<O>>;
 
 /// A tool with its function.
 pub struct FunctionTool<S: ?Sized, O> {

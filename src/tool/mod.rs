@@ -20,7 +20,7 @@ pub use definition::ToolDefinition;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::id::{AgentId, SessionKey, TurnId};
+use crate::id::{AgentId, IdError, SessionKey, TurnId};
 use crate::provider::{Block, BoxFuture, ToolSpec};
 
 /// The caller of a tool. The turn creates it from its session, never from anything that the model wrote.
@@ -73,6 +73,15 @@ impl ToolError {
         Self::ForModel(reason.into())
     }
 }
+
+impl From<IdError> for ToolError {
+    fn from(error: IdError) -> Self {
+        Self::model(error.to_string())
+    }
+}
+
+/// The result of a tool's function.
+pub type ToolResult<O = String> = Result<O, ToolError>;
 
 /// Looks up an agent in the current configuration. Returns `None` for an agent that was removed.
 pub type AgentLookup = Arc<dyn Fn(&AgentId) -> Option<crate::config::Agent> + Send + Sync>;

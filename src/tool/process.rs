@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::arguments::{Argument, Arguments};
+use super::arguments::{Argument, Arguments, check_size};
 use super::definition::ToolGroup;
 use super::exec::{OUTPUT_LIMIT, ended, for_model, ready};
 use super::function::FunctionTool;
 use super::policy::LimitedInput;
-use super::{CallContext, Tool, ToolDefinition, ToolError, safe_text};
+use super::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
 use crate::sandbox::{BackgroundJob, JobReply, JobRequest, Sandbox};
 
 /// Maximum bytes that a call can write to a job, because they are sent in one frame.
@@ -47,11 +47,7 @@ pub fn tool(sandbox: &Arc<dyn Sandbox>) -> Arc<dyn Tool> {
     })
 }
 
-async fn run(
-    sandbox: &dyn Sandbox,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn run(sandbox: &dyn Sandbox, context: &CallContext, arguments: Arguments) -> ToolResult {
     let request = request(&arguments)?;
     ready(sandbox, context).await?;
     // Not cancelled half-way: data that was written to or read from a job, and a kill, cannot be undone and must be
@@ -85,12 +81,7 @@ fn request(arguments: &Arguments) -> Result<JobRequest, ToolError> {
         "kill" => JobRequest::Kill(job()?),
         "write" => {
             let data: String = arguments.required("data")?;
-            if data.len() > MAX_DATA {
-                return Err(ToolError::model(format!(
-                    "`data` has {} bytes, at most {MAX_DATA} are possible",
-                    data.len()
-                )));
-            }
+            check_size("data", data.len(), MAX_DATA, "")?;
             JobRequest::Write(job()?, data.into_bytes())
         }
         _ => return Err(ToolError::model("`action` must be list, poll, log, write or kill")),

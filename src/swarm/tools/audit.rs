@@ -6,7 +6,7 @@ use crate::store::{AuditFilter, AuditRow, Level, MAX_AUDIT_ROWS};
 use crate::swarm::{Swarm, SwarmError, notice};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module.
 #[must_use]
@@ -14,7 +14,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     vec![FunctionTool::shared(&team::AUDIT, swarm, |s, c, a| Box::pin(async move { read(s, c, &a) }))]
 }
 
-fn read(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn read(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResult {
     let level = arguments.optional::<String>("level")?.filter(|level| !level.is_empty());
     let level = level
         .map(|level| level.parse::<Level>())

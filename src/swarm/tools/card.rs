@@ -9,7 +9,7 @@ use crate::swarm::card::{Card, CardEdit, CardQuery};
 use crate::swarm::{By, Swarm};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns both tools in the order in which they are offered.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> ToolResult {
     let word = |name| -> Result<Option<String>, ToolError> {
         let text = arguments.optional::<String>(name)?.map(|text| text.trim().to_owned());
         Ok(text.filter(|text| !text.is_empty()))
@@ -41,11 +41,7 @@ fn discover(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -
     Ok(lines.join("\n"))
 }
 
-async fn update(
-    swarm: &Arc<Swarm>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn update(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let new = CardEdit {
         name: arguments.optional("name")?,
         description: arguments.optional("description")?,

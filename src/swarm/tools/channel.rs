@@ -10,7 +10,7 @@ use crate::swarm::channel::{PostReceipt, Wanted};
 use crate::swarm::{By, Swarm, notice};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, safe_text, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, safe_text, team};
 
 /// Number of messages that a read returns by default, and the maximum.
 const DEFAULT_LIMIT: u32 = 20;
@@ -36,7 +36,7 @@ fn id(arguments: &Arguments) -> Result<ChannelId, ToolError> {
     let text: String = arguments.required("channelId")?;
     let text = text.trim();
     // Models often include the `#` that marks a channel in texts.
-    text.strip_prefix('#').unwrap_or(text).parse().map_err(|error| ToolError::model(format!("{error}")))
+    Ok(text.strip_prefix('#').unwrap_or(text).parse()?)
 }
 
 fn parties(arguments: &Arguments, name: &str) -> Result<Vec<Party>, ToolError> {
@@ -45,10 +45,10 @@ fn parties(arguments: &Arguments, name: &str) -> Result<Vec<Party>, ToolError> {
         let name = name.trim();
         name.strip_prefix('@').unwrap_or(name).parse()
     };
-    names.iter().map(party).collect::<Result<_, _>>().map_err(|error| ToolError::model(format!("{error}")))
+    Ok(names.iter().map(party).collect::<Result<_, _>>()?)
 }
 
-async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id = id(&arguments)?;
     let message: String = arguments.required("message")?;
     let notify = arguments.optional("notify")?.unwrap_or(true);
@@ -68,7 +68,7 @@ async fn post(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -
     })
 }
 
-fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn read(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let id = id(arguments)?;
     let reader = By::call(context).party;
     let limit = arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)?;
@@ -153,14 +153,9 @@ fn render_part(post: &Post, offset: usize) -> String {
     }
 }
 
-fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let member: Option<String> = arguments.optional("member")?;
-    let member = match member {
-        Some(name) => {
-            Some(name.trim().parse::<Party>().map_err(|error| ToolError::model(format!("{error}")))?)
-        }
-        None => None,
-    };
+    let member = member.map(|name| name.trim().parse::<Party>()).transpose()?;
     let archived: Option<bool> = arguments.optional("archived")?;
     let found = swarm.readable_channels(&By::call(context).party, member.as_ref())?;
     let is_wanted = |channel: &&Channel| {
@@ -183,11 +178,7 @@ fn list(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Res
     Ok(if lines.is_empty() { "no channels".to_owned() } else { lines.join("\n") })
 }
 
-async fn create(
-    swarm: &Arc<Swarm>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn create(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let wanted = Wanted {
         id: id(&arguments)?,
         topic: arguments.required("topic")?,
@@ -199,11 +190,7 @@ async fn create(
     Ok(format!("created #{}; members: {}", channel.id, members.join(", ")))
 }
 
-async fn assign(
-    swarm: &Arc<Swarm>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn assign(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id = id(&arguments)?;
     let (add, remove) = (parties(&arguments, "add")?, parties(&arguments, "remove")?);
     let (joined, left) = swarm.assign_members(&By::call(context), &id, &add, &remove).await?;
@@ -214,11 +201,7 @@ async fn assign(
     Ok(format!("#{id}: joined: {}; left: {}", names(&joined), names(&left)))
 }
 
-async fn archive(
-    swarm: &Arc<Swarm>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn archive(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id = id(&arguments)?;
     let action: Option<String> = arguments.optional("action")?;
     let what = match (action.as_deref(), arguments.optional("force")?) {
@@ -234,7 +217,7 @@ async fn archive(
     Ok(describe_progress(&id, &swarm.archive(&By::call(context), &id, what).await?))
 }
 
-async fn ready(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+async fn ready(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id = id(&arguments)?;
     let stand = swarm.mark_archive_ready(&By::call(context), &context.agent, &id).await?;
     Ok(describe_progress(&id, &stand))

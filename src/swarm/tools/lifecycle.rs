@@ -7,7 +7,7 @@ use crate::swarm::By;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns both tools.
 #[must_use]
@@ -27,7 +27,7 @@ async fn submit_request(
     context: &CallContext,
     arguments: Arguments,
     read: fn(&Arguments) -> Result<Request, ToolError>,
-) -> Result<String, ToolError> {
+) -> ToolResult {
     let reason: String = arguments.required("reason")?;
     let request = read(&arguments)?;
     Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
@@ -46,21 +46,16 @@ fn create(arguments: &Arguments) -> Result<Request, ToolError> {
     // Models often send an empty string for a parameter that they do not use.
     let given = |text: &String| !text.is_empty();
     Ok(Request::AgentCreate {
-        id: id.parse().map_err(for_model)?,
-        archetype: archetype.filter(given).map(|name| name.parse()).transpose().map_err(for_model)?,
-        model: model.filter(given).map(|name| name.parse()).transpose().map_err(for_model)?,
+        id: id.parse()?,
+        archetype: archetype.filter(given).map(|name| name.parse()).transpose()?,
+        model: model.filter(given).map(|name| name.parse()).transpose()?,
     })
 }
 
 fn remove(arguments: &Arguments) -> Result<Request, ToolError> {
     arguments.only(&["targetAgentId", "reason"])?;
     let id: String = arguments.required("targetAgentId")?;
-    Ok(Request::AgentRemove { id: id.parse().map_err(for_model)? })
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn for_model(error: crate::id::IdError) -> ToolError {
-    ToolError::model(error.to_string())
+    Ok(Request::AgentRemove { id: id.parse()? })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::swarm::scheduler::Mode;
 use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, team};
+use crate::tool::{CallContext, Tool, ToolResult, team};
 
 /// Returns the tools of this module.
 #[must_use]
@@ -21,7 +21,7 @@ pub fn all(swarm: &Arc<Swarm>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-async fn sleep(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+async fn sleep(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let reason: Option<String> = arguments.optional("reason")?;
     let reason = reason.unwrap_or_else(|| "no reason given".to_owned());
     // An agent can only put itself to sleep, whatever it names.
@@ -32,16 +32,12 @@ async fn sleep(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) 
     })
 }
 
-fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn status(swarm: &Arc<Swarm>, _context: &CallContext, arguments: &Arguments) -> ToolResult {
     let wanted: Option<String> = arguments.optional("agentId")?;
-    let wanted: Option<AgentId> = match wanted {
-        Some(id) => {
-            let id = id.trim().parse().map_err(|error| ToolError::model(format!("{error}")))?;
-            swarm.require_agent(&id)?;
-            Some(id)
-        }
-        None => None,
-    };
+    let wanted: Option<AgentId> = wanted.map(|id| id.trim().parse()).transpose()?;
+    if let Some(id) = &wanted {
+        swarm.require_agent(id)?;
+    }
     let config = swarm.config();
     let now = unix_ms();
     let states = swarm.store().agent_states().map_err(SwarmError::from)?;

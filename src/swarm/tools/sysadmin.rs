@@ -12,7 +12,7 @@ use crate::swarm::task::MAX_SUMMARY;
 use crate::swarm::triage::{Request, Triage};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
@@ -62,7 +62,7 @@ fn typed(arguments: Arguments) -> Result<Request, ToolError> {
     }
 }
 
-async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let request = typed(arguments.clone())?;
     let reason = match (arguments.optional::<String>("reason")?, &request) {
         // A text for the sysadmin explains itself, so it also serves as the reason.
@@ -73,18 +73,10 @@ async fn ask(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) 
     Ok(triage.request(&By::call(context), request, &reason, &context.cancel).await?)
 }
 
-async fn decide(
-    triage: &Arc<Triage>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn decide(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id: String = arguments.required("request_id")?;
-    let level = match arguments.required::<String>("level")?.to_ascii_uppercase().as_str() {
-        "GREEN" => Level::Green,
-        "YELLOW" => Level::Yellow,
-        "RED" => Level::Red,
-        _ => return Err(ToolError::model("`level` must be GREEN, YELLOW or RED")),
-    };
+    let level: Level = (arguments.required::<String>("level")?.parse())
+        .map_err(|_| ToolError::model("`level` must be GREEN, YELLOW or RED"))?;
     let reasoning: String = arguments.required("reasoning")?;
     if arguments.optional::<bool>("revoke")? == Some(true) {
         return Ok(triage.take_back(&By::call(context), &id, &reasoning).await?);
@@ -92,11 +84,7 @@ async fn decide(
     Ok(triage.raise(&By::call(context), &id, level, &reasoning).await?)
 }
 
-async fn restart(
-    triage: &Arc<Triage>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn restart(triage: &Arc<Triage>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let reason: String = arguments.required("reason")?;
     Ok(triage.restart_gateway(&By::call(context), &reason).await?)
 }

@@ -11,7 +11,7 @@ use crate::store::{Task, TaskFilter, TaskState};
 use crate::swarm::{By, Swarm, SwarmError};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolError, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, team};
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
@@ -31,11 +31,7 @@ const MAX_LIMIT: u32 = 100;
 const MAX_SUMMARY: usize = 80;
 const MAX_ANSWER: usize = 400;
 
-async fn message(
-    swarm: &Arc<Swarm>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn message(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let to = agent(&arguments.required::<String>("to")?)?;
     let text: String = arguments.required("message")?;
     // An object and nothing else, as the schema says. The recipient gets it as JSON text.
@@ -47,11 +43,7 @@ async fn message(
     ))
 }
 
-async fn respond(
-    swarm: &Arc<Swarm>,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn respond(swarm: &Arc<Swarm>, context: &CallContext, arguments: Arguments) -> ToolResult {
     let id: String = arguments.required("taskId")?;
     let text: String = arguments.required("response")?;
     // Models sometimes copy the rest of a list's line together with the id.
@@ -67,7 +59,7 @@ async fn respond(
     })
 }
 
-fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> ToolResult {
     let own = context.agent.clone();
     let mut filter = TaskFilter { state: state(arguments)?, ..TaskFilter::default() };
     match arguments.optional::<String>("direction")?.as_deref() {
@@ -103,7 +95,7 @@ fn tasks(swarm: &Arc<Swarm>, context: &CallContext, arguments: &Arguments) -> Re
     Ok(lines.join("\n"))
 }
 
-fn history(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn history(swarm: &Arc<Swarm>, _: &CallContext, arguments: &Arguments) -> ToolResult {
     // Without an id, the history of the whole team is listed.
     let party = arguments.optional::<String>("agentId")?.filter(|id| !id.trim().is_empty());
     let since = arguments.optional::<u64>("since")?;
@@ -155,7 +147,7 @@ fn state(arguments: &Arguments) -> Result<Option<TaskState>, ToolError> {
 fn agent(text: &str) -> Result<AgentId, ToolError> {
     let text = text.trim();
     // Models often include the `@` of a mention.
-    text.strip_prefix('@').unwrap_or(text).parse().map_err(|error| ToolError::model(format!("{error}")))
+    Ok(text.strip_prefix('@').unwrap_or(text).parse()?)
 }
 
 #[cfg(test)]

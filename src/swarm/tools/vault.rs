@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::clock::unix_ms;
 use crate::home::Home;
 use crate::home::beneath::Kind;
-use crate::id::{FolderName, IdError};
+use crate::id::FolderName;
 use crate::store::{Level, Store, text_digest};
 use crate::swarm::By;
 use crate::swarm::skill::Skills;
 use crate::swarm::vault::{MAX_ENTRIES, VaultError, Vaults, WriteMode, shown};
 use crate::tool::arguments::Arguments;
 use crate::tool::function::{FunctionTool, blocking};
-use crate::tool::{CallContext, Tool, ToolError, lines, team};
+use crate::tool::{CallContext, Tool, ToolError, ToolResult, lines, team};
 
 /// The services on which the tools work.
 struct VaultServices {
@@ -22,7 +22,7 @@ struct VaultServices {
 }
 
 /// The work of a tool. It may block.
-type VaultToolFn = fn(&VaultServices, &CallContext, &Arguments) -> Result<String, ToolError>;
+type VaultToolFn = fn(&VaultServices, &CallContext, &Arguments) -> ToolResult;
 
 /// Returns the tools of this module in the order in which they are offered.
 #[must_use]
@@ -46,7 +46,7 @@ async fn run(
     context: &CallContext,
     arguments: Arguments,
     work: VaultToolFn,
-) -> Result<String, ToolError> {
+) -> ToolResult {
     let (services, context) = (Arc::clone(services), context.clone());
     blocking(move || work(&services, &context, &arguments)).await
 }
@@ -54,11 +54,11 @@ async fn run(
 /// Maximum number of files or lines that are shown of a vault.
 const MAX_SHOWN: usize = 500;
 
-fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
+fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult {
     let Some(name) = arguments.optional::<String>("workspace")?.filter(|name| !name.is_empty()) else {
         return list_vaults(shared);
     };
-    let name = folder(&name)?;
+    let name: FolderName = name.parse()?;
     // All entries are read, because folders count as entries but are not listed.
     let (entries, more) = shared.vaults.entries(&name, usize::MAX, MAX_ENTRIES)?;
     let files: Vec<_> = entries.iter().filter(|entry| entry.kind == Kind::File).collect();
@@ -76,7 +76,7 @@ fn list(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Resul
     Ok(lines.join("\n"))
 }
 
-fn list_vaults(shared: &VaultServices) -> Result<String, ToolError> {
+fn list_vaults(shared: &VaultServices) -> ToolResult {
     let summaries = shared.vaults.summaries()?;
     if summaries.is_empty() {
         // The text says who can make one, so that agents do not try.
@@ -89,8 +89,8 @@ fn list_vaults(shared: &VaultServices) -> Result<String, ToolError> {
     Ok(summaries.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-fn read(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let name = folder(&arguments.required::<String>("workspace")?)?;
+fn read(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult {
+    let name: FolderName = arguments.required::<String>("workspace")?.parse()?;
     let path: String = arguments.required("path")?;
     let first = arguments.optional::<u64>("offset")?.unwrap_or(1);
     // Lines are counted from 1, as in the tool `read`.
@@ -99,8 +99,8 @@ fn read(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Resul
     lines::part(&place, &text, first, limit, "")
 }
 
-fn write(shared: &VaultServices, context: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let name = folder(&arguments.required::<String>("workspace")?)?;
+fn write(shared: &VaultServices, context: &CallContext, arguments: &Arguments) -> ToolResult {
+    let name: FolderName = arguments.required::<String>("workspace")?.parse()?;
     let path: String = arguments.required("path")?;
     let content: String = arguments.required("content")?;
     let how = match arguments.optional::<bool>("append")? {
@@ -121,8 +121,8 @@ fn write(shared: &VaultServices, context: &CallContext, arguments: &Arguments) -
     })
 }
 
-fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let name = folder(&arguments.required::<String>("workspace")?)?;
+fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult {
+    let name: FolderName = arguments.required::<String>("workspace")?.parse()?;
     let depth = arguments.optional::<u64>("maxDepth")?.unwrap_or(3).clamp(1, 10);
     let depth = usize::try_from(depth).unwrap_or(3);
     let (entries, more) = shared.vaults.entries(&name, depth, MAX_SHOWN)?;
@@ -147,14 +147,10 @@ fn tree(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Resul
     Ok(drawn)
 }
 
-fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> Result<String, ToolError> {
-    let name = folder(&arguments.required::<String>("name")?)?;
+fn read_skill(shared: &VaultServices, _: &CallContext, arguments: &Arguments) -> ToolResult {
+    let name: FolderName = arguments.required::<String>("name")?.parse()?;
     let text = shared.skills.read(&name).map_err(|failure| ToolError::model(failure.to_string()))?;
     lines::part(&format!("the skill {name}"), &text, 1, lines::MAX_LINES, "")
-}
-
-fn folder(text: &str) -> Result<FolderName, ToolError> {
-    text.parse().map_err(|error: IdError| ToolError::model(error.to_string()))
 }
 
 impl From<VaultError> for ToolError {

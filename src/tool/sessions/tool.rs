@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{SessionService, SessionServiceError, spawn_key, text};
 use crate::error;
 use crate::id::SessionKey;
-use crate::tool::arguments::Arguments;
+use crate::tool::arguments::{Arguments, check_size};
 use crate::tool::definition::ToolGroup;
 use crate::tool::function::FunctionTool;
-use crate::tool::{CallContext, Tool, ToolDefinition, ToolError, safe_text};
+use crate::tool::{CallContext, Tool, ToolDefinition, ToolError, ToolResult, safe_text};
 
 /// Number of messages in a history if the call names none.
 const DEFAULT_LIMIT: u32 = 20;
@@ -90,21 +90,17 @@ pub fn all(sessions: &Sessions) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-async fn list(sessions: &Sessions, context: &CallContext) -> Result<String, ToolError> {
+async fn list(sessions: &Sessions, context: &CallContext) -> ToolResult {
     Ok(text::list(&sessions.list(&context.agent).await.map_err(for_model)?))
 }
 
-async fn history(
-    sessions: &Sessions,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn history(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> ToolResult {
     let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
     let limit = arguments.limit(DEFAULT_LIMIT, MAX_LIMIT)? as usize;
     Ok(text::history(&sessions.history(&key, limit).await.map_err(for_model)?))
 }
 
-async fn send(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> Result<String, ToolError> {
+async fn send(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> ToolResult {
     let key = parse_own_key(context, &arguments.required::<String>("sessionKey")?)?;
     if key == context.session {
         return Err(ToolError::model("that is this session"));
@@ -114,11 +110,7 @@ async fn send(sessions: &Sessions, context: &CallContext, arguments: Arguments) 
     Ok(format!("sent to {key}, which will handle it"))
 }
 
-async fn status(
-    sessions: &Sessions,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn status(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> ToolResult {
     let key = match arguments.optional::<String>("sessionKey")? {
         Some(text) => parse_own_key(context, &text)?,
         None => context.session.clone(),
@@ -126,11 +118,7 @@ async fn status(
     Ok(text::status(&sessions.status(&key).await.map_err(for_model)?))
 }
 
-async fn spawn(
-    sessions: &Sessions,
-    context: &CallContext,
-    arguments: Arguments,
-) -> Result<String, ToolError> {
+async fn spawn(sessions: &Sessions, context: &CallContext, arguments: Arguments) -> ToolResult {
     // Models often name themselves, which is accepted.
     if let Some(agent) = arguments.optional::<String>("agentId")?
         && agent != context.agent.as_str()
@@ -168,12 +156,7 @@ fn body(arguments: &Arguments, name: &str) -> Result<String, ToolError> {
     if text.trim().is_empty() {
         return Err(ToolError::model(format!("`{name}` is empty")));
     }
-    if text.len() > MAX_TEXT {
-        return Err(ToolError::model(format!(
-            "`{name}` has {} bytes, at most {MAX_TEXT} are possible: write a file and name it",
-            text.len()
-        )));
-    }
+    check_size(name, text.len(), MAX_TEXT, ": write a file and name it")?;
     Ok(text)
 }
 
