@@ -165,7 +165,7 @@ pub struct Agent {
     pub id: AgentId,
     pub role: Role,
     pub archetype: Option<String>,
-    /// `executable`, `openclaw`, or the name of an agent program.
+    /// `native`, `openclaw`, or the name of an agent program.
     pub runtime: String,
     /// `true` if its agent program is to run on this machine itself, outside any sandbox. See [`Agent::runs_on_host`].
     pub on_host: bool,
@@ -188,7 +188,7 @@ pub struct Agent {
     /// Patterns of tools that it may not call. The agent's own and the global ones are joined.
     pub deny: Vec<String>,
     pub network: Network,
-    /// Hosts that it may reach, `HOST[:PROXY_PORT]` as written. The sandbox code parses them.
+    /// Hosts that it may reach, `HOST[:PORT]` as written. The sandbox code parses them.
     pub egress: Vec<String>,
     /// The limits and additions of its sandbox.
     pub docker: DockerSettings,
