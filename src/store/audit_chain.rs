@@ -385,15 +385,6 @@ fn check_row(
 }
 
 impl Store {
-    /// Verifies the whole audit. A broken chain is reported in the result.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the database or one of the two files beside it can't be read.
-    pub fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
-        Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
-    }
-
     /// Deletes the rows before `time` (Unix milliseconds), except the very last row. Returns the number of deleted
     /// rows.
     ///
@@ -478,7 +469,7 @@ impl Reader {
         })
     }
 
-    /// Verifies the whole audit, as [`Store::verify_audit`] does.
+    /// Verifies the whole audit. A broken chain is reported in the result.
     ///
     /// # Errors
     ///

@@ -694,17 +694,6 @@ impl Store {
         .await
     }
 
-    /// Finds a request by its id.
-    pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
-        self.read("read a request", |connection| find(connection, id))
-    }
-
-    /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
-    /// finished.
-    pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
-        self.read("list requests", |connection| list(connection, open, limit))
-    }
-
     /// Returns the bodies of an agent's current grants of this kind.
     pub fn grants(&self, agent: &AgentId, kind: &str) -> Result<Vec<String>, StoreError> {
         self.read("read what was granted", |connection| {
@@ -885,12 +874,13 @@ impl Store {
 }
 
 impl Reader {
-    /// Finds a request, as [`Store::request`] does.
+    /// Finds a request by its id.
     pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
         self.read("read a request", |connection| find(connection, id))
     }
 
-    /// Returns the newest requests, as [`Store::requests`] does.
+    /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
+    /// finished.
     pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
         self.read("list requests", |connection| list(connection, open, limit))
     }

@@ -34,7 +34,7 @@ pub async fn list(
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
-    run_blocking(move || channels::list(&**gateway.swarm.store(), &filter, is_shown)).await
+    run_blocking(move || channels::list(gateway.swarm.store(), &filter, is_shown)).await
 }
 
 /// Creates a channel.
@@ -60,7 +60,7 @@ pub async fn show(
     refuse_plugin(&caller)?;
     let id = channel(&id)?;
     check_covered(&gateway, &caller, &id)?;
-    run_blocking(move || channels::show(&**gateway.swarm.store(), &id)).await
+    run_blocking(move || channels::show(gateway.swarm.store(), &id)).await
 }
 
 /// Returns messages of a channel.
@@ -73,7 +73,7 @@ pub async fn read(
     refuse_plugin(&caller)?;
     let id = channel(&id)?;
     check_covered(&gateway, &caller, &id)?;
-    run_blocking(move || channels::read(&**gateway.swarm.store(), &id, &reading)).await
+    run_blocking(move || channels::read(gateway.swarm.store(), &id, &reading)).await
 }
 
 /// Posts a message in a channel.
