@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::id::{AgentId, ChannelId, Party};
-use crate::store::{Channel, ChannelState, IdempotencyKey, Page, Post, Reader, Store, StoreError};
+use crate::store::{Channel, ChannelState, IdempotencyKey, Page, Post, Reader, StoreError};
 use crate::swarm::archive::ArchiveAction;
 use crate::swarm::channel::{MAX_PAGE, Wanted};
 use crate::swarm::title::ChannelTitle;
@@ -134,49 +134,6 @@ pub struct MessageQuery {
     pub q: Option<String>,
 }
 
-/// A source of channels: the gateway's own database, or a read-only view beside it.
-pub trait ChannelSource {
-    /// Returns all channels, or only those of a member or in a state.
-    fn list(&self, member: Option<&Party>, state: Option<ChannelState>) -> Result<Vec<Channel>, StoreError>;
-
-    fn find(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError>;
-
-    /// Returns messages of a channel, oldest first.
-    fn page(&self, id: &ChannelId, page: Page, limit: u32) -> Result<Vec<Post>, StoreError>;
-
-    /// Returns messages with these words, newest first.
-    fn search(&self, id: &ChannelId, words: &str, limit: u32) -> Result<Vec<Post>, StoreError>;
-}
-
-macro_rules! channel_source {
-    ($kind:ty) => {
-        impl ChannelSource for $kind {
-            fn list(
-                &self,
-                member: Option<&Party>,
-                state: Option<ChannelState>,
-            ) -> Result<Vec<Channel>, StoreError> {
-                self.channels(member, state)
-            }
-
-            fn find(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
-                self.channel(id)
-            }
-
-            fn page(&self, id: &ChannelId, page: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
-                self.messages(id, page, limit)
-            }
-
-            fn search(&self, id: &ChannelId, words: &str, limit: u32) -> Result<Vec<Post>, StoreError> {
-                self.search_messages(Some(id), words, limit)
-            }
-        }
-    };
-}
-
-channel_source!(Store);
-channel_source!(Reader);
-
 /// Returns the person with this name, or the owner if there is no name. The result is never an agent and never flock
 /// itself.
 ///
@@ -202,11 +159,11 @@ pub fn person(name: Option<&str>) -> Result<By, SwarmError> {
 ///
 /// Returns the store's error if the database can't be read.
 pub fn list(
-    source: &impl ChannelSource,
+    reader: &Reader,
     filter: &ChannelFilter,
     is_shown: impl Fn(&Channel) -> bool,
 ) -> Result<Value, SwarmError> {
-    let mut channels = source.list(filter.member.as_ref(), filter.state)?;
+    let mut channels = reader.channels(filter.member.as_ref(), filter.state)?;
     channels.retain(is_shown);
     Ok(json!({"channels": channels.iter().map(describe).collect::<Vec<_>>()}))
 }
@@ -217,8 +174,8 @@ pub fn list(
 ///
 /// Returns [`SwarmError::NoChannel`] if there is none with this id, and the store's error if the database can't be
 /// read.
-pub fn show(source: &impl ChannelSource, id: &ChannelId) -> Result<Value, SwarmError> {
-    Ok(describe(&find(source, id)?))
+pub fn show(reader: &Reader, id: &ChannelId) -> Result<Value, SwarmError> {
+    Ok(describe(&find(reader, id)?))
 }
 
 /// Returns messages of a channel, oldest first, with the numbers from which to continue in both directions.
@@ -227,26 +184,35 @@ pub fn show(source: &impl ChannelSource, id: &ChannelId) -> Result<Value, SwarmE
 ///
 /// Returns [`SwarmError::NoChannel`] if there is no such channel, [`SwarmError::Invalid`] if more than one of `after`,
 /// `before` and `q` is given, and the store's error if the database can't be read.
-pub fn read(
-    source: &impl ChannelSource,
-    id: &ChannelId,
+pub fn read(reader: &Reader, id: &ChannelId, reading: &MessageQuery) -> Result<Value, SwarmError> {
+    let page = page(reading)?;
+    let channel = find(reader, id)?;
+    let read = |page, limit| reader.messages(&channel.id, page, limit);
+    let search = |words: &str, limit| reader.search_messages(Some(&channel.id), words, limit);
+    Ok(read_with(&channel, page, reading, read, search)?)
+}
+
+/// Returns the part of a channel that a request asks for. A search has no position, and a page has only one.
+fn page(reading: &MessageQuery) -> Result<Page, SwarmError> {
+    match (reading.after, reading.before, &reading.q) {
+        (None, None, _) => Ok(Page::Last),
+        (Some(after), None, None) => Ok(Page::After(after)),
+        (None, Some(before), None) => Ok(Page::Before(before)),
+        _ => Err(SwarmError::Invalid("give one of after, before and q".to_owned())),
+    }
+}
+
+fn read_with(
+    channel: &Channel,
+    page: Page,
     reading: &MessageQuery,
-) -> Result<Value, SwarmError> {
-    // A search has no position, and a page has only one.
-    let page = match (reading.after, reading.before, &reading.q) {
-        (None, None, _) => Page::Last,
-        (Some(after), None, None) => Page::After(after),
-        (None, Some(before), None) => Page::Before(before),
-        _ => return Err(SwarmError::Invalid("give one of after, before and q".to_owned())),
-    };
-    let channel = find(source, id)?;
+    read: impl Fn(Page, u32) -> Result<Vec<Post>, StoreError>,
+    search: impl FnOnce(&str, u32) -> Result<Vec<Post>, StoreError>,
+) -> Result<Value, StoreError> {
     let limit = reading.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let found = match &reading.q {
-        Some(words) => {
-            let found = source.search(&channel.id, words, limit.min(MAX_SEARCH_RESULTS))?;
-            newest_that_fit(found)
-        }
-        None => read_page(source, &channel.id, page, limit)?,
+        Some(words) => newest_that_fit(search(words, limit.min(MAX_SEARCH_RESULTS))?),
+        None => read_page(page, limit, read)?,
     };
     // Messages are numbered without gaps, so the number at an edge shows if there are more beyond it.
     let (mut earlier, mut later) = (None, None);
@@ -381,16 +347,15 @@ fn member_parties(channel: &Channel) -> Vec<&Party> {
     channel.members.iter().map(|member| &member.party).collect()
 }
 
-fn find(source: &impl ChannelSource, id: &ChannelId) -> Result<Channel, SwarmError> {
-    source.find(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
+fn find(reader: &Reader, id: &ChannelId) -> Result<Channel, SwarmError> {
+    reader.channel(id)?.ok_or_else(|| SwarmError::NoChannel(id.clone()))
 }
 
 /// Reads as many messages as fit into one response, in pieces, beginning where the request says.
 fn read_page(
-    source: &impl ChannelSource,
-    id: &ChannelId,
     page: Page,
     limit: u32,
+    read: impl Fn(Page, u32) -> Result<Vec<Post>, StoreError>,
 ) -> Result<Vec<Post>, StoreError> {
     let mut taken = Vec::new();
     let mut room = MAX_RESPONSE_BYTES;
@@ -399,7 +364,7 @@ fn read_page(
     let is_forward = matches!(page, Page::After(_));
     'pieces: while left > 0 {
         let asked = left.min(CHUNK_SIZE);
-        let mut piece = source.page(id, next, asked)?;
+        let mut piece = read(next, asked)?;
         // A piece that is shorter than asked for is the last one.
         let is_last = piece.len() < asked as usize;
         // Backward pages are read newest first, so the ones that do not fit are the oldest.
@@ -483,14 +448,10 @@ mod tests {
         }
     }
 
-    impl ChannelSource for FakeChannel {
-        fn list(&self, _: Option<&Party>, _: Option<ChannelState>) -> Result<Vec<Channel>, StoreError> {
-            Ok(Vec::new())
-        }
-
-        fn find(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
-            Ok(Some(Channel {
-                id: id.clone(),
+    impl FakeChannel {
+        fn channel(&self) -> Channel {
+            Channel {
+                id: "x".parse().unwrap(),
                 name: "x".to_owned(),
                 topic: "t".to_owned(),
                 created_by: Party::System,
@@ -500,21 +461,21 @@ mod tests {
                 archived_at: None,
                 last_seq: self.0,
                 members: Vec::new(),
-            }))
+            }
         }
 
-        fn page(&self, _: &ChannelId, page: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
+        fn page(&self, page: Page, limit: u32) -> Vec<Post> {
             let limit = u64::from(limit);
             let (from, to) = match page {
                 Page::Last => (self.0.saturating_sub(limit) + 1, self.0),
                 Page::Before(seq) => (seq.saturating_sub(limit).max(1), seq - 1),
                 Page::After(seq) => (seq + 1, (seq + limit).min(self.0)),
             };
-            Ok((from..=to).map(|seq| self.post(seq)).collect())
+            (from..=to).map(|seq| self.post(seq)).collect()
         }
 
-        fn search(&self, _: &ChannelId, _: &str, limit: u32) -> Result<Vec<Post>, StoreError> {
-            Ok((1..=self.0).rev().take(limit as usize).map(|seq| self.post(seq)).collect())
+        fn search(&self, limit: u32) -> Vec<Post> {
+            (1..=self.0).rev().take(limit as usize).map(|seq| self.post(seq)).collect()
         }
     }
 
@@ -524,7 +485,10 @@ mod tests {
     }
 
     fn ask(source: &FakeChannel, reading: MessageQuery) -> Value {
-        read(source, &"x".parse().unwrap(), &reading).unwrap()
+        let position = page(&reading).unwrap();
+        let read = |page, limit| Ok(source.page(page, limit));
+        let search = |_: &str, limit| Ok(source.search(limit));
+        read_with(&source.channel(), position, &reading, read, search).unwrap()
     }
 
     #[test]
@@ -545,7 +509,7 @@ mod tests {
         assert_eq!(numbers(&after), (71..=95).collect::<Vec<_>>());
         assert_eq!(after["after"].as_u64(), Some(95));
         let both = MessageQuery { after: Some(1), before: Some(9), ..MessageQuery::default() };
-        assert!(matches!(read(&source, &"x".parse().unwrap(), &both), Err(SwarmError::Invalid(_))));
+        assert!(matches!(page(&both), Err(SwarmError::Invalid(_))));
     }
 
     #[test]

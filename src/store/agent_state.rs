@@ -38,18 +38,13 @@ fn states(connection: &Connection) -> rusqlite::Result<Vec<AgentState>> {
 }
 
 impl Reader {
-    /// Returns the states of all agents, as [`Store::agent_states`] does.
-    pub(crate) fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
+    /// Returns the states of all agents that have one.
+    pub fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
         self.read("list the agents' states", states)
     }
 }
 
 impl Store {
-    /// Returns the states of all agents that have one.
-    pub(crate) fn agent_states(&self) -> Result<Vec<AgentState>, StoreError> {
-        self.read("list the agents' states", states)
-    }
-
     /// Returns the state of one agent, if it has one.
     pub fn agent_state(&self, agent: &AgentId) -> Result<Option<AgentState>, StoreError> {
         self.read("read an agent's state", |connection| {

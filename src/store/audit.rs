@@ -188,13 +188,6 @@ fn select_rows(connection: &Connection, filter: &AuditFilter, limit: u32) -> rus
 }
 
 impl Store {
-    /// Returns rows of the audit, newest first: at most `limit`, and never more than [`MAX_ROWS`].
-    pub(crate) fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        self.read("read the audit", |connection| select_rows(connection, filter, limit))
-    }
-}
-
-impl Store {
     /// Returns the Unix milliseconds of the newest audit row or session turn, whichever is later, or `None` in an empty
     /// database.
     pub(crate) fn newest_time(&self) -> Result<Option<i64>, StoreError> {
@@ -211,8 +204,8 @@ impl Store {
 }
 
 impl Reader {
-    /// Returns rows of the audit, as [`Store::audit_rows`] does.
-    pub(crate) fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+    /// Returns rows of the audit, newest first: at most `limit`, and never more than [`MAX_ROWS`].
+    pub fn audit_rows(&self, filter: &AuditFilter, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         self.read("read the audit", |connection| select_rows(connection, filter, limit))
     }
 }

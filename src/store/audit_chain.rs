@@ -385,12 +385,6 @@ fn check_row(
 }
 
 impl Store {
-    /// Verifies the whole audit, as [`Reader::verify_audit`] does.
-    #[cfg(test)]
-    pub(crate) fn verify_audit(&self) -> Result<AuditVerification, StoreError> {
-        Ok(self.read("verify the audit", |connection| verify(connection, &self.head))??)
-    }
-
     /// Deletes the rows before `time` (Unix milliseconds), except the very last row. Returns the number of deleted
     /// rows.
     ///

@@ -309,20 +309,6 @@ impl Store {
         .await
     }
 
-    /// Finds a channel by its id, ignoring case.
-    pub fn channel(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
-        self.read("read a channel", |connection| find(connection, id))
-    }
-
-    /// Lists channels, oldest first, optionally only those of a member or in a state.
-    pub fn channels(
-        &self,
-        member: Option<&Party>,
-        state: Option<ChannelState>,
-    ) -> Result<Vec<Channel>, StoreError> {
-        self.read("list channels", |connection| list(connection, member, state))
-    }
-
     /// Counts the channels in each state.
     pub(crate) fn channel_counts(&self) -> Result<Vec<(ChannelState, u64)>, StoreError> {
         self.read("count channels", |connection| {
@@ -396,12 +382,12 @@ impl Store {
 }
 
 impl Reader {
-    /// Finds a channel, as [`Store::channel`] does.
+    /// Finds a channel by its id, ignoring case.
     pub fn channel(&self, id: &ChannelId) -> Result<Option<Channel>, StoreError> {
         self.read("read a channel", |connection| find(connection, id))
     }
 
-    /// Lists channels, as [`Store::channels`] does.
+    /// Lists channels, oldest first, optionally only those of a member or in a state.
     pub fn channels(
         &self,
         member: Option<&Party>,

@@ -129,11 +129,6 @@ fn write_agent(transaction: &Transaction<'_>, agent: &AgentId, now: &FreezeState
 }
 
 impl Store {
-    /// Returns all freezes.
-    pub fn frozen(&self) -> Result<FreezeState, StoreError> {
-        self.read("look who is frozen", frozen)
-    }
-
     /// Freezes an agent in the name of `by`, or thaws it if `by` is `None`. Returns `true` if that changed its state.
     pub(crate) async fn set_frozen(
         &self,
@@ -207,7 +202,7 @@ impl Store {
 }
 
 impl Reader {
-    /// Returns all freezes, as [`Store::frozen`] does.
+    /// Returns all freezes.
     pub fn frozen(&self) -> Result<FreezeState, StoreError> {
         self.read("look who is frozen", frozen)
     }

@@ -39,6 +39,7 @@ mod turn;
 mod usage;
 mod writer;
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,20 +125,16 @@ const MAX_IDLE_READERS: usize = 4;
 
 /// A home's database, open for reading and writing.
 pub struct Store {
-    path: PathBuf,
-    head: PathBuf,
     // These fields are dropped in this order. The last connection to close moves the write-ahead log into the database
     // file, and a read-only connection can't do that, so readers close first. The syncer comes after the writer,
     // because the writer's last commit must still be synced.
-    readers: Mutex<Vec<Connection>>,
+    reader: Reader,
     writer: Writer,
     syncer: Syncer,
-    condition: StorageHealth,
     /// The identity of the opened file, to notice if another file replaces it.
     file: probe::FileId,
     /// The number of changes of grants made through this store.
     grants: AtomicU64,
-    spellings: session::PendingKeys,
     raw: Arc<damage_recheck::RawFile>,
 }
 
@@ -161,25 +158,11 @@ impl Store {
         schema::migrate(&mut connection, &path, &home.backups())?;
         let head = audit_chain::open(&mut connection, &home.audit_head())?;
         let syncer = Syncer::start(wal_of(&path), home.audit_head()).map_err(StoreError::Thread)?;
-        let condition = StorageHealth::default();
-        let writer = Writer::start(connection, syncer.handle(), head, condition.clone());
+        let reader = Reader::new(home);
+        let writer = Writer::start(connection, syncer.handle(), head, reader.condition.clone());
         let writer = writer.map_err(StoreError::Thread)?;
-        let file =
-            probe::FileId::of(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
-        let (readers, grants) = (Mutex::default(), AtomicU64::new(0));
-        let spellings = session::PendingKeys::default();
-        Ok(Self {
-            path,
-            head: home.audit_head(),
-            readers,
-            writer,
-            syncer,
-            condition,
-            file,
-            grants,
-            spellings,
-            raw: Arc::default(),
-        })
+        let file = probe::FileId::of(&path).map_err(|source| StoreError::Create { path, source })?;
+        Ok(Self { reader, writer, syncer, file, grants: AtomicU64::new(0), raw: Arc::default() })
     }
 
     /// Returns the thread that syncs written files, so that they survive a power cut.
@@ -267,41 +250,37 @@ impl Store {
             tracing::error!(%error, "failed to {what}");
         }
     }
+}
 
-    /// Runs `work` on a connection for reading. It sees everything that was committed before.
-    fn read<T>(
-        &self,
-        what: &'static str,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match kept {
-            Some(connection) => connection,
-            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-                .inspect_err(|error| self.condition.record_open_failure(error))?,
-        };
-        let result = work(&connection);
-        match &result {
-            // Drop the connection: after a fault of the disk, a new one may be able to read where this one can't.
-            Err(error) if health::is_fault(error) => self.condition.record_read_failure(error),
-            _ => {
-                let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-                if readers.len() < MAX_IDLE_READERS {
-                    readers.push(connection);
-                }
-            }
-        }
-        result.map_err(|source| StoreError::query(what, source))
+impl Deref for Store {
+    type Target = Reader;
+
+    fn deref(&self) -> &Reader {
+        &self.reader
     }
 }
 
-/// A home's database, open for reading while a gateway may be writing it.
+/// A home's database, open for reading. A gateway may be writing it at the same time.
 pub struct Reader {
-    connection: Connection,
+    path: PathBuf,
     head: PathBuf,
+    /// Idle connections.
+    connections: Mutex<Vec<Connection>>,
+    condition: StorageHealth,
+    spellings: session::PendingKeys,
 }
 
 impl Reader {
+    fn new(home: &Home) -> Self {
+        Self {
+            path: home.database(),
+            head: home.audit_head(),
+            connections: Mutex::default(),
+            condition: StorageHealth::default(),
+            spellings: session::PendingKeys::default(),
+        }
+    }
+
     /// Opens the home's database. Returns `None` if there is none yet.
     ///
     /// # Errors
@@ -317,15 +296,33 @@ impl Reader {
         if schema::check(&connection, &path)? == 0 {
             return Ok(None);
         }
-        Ok(Some(Self { connection, head: home.audit_head() }))
+        Ok(Some(Self { connections: Mutex::new(vec![connection]), ..Self::new(home) }))
     }
 
+    /// Runs `work` on a connection for reading. It sees everything that was committed before.
     fn read<T>(
         &self,
         what: &'static str,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        work(&self.connection).map_err(|source| StoreError::query(what, source))
+        let kept = self.connections.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+                .inspect_err(|error| self.condition.record_open_failure(error))?,
+        };
+        let result = work(&connection);
+        match &result {
+            // Drop the connection: after a fault of the disk, a new one may be able to read where this one can't.
+            Err(error) if health::is_fault(error) => self.condition.record_read_failure(error),
+            _ => {
+                let mut idle = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+                if idle.len() < MAX_IDLE_READERS {
+                    idle.push(connection);
+                }
+            }
+        }
+        result.map_err(|source| StoreError::query(what, source))
     }
 }
 

@@ -359,23 +359,8 @@ impl Store {
         .await
     }
 
-    /// Returns messages of a channel, oldest first, at most `limit`.
-    pub fn messages(&self, id: &ChannelId, which: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
-        self.read("read messages", |connection| page(connection, id, which, limit))
-    }
-
-    /// Returns the messages that contain all words of the query, newest first.
-    pub(crate) fn search_messages(
-        &self,
-        channel: Option<&ChannelId>,
-        query: &str,
-        limit: u32,
-    ) -> Result<Vec<Post>, StoreError> {
-        self.read("search messages", |connection| search(connection, channel, query, limit))
-    }
-
     /// Returns `true` if a turn has posted in this channel after `seq`.
-    pub(crate) fn has_posted(&self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
+    pub fn has_posted(&self, id: &ChannelId, turn: TurnId, seq: u64) -> Result<bool, StoreError> {
         self.read("look for a turn's message", |connection| {
             connection
                 .prepare_cached(
@@ -387,12 +372,12 @@ impl Store {
 }
 
 impl Reader {
-    /// Returns messages of a channel, as [`Store::messages`] does.
+    /// Returns messages of a channel, oldest first, at most `limit`.
     pub fn messages(&self, id: &ChannelId, which: Page, limit: u32) -> Result<Vec<Post>, StoreError> {
         self.read("read messages", |connection| page(connection, id, which, limit))
     }
 
-    /// Searches messages, as [`Store::search_messages`] does.
+    /// Returns the messages that contain all words of the query, newest first.
     pub(crate) fn search_messages(
         &self,
         channel: Option<&ChannelId>,

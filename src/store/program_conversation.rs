@@ -59,15 +59,6 @@ impl Reader {
 }
 
 impl Store {
-    /// Finds a session's conversation in a program.
-    pub(crate) fn program_conversation(
-        &self,
-        session: &SessionKey,
-        program: &str,
-    ) -> Result<Option<ProgramConversation>, StoreError> {
-        self.read(FIND_OPERATION, |connection| find(connection, session, program))
-    }
-
     /// Stores a session's conversation in a program and replaces an earlier one.
     pub(crate) async fn set_program_conversation(
         &self,

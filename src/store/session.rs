@@ -224,24 +224,6 @@ fn list(connection: &Connection, agent: Option<&AgentId>, limit: u32) -> rusqlit
 }
 
 impl Store {
-    /// Finds a session by its key, ignoring case if there is no exact match.
-    pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
-        self.read("find a session", |connection| find(connection, key))
-    }
-
-    /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
-    /// names the same session.
-    pub(crate) fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
-        let known = self.read("find a session", |connection| spelled(connection, key))?;
-        // The session does not exist yet, so the first spelling that was asked for becomes the established one.
-        Ok(known.unwrap_or_else(|| self.spellings.first(key)))
-    }
-
-    /// Returns sessions of one agent or of all, last used first, at most `limit`.
-    pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
-        self.read("list sessions", |connection| list(connection, agent, limit))
-    }
-
     /// Returns the number of sessions.
     pub(crate) fn count_sessions(&self) -> Result<i64, StoreError> {
         self.read("count sessions", |connection| {
@@ -331,19 +313,20 @@ impl Store {
 }
 
 impl Reader {
-    /// Returns a key in its established spelling, as [`Store::spelled`] does.
-    pub(crate) fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
+    /// Returns a key in its established spelling. Case makes no difference: a key that a client writes in another case
+    /// names the same session.
+    pub fn spelled(&self, key: &SessionKey) -> Result<SessionKey, StoreError> {
         let known = self.read("find a session", |connection| spelled(connection, key))?;
-        // A reader creates no sessions, so it has no spellings to remember.
-        Ok(known.unwrap_or_else(|| key.clone()))
+        // The session does not exist yet, so the first spelling that was asked for becomes the established one.
+        Ok(known.unwrap_or_else(|| self.spellings.first(key)))
     }
 
-    /// Finds a session, as [`Store::session`] does.
+    /// Finds a session by its key, ignoring case if there is no exact match.
     pub fn session(&self, key: &SessionKey) -> Result<Option<Session>, StoreError> {
         self.read("find a session", |connection| find(connection, key))
     }
 
-    /// Returns sessions, as [`Store::sessions`] does.
+    /// Returns sessions of one agent or of all, last used first, at most `limit`.
     pub fn sessions(&self, agent: Option<&AgentId>, limit: u32) -> Result<Vec<Session>, StoreError> {
         self.read("list sessions", |connection| list(connection, agent, limit))
     }

@@ -549,11 +549,6 @@ impl Store {
         self.read("find a task", |connection| find(connection, id))
     }
 
-    /// Returns tasks, newest first, at most `limit`.
-    pub fn tasks(&self, filter: &TaskFilter, limit: u32) -> Result<Vec<Task>, StoreError> {
-        self.read("list tasks", |connection| list(connection, filter, limit))
-    }
-
     /// Returns the number of tasks.
     pub(crate) fn count_tasks(&self, filter: &TaskFilter) -> Result<u64, StoreError> {
         self.read("count tasks", |connection| {
@@ -627,7 +622,7 @@ impl Store {
 }
 
 impl Reader {
-    /// Returns tasks, as [`Store::tasks`] does.
+    /// Returns tasks, newest first, at most `limit`.
     pub fn tasks(&self, filter: &TaskFilter, limit: u32) -> Result<Vec<Task>, StoreError> {
         self.read("list tasks", |connection| list(connection, filter, limit))
     }

@@ -241,11 +241,6 @@ impl Store {
     pub fn token(&self, hash: &str) -> Result<Option<ClientToken>, StoreError> {
         self.read("look a token up", |connection| find(connection, "hash", hash))
     }
-
-    /// Returns all tokens, sorted by name.
-    pub fn tokens(&self) -> Result<Vec<ClientToken>, StoreError> {
-        self.read("list the tokens", list)
-    }
 }
 
 impl Reader {

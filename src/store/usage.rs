@@ -496,15 +496,10 @@ impl Store {
         })
         .await
     }
-
-    /// Returns sums of usage.
-    pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
-        self.read("read the usage", |connection| select_sums(connection, filter, by))
-    }
 }
 
 impl Reader {
-    /// Returns sums of usage, as [`Store::usage`] does.
+    /// Returns sums of usage.
     pub fn usage(&self, filter: &UsageFilter, by: UsageBy) -> Result<Vec<UsageSum>, StoreError> {
         self.read("read the usage", |connection| select_sums(connection, filter, by))
     }

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::AuthorArg;
-use super::backend::ChannelBackend;
+use super::{AuthorArg, backend};
+use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::RenameChannel;
 use crate::id::ChannelId;
+use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Change the name that people see of a channel
@@ -61,7 +62,8 @@ pub fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
 
 fn apply_change(id: &ChannelId, change: RenameChannel, context: &Context) -> Result<Value, Failure> {
     let home = context.writable_home()?;
-    context.block_on(async { ChannelBackend::open(home, context).await?.retitle(id, change).await })
+    let call = Call::put(&format!("/api/channels/{id}")).json(&change)?;
+    backend::change(&home, context, call, Repeat::Safe)
 }
 
 fn print_change(channel: &Value, what: &str, key: &str, context: &Context) {

@@ -17,17 +17,6 @@ fn list(connection: &Connection, open: bool, limit: u32) -> rusqlite::Result<Vec
 }
 
 impl Store {
-    /// Finds a request by its id.
-    pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
-        self.read("read a request", |connection| find(connection, id))
-    }
-
-    /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
-    /// finished.
-    pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
-        self.read("list requests", |connection| list(connection, open, limit))
-    }
-
     /// Returns an agent's requests of this kind that a person denied at or after `since`, last denied first.
     pub(crate) fn denied_requests(
         &self,
@@ -87,12 +76,13 @@ impl Store {
 }
 
 impl Reader {
-    /// Finds a request, as [`Store::request`] does.
+    /// Finds a request by its id.
     pub fn request(&self, id: &str) -> Result<Option<RequestRow>, StoreError> {
         self.read("read a request", |connection| find(connection, id))
     }
 
-    /// Returns the newest requests, as [`Store::requests`] does.
+    /// Returns the newest requests, at most `limit`, in the order of their creation; with `open`, only those not
+    /// finished.
     pub fn requests(&self, open: bool, limit: u32) -> Result<Vec<RequestRow>, StoreError> {
         self.read("list requests", |connection| list(connection, open, limit))
     }
