@@ -84,6 +84,12 @@ impl Kind {
             Self::Internal => "internal",
         }
     }
+
+    /// Returns the kind with this code. Any other code stands for a plain failure.
+    #[must_use]
+    pub fn of_code(code: &str) -> Self {
+        Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Self::Failed)
+    }
 }
 
 /// An error that knows its kind and how to fix it.

@@ -271,6 +271,22 @@ impl From<SwarmError> for ApiError {
     }
 }
 
+impl Explain for ApiError {
+    fn kind(&self) -> Kind {
+        Kind::of_code(&self.code)
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+impl Error for ApiError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as &(dyn Error + 'static))
+    }
+}
+
 impl std::fmt::Display for ApiError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)

@@ -17,8 +17,8 @@ use super::connection_slots::SlotHandle;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{
-    a2a, agents, approvals, audit, channels, chat, events, freeze, health, mcp, messages, models, plugin,
-    sessions, settings, status, tasks, tokens,
+    self, a2a, agents, audit, chat, events, health, mcp, messages, models, plugin, sessions, settings,
+    status, tasks,
 };
 use super::server::Answer;
 use super::state::Gateway;
@@ -46,22 +46,8 @@ impl Middleware {
             .route("/api/agents/{id}", delete(agents::remove))
             .route("/api/agents/{id}/prepare", post(agents::prepare))
             .route("/api/agents/{id}/probe", post(agents::probe))
-            .route("/api/approvals", get(approvals::list))
-            .route("/api/approvals/{id}", get(approvals::show))
-            .route("/api/approvals/{id}/approve", post(approvals::approve))
-            .route("/api/approvals/{id}/deny", post(approvals::deny))
-            .route("/api/approvals/{id}/revoke", post(approvals::revoke))
-            .route("/api/agents/{id}/freeze", post(freeze::freeze))
-            .route("/api/agents/{id}/thaw", post(freeze::thaw))
-            .route("/api/freeze", post(freeze::freeze_all))
-            .route("/api/thaw", post(freeze::thaw_all))
             .route("/api/audit", get(audit::list))
             .route("/api/usage", get(audit::usage))
-            .route("/api/channels", get(channels::list).post(channels::create))
-            .route("/api/channels/{id}", get(channels::show).put(channels::retitle))
-            .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
-            .route("/api/channels/{id}/members", post(channels::assign))
-            .route("/api/channels/{id}/archive", post(channels::archive))
             .route("/api/sessions", get(sessions::list).post(sessions::adopt))
             .route("/api/sessions/{key}", get(sessions::show))
             .route("/api/sessions/{key}/compact", post(sessions::compact))
@@ -74,8 +60,6 @@ impl Middleware {
             .route("/mcp", post(mcp::post))
             .route("/api/events", get(events::watch))
             .route("/api/status", get(status::show))
-            .route("/api/tokens", get(tokens::list).post(tokens::add))
-            .route("/api/tokens/{name}", delete(tokens::revoke))
             .route("/api/tasks", get(tasks::list))
             .route("/api/tasks/{id}", get(tasks::show))
             .route("/api/tasks/{id}/cancel", post(tasks::cancel))
@@ -85,6 +69,7 @@ impl Middleware {
             .route("/flock/a2a/{agent}", post(a2a::call))
             .route("/flock/a2a/{agent}/", post(a2a::call))
             .route("/flock/a2a/{agent}/.well-known/agent-card.json", get(a2a::agent_card))
+            .merge(routes::team())
             .fallback(async |uri: Uri| not_found_at(uri.path()))
             .method_not_allowed_fallback(async || {
                 ApiError::new(

@@ -228,15 +228,7 @@ impl Gateway {
     ///
     /// Returns 404 if there is no agent with this id.
     pub fn agent(&self, id: &str) -> Result<Agent, ApiError> {
-        let unknown = || {
-            // The id comes from the client and may contain anything, so control characters and excess length are
-            // removed.
-            let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();
-            ApiError::not_found("agent_not_found", format!("there is no agent {id:?}"))
-                .with_hint("flock list")
-        };
-        let id: AgentId = id.parse().map_err(|_| unknown())?;
-        self.config().agent(&id).cloned().ok_or_else(unknown)
+        find_agent(&self.config(), id)
     }
 
     /// Returns an id for the next request, for responses and the log.
@@ -252,4 +244,19 @@ impl Gateway {
         self.stop.cancel();
         self.driver.stop();
     }
+}
+
+/// Returns an agent of a configuration.
+///
+/// # Errors
+///
+/// Returns 404 if there is no agent with this id.
+pub fn find_agent(config: &Config, id: &str) -> Result<Agent, ApiError> {
+    let unknown = || {
+        // The id comes from the client and may contain anything, so control characters and excess length are removed.
+        let id: String = id.chars().filter(|c| !c.is_control()).take(80).collect();
+        ApiError::not_found("agent_not_found", format!("there is no agent {id:?}")).with_hint("flock list")
+    };
+    let id: AgentId = id.parse().map_err(|_| unknown())?;
+    config.agent(&id).cloned().ok_or_else(unknown)
 }

@@ -1,7 +1,6 @@
 //! `/api/approvals`: the requests of agents, and the decisions about them. The owner decides, and so do clients whose
 //! token has the right to approve.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -11,15 +10,15 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::TeamState;
 use crate::clock::unix_ms;
 use crate::error::Explain as _;
 use crate::gateway::auth::Caller;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
-use crate::gateway::state::Gateway;
 use crate::id::Party;
 use crate::store::{RequestRow, RequestState};
-use crate::swarm::triage::{DecideError, Decider, Decision, Triage, decide, view};
+use crate::swarm::triage::{self, DecideError, Decider, Decision, view};
 
 /// Longest time for which a response waits for an approved request to be carried out.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,7 +68,7 @@ pub struct Denial {
 
 /// Returns the open requests, or all of them.
 pub async fn list(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ApprovalListQuery>,
 ) -> Result<Json<Value>, ApiError> {
@@ -79,19 +78,19 @@ pub async fn list(
         Some("all") => false,
         Some(_) => return Err(ApiError::invalid("invalid_state", "state is open or all")),
     };
-    let mut rows = gateway.swarm.store().requests(open, MAX_LISTED).map_err(ApiError::internal)?;
+    let mut rows = team.swarm.store().requests(open, MAX_LISTED).map_err(ApiError::internal)?;
     rows.retain(|row| caller.covers(&row.agent));
     Ok(Json(json!({"requests": rows.iter().map(view::json).collect::<Vec<_>>()})))
 }
 
 /// Returns one request.
 pub async fn show(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     refuse_plugin(&caller)?;
-    let row = gateway.swarm.store().request(&id).map_err(ApiError::internal)?;
+    let row = team.swarm.store().request(&id).map_err(ApiError::internal)?;
     let row = row.ok_or_else(|| refused(DecideError::Unknown(view::id(&id))))?;
     caller.check_agent(&row.agent)?;
     Ok(Json(json!({"request": view::json(&row)})))
@@ -100,53 +99,71 @@ pub async fn show(
 /// Approves exactly the request that the digest belongs to. It is carried out at once, and the response waits a moment
 /// for its end.
 pub async fn approve(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Approval>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decider = decider(&gateway, &caller, &id, body.by.as_deref())?;
-    let triage = triage(&gateway)?;
-    let row =
-        triage.decide(&id, Decision::Approve { sha256: body.sha256 }, &decider).await.map_err(refused)?;
-    let row = wait_until_ended(triage, row).await?;
+    let decision = Decision::Approve { sha256: body.sha256 };
+    let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
+    let row = wait_until_ended(&team, row).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
 /// Denies a request, or withdraws an approval that has had no effect yet.
 pub async fn deny(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Denial>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let decider = decider(&gateway, &caller, &id, body.by.as_deref())?;
-    let triage = triage(&gateway)?;
-    let row = triage.decide(&id, Decision::Deny { reason: body.reason }, &decider).await.map_err(refused)?;
+    let decision = Decision::Deny { reason: body.reason };
+    let row = decide(&team, &caller, &id, body.by.as_deref(), decision).await?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
 /// Revokes what a request granted, and ends everything that depends on it.
 pub async fn revoke(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Result<Json<Revocation>, JsonRejection>,
 ) -> Result<Json<Value>, ApiError> {
     let Json(body) = body.map_err(|error| ApiError::invalid("invalid_body", error.body_text()))?;
-    let party = deciding_party(&gateway, &caller, &id, body.by.as_deref())?;
-    let revoked = match gateway.triage.get() {
-        // A gateway that carries out no requests can still revoke a grant in the database.
+    let party = deciding_party(&team, &caller, &id, body.by.as_deref())?;
+    let revoked = match &team.triage {
         Some(triage) => triage.revoke(&id, &party).await,
-        None => decide::revoke(gateway.swarm.store(), &id, &party, unix_ms()).await,
+        // A process that carries out no requests can still revoke a grant in the database.
+        None => triage::decide::revoke(team.swarm.store(), &id, &party, unix_ms()).await,
     };
     let row = revoked.map_err(refused)?;
     Ok(Json(json!({"request": view::json(&row)})))
 }
 
-async fn wait_until_ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<RequestRow, ApiError> {
+/// Records a decision. An approved request begins at once, or at the start of the next gateway if this process carries
+/// out no requests.
+async fn decide(
+    team: &TeamState,
+    caller: &Caller,
+    id: &str,
+    name: Option<&str>,
+    decision: Decision,
+) -> Result<RequestRow, ApiError> {
+    let decider = Decider::Owner(deciding_party(team, caller, id, name)?);
+    let (store, config) = (team.swarm.store(), team.swarm.config());
+    let decided = match &team.triage {
+        Some(triage) => triage.decide(id, decision, &decider).await,
+        None => triage::decide::decide(store, &config, id, decision, &decider, unix_ms()).await,
+    };
+    decided.map_err(refused)
+}
+
+async fn wait_until_ended(team: &TeamState, mut row: RequestRow) -> Result<RequestRow, ApiError> {
+    if team.triage.is_none() {
+        return Ok(row);
+    }
     let end = tokio::time::Instant::now() + RESPONSE_TIMEOUT;
     // The end may come late. The response then shows the state so far.
     while matches!(row.state, RequestState::Approved | RequestState::Running) {
@@ -154,7 +171,7 @@ async fn wait_until_ended(triage: &Arc<Triage>, mut row: RequestRow) -> Result<R
             break;
         }
         tokio::time::sleep(POLL_INTERVAL).await;
-        let found = triage.swarm().store().request(&row.id).map_err(ApiError::internal)?;
+        let found = team.swarm.store().request(&row.id).map_err(ApiError::internal)?;
         row = found.unwrap_or(row);
     }
     Ok(row)
@@ -173,13 +190,13 @@ fn refuse_plugin(caller: &Caller) -> Result<(), ApiError> {
 
 /// Returns the person who decides about this request. A client's token must cover the agent of the request.
 fn deciding_party(
-    gateway: &Gateway,
+    team: &TeamState,
     caller: &Caller,
     id: &str,
     name: Option<&str>,
 ) -> Result<Party, ApiError> {
     refuse_plugin(caller)?;
-    if let Some(row) = gateway.swarm.store().request(id).map_err(ApiError::internal)? {
+    if let Some(row) = team.swarm.store().request(id).map_err(ApiError::internal)? {
         caller.check_agent(&row.agent)?;
     }
     match caller {
@@ -187,16 +204,6 @@ fn deciding_party(
         Caller::Owner => Ok(Party::human(name.unwrap_or("owner"))),
         caller => Ok(caller.speaks(name)?.party),
     }
-}
-
-fn decider(gateway: &Gateway, caller: &Caller, id: &str, name: Option<&str>) -> Result<Decider, ApiError> {
-    deciding_party(gateway, caller, id, name).map(Decider::Owner)
-}
-
-fn triage(gateway: &Gateway) -> Result<&Arc<Triage>, ApiError> {
-    gateway.triage.get().ok_or_else(|| {
-        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "this gateway carries out no requests")
-    })
 }
 
 fn refused(error: DecideError) -> ApiError {

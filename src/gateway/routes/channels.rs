@@ -1,12 +1,11 @@
 //! `/api/channels`: a person's actions in channels. Agents have tools for this. The owner speaks as any person, and a
 //! client with a token speaks under its own name.
 
-use std::sync::Arc;
-
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
+use super::TeamState;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::channels::{
@@ -17,7 +16,6 @@ use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
 use crate::gateway::idempotency;
 use crate::gateway::scope;
-use crate::gateway::state::Gateway;
 use crate::id::ChannelId;
 use crate::store::Channel;
 use crate::swarm::SwarmError;
@@ -28,18 +26,18 @@ type CreatedResult = Result<(StatusCode, axum::Json<Value>), ApiError>;
 
 /// Returns the channels that the caller may see.
 pub async fn list(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Query(filter): Query<ChannelFilter>,
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let is_shown = move |channel: &Channel| covers(&caller, channel);
-    run_blocking(move || channels::list(gateway.swarm.store(), &filter, is_shown)).await
+    run_blocking(move || channels::list(team.swarm.store(), &filter, is_shown)).await
 }
 
 /// Creates a channel.
 pub async fn create(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     JsonBody(new): JsonBody<CreateChannel>,
 ) -> CreatedResult {
@@ -48,37 +46,37 @@ pub async fn create(
     if let Some(message) = &new.message {
         check_size(message)?;
     }
-    Ok((StatusCode::CREATED, axum::Json(channels::create(&gateway.swarm, new).await?)))
+    Ok((StatusCode::CREATED, axum::Json(channels::create(&team.swarm, new).await?)))
 }
 
 /// Returns one channel.
 pub async fn show(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let id = channel(&id)?;
-    check_covered(&gateway, &caller, &id)?;
-    run_blocking(move || channels::show(gateway.swarm.store(), &id)).await
+    check_covered(&team, &caller, &id)?;
+    run_blocking(move || channels::show(team.swarm.store(), &id)).await
 }
 
 /// Returns messages of a channel.
 pub async fn read(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(reading): Query<MessageQuery>,
 ) -> JsonResult {
     refuse_plugin(&caller)?;
     let id = channel(&id)?;
-    check_covered(&gateway, &caller, &id)?;
-    run_blocking(move || channels::read(gateway.swarm.store(), &id, &reading)).await
+    check_covered(&team, &caller, &id)?;
+    run_blocking(move || channels::read(team.swarm.store(), &id, &reading)).await
 }
 
 /// Posts a message in a channel.
 pub async fn post(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -88,46 +86,46 @@ pub async fn post(
     check_size(&say.content)?;
     let id = channel(&id)?;
     let by = caller.speaks(say.name.as_deref())?;
-    check_covered(&gateway, &caller, &id)?;
+    check_covered(&team, &caller, &id)?;
     // The digest covers the parsed request, so its layout as JSON makes no difference.
     let said = serde_json::to_vec(&say).map_err(ApiError::internal)?;
     let parts: [&[u8]; 3] = [b"post", id.as_str().as_bytes(), &said];
     let key = idempotency::key(&headers, caller.name(), &parts)?;
-    Ok((StatusCode::CREATED, axum::Json(channels::say(&gateway.swarm, &by, &id, say, key).await?)))
+    Ok((StatusCode::CREATED, axum::Json(channels::say(&team.swarm, &by, &id, say, key).await?)))
 }
 
 /// Changes the members of a channel.
 pub async fn assign(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     JsonBody(change): JsonBody<ChangeMembers>,
 ) -> JsonResult {
     // Only the owner's token reaches the routes from here on, see `scope::needed`. They check the caller all the same.
     refuse_plugin(&caller)?;
-    Ok(axum::Json(channels::assign(&gateway.swarm, &channel(&id)?, change).await?))
+    Ok(axum::Json(channels::assign(&team.swarm, &channel(&id)?, change).await?))
 }
 
 /// Changes the shown name or the topic of a channel.
 pub async fn retitle(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     JsonBody(change): JsonBody<RenameChannel>,
 ) -> JsonResult {
     refuse_plugin(&caller)?;
-    Ok(axum::Json(channels::retitle(&gateway.swarm, &channel(&id)?, change).await?))
+    Ok(axum::Json(channels::retitle(&team.swarm, &channel(&id)?, change).await?))
 }
 
 /// Archives a channel, cancels that, or reopens the channel.
 pub async fn archive(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     JsonBody(step): JsonBody<ArchiveRequest>,
 ) -> JsonResult {
     refuse_plugin(&caller)?;
-    Ok(axum::Json(channels::archive(&gateway.swarm, &channel(&id)?, step).await?))
+    Ok(axum::Json(channels::archive(&team.swarm, &channel(&id)?, step).await?))
 }
 
 /// Allows only the owner and clients with a token, because they speak as persons. The match is exhaustive, so that a
@@ -150,9 +148,9 @@ fn covers(caller: &Caller, channel: &Channel) -> bool {
 
 /// Refuses a client whose token does not cover all agents of this channel. They read what the client posts, and the
 /// client reads what they post.
-fn check_covered(gateway: &Gateway, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
+fn check_covered(team: &TeamState, caller: &Caller, id: &ChannelId) -> Result<(), ApiError> {
     match caller.client() {
-        Some(token) if !scope::covers_channel(token, &gateway.swarm.channel(id)?) => {
+        Some(token) if !scope::covers_channel(token, &team.swarm.channel(id)?) => {
             Err(scope::agent_not_covered(token))
         }
         _ => Ok(()),

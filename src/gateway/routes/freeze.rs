@@ -2,7 +2,6 @@
 //! continue.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,10 +9,11 @@ use futures_util::future;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::TeamState;
 use crate::error::chain;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
-use crate::gateway::state::Gateway;
+use crate::gateway::state::find_agent;
 use crate::id::AgentId;
 use crate::sandbox::SandboxError;
 use crate::swarm::{By, SwarmError};
@@ -27,43 +27,43 @@ pub struct FreezeQuery {
 
 /// Freezes one agent.
 pub async fn freeze(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let agent = gateway.agent(&id)?.id;
-    set_frozen(gateway, Some(agent), &who, true).await
+    let agent = find_agent(&team.swarm.config(), &id)?.id;
+    set_frozen(team, Some(agent), &who, true).await
 }
 
 /// Thaws one agent and its sandbox.
 pub async fn thaw(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Path(id): Path<String>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let agent = gateway.agent(&id)?.id;
-    set_frozen(gateway, Some(agent), &who, false).await
+    let agent = find_agent(&team.swarm.config(), &id)?.id;
+    set_frozen(team, Some(agent), &who, false).await
 }
 
 /// Freezes the whole home: all agents, and those that are added later.
 pub async fn freeze_all(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    set_frozen(gateway, None, &who, true).await
+    set_frozen(team, None, &who, true).await
 }
 
 /// Thaws all agents and their sandboxes.
 pub async fn thaw_all(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Query(who): Query<FreezeQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    set_frozen(gateway, None, &who, false).await
+    set_frozen(team, None, &who, false).await
 }
 
 /// Freezes or thaws one agent, or the whole home if `agent` is `None`.
 async fn set_frozen(
-    gateway: Arc<Gateway>,
+    team: TeamState,
     agent: Option<AgentId>,
     who: &FreezeQuery,
     frozen: bool,
@@ -73,19 +73,19 @@ async fn set_frozen(
     let done = tokio::spawn(async move {
         let changed = if frozen {
             // The agents are marked first, so that no turn starts a command in a sandbox that is being paused.
-            let changed = freeze_agents(&gateway, &by, agent).await?;
-            let settle = changed.iter().map(|(agent, _)| gateway.sandbox.pause(agent));
-            let settled = future::join_all(settle).await;
+            let changed = freeze_agents(&team, &by, agent).await?;
+            let settled =
+                future::join_all(changed.iter().map(|(agent, _)| set_paused(&team, agent, true))).await;
             changed.into_iter().zip(settled).collect::<Vec<_>>()
         } else {
             // The sandboxes come first, because a turn that continues would otherwise find its sandbox still paused.
             let agents = match &agent {
                 Some(agent) => vec![agent.clone()],
-                None => gateway.config().agents.iter().map(|agent| agent.id.clone()).collect(),
+                None => team.swarm.config().agents.iter().map(|agent| agent.id.clone()).collect(),
             };
-            let resumed = future::join_all(agents.iter().map(|agent| gateway.sandbox.resume(agent))).await;
+            let resumed = future::join_all(agents.iter().map(|agent| set_paused(&team, agent, false))).await;
             let mut resumed: HashMap<AgentId, _> = agents.into_iter().zip(resumed).collect();
-            let thawed = thaw_agents(&gateway, &by, agent).await?.into_iter();
+            let thawed = thaw_agents(&team, &by, agent).await?.into_iter();
             // An agent that was added in between has a sandbox that was never paused.
             let settled = |one: (AgentId, bool)| {
                 let settled = resumed.remove(&one.0).unwrap_or(Ok(()));
@@ -104,25 +104,34 @@ async fn set_frozen(
     Ok(Json(json!({"agents": agents})))
 }
 
+/// Pauses or resumes the agent's sandbox, if this process has the sandboxes.
+async fn set_paused(team: &TeamState, agent: &AgentId, paused: bool) -> Result<(), SandboxError> {
+    match &team.sandbox {
+        Some(sandbox) if paused => sandbox.pause(agent).await,
+        Some(sandbox) => sandbox.resume(agent).await,
+        None => Ok(()),
+    }
+}
+
 async fn freeze_agents(
-    gateway: &Gateway,
+    team: &TeamState,
     by: &By,
     agent: Option<AgentId>,
 ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
     match agent {
-        None => gateway.swarm.freeze_home(by).await,
-        Some(agent) => gateway.swarm.freeze(by, &agent).await.map(|changed| vec![(agent, changed)]),
+        None => team.swarm.freeze_home(by).await,
+        Some(agent) => team.swarm.freeze(by, &agent).await.map(|changed| vec![(agent, changed)]),
     }
 }
 
 async fn thaw_agents(
-    gateway: &Gateway,
+    team: &TeamState,
     by: &By,
     agent: Option<AgentId>,
 ) -> Result<Vec<(AgentId, bool)>, SwarmError> {
     match agent {
-        None => gateway.swarm.thaw_home(by).await,
-        Some(agent) => gateway.swarm.thaw(by, &agent).await.map(|changed| vec![(agent, changed)]),
+        None => team.swarm.thaw_home(by).await,
+        Some(agent) => team.swarm.thaw(by, &agent).await.map(|changed| vec![(agent, changed)]),
     }
 }
 

@@ -18,3 +18,59 @@ pub mod settings;
 pub mod status;
 pub mod tasks;
 pub mod tokens;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::FromRef;
+use axum::routing::{delete, get, post};
+
+use super::state::Gateway;
+use crate::sandbox::Sandbox;
+use crate::swarm::Swarm;
+use crate::swarm::triage::Triage;
+
+/// The state of the routes that need no running gateway.
+#[derive(Clone)]
+pub struct TeamState {
+    pub swarm: Arc<Swarm>,
+    /// The part that carries out requests, or `None` if this process carries out none.
+    pub triage: Option<Arc<Triage>>,
+    /// The backend in which the commands of agents run, or `None` if this process runs none.
+    pub sandbox: Option<Arc<dyn Sandbox>>,
+}
+
+impl FromRef<Arc<Gateway>> for TeamState {
+    fn from_ref(gateway: &Arc<Gateway>) -> Self {
+        Self {
+            swarm: gateway.swarm.clone(),
+            triage: gateway.triage.get().cloned(),
+            sandbox: Some(gateway.sandbox.clone()),
+        }
+    }
+}
+
+/// Returns the routes that need only the team and its database. The command line calls them in its own process while
+/// no gateway runs.
+pub fn team<S: Clone + Send + Sync + 'static>() -> Router<S>
+where
+    TeamState: FromRef<S>,
+{
+    Router::new()
+        .route("/api/approvals", get(approvals::list))
+        .route("/api/approvals/{id}", get(approvals::show))
+        .route("/api/approvals/{id}/approve", post(approvals::approve))
+        .route("/api/approvals/{id}/deny", post(approvals::deny))
+        .route("/api/approvals/{id}/revoke", post(approvals::revoke))
+        .route("/api/agents/{id}/freeze", post(freeze::freeze))
+        .route("/api/agents/{id}/thaw", post(freeze::thaw))
+        .route("/api/freeze", post(freeze::freeze_all))
+        .route("/api/thaw", post(freeze::thaw_all))
+        .route("/api/channels", get(channels::list).post(channels::create))
+        .route("/api/channels/{id}", get(channels::show).put(channels::retitle))
+        .route("/api/channels/{id}/messages", get(channels::read).post(channels::post))
+        .route("/api/channels/{id}/members", post(channels::assign))
+        .route("/api/channels/{id}/archive", post(channels::archive))
+        .route("/api/tokens", get(tokens::list).post(tokens::add))
+        .route("/api/tokens/{name}", delete(tokens::revoke))
+}

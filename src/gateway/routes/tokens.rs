@@ -1,17 +1,15 @@
 //! `/api/tokens`: tokens for clients. Only the owner's token opens these paths.
 
-use std::sync::Arc;
-
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::TeamState;
 use crate::gateway::auth::Caller;
 use crate::gateway::body::JsonBody;
 use crate::gateway::error::ApiError;
 use crate::gateway::extract::{Path, Query};
-use crate::gateway::state::Gateway;
 use crate::id::AgentId;
 use crate::store::{NewToken, Right};
 use crate::swarm::token;
@@ -48,20 +46,20 @@ pub struct RevokeTokenQuery {
 }
 
 /// Returns what is known of all tokens, but not the tokens themselves.
-pub async fn list(State(gateway): State<Arc<Gateway>>) -> Result<axum::Json<Value>, ApiError> {
-    let tokens = gateway.swarm.store().tokens().map_err(ApiError::explained)?;
+pub async fn list(State(team): State<TeamState>) -> Result<axum::Json<Value>, ApiError> {
+    let tokens = team.swarm.store().tokens().map_err(ApiError::explained)?;
     Ok(axum::Json(json!({"tokens": tokens})))
 }
 
 /// Creates a token and returns it. It is never shown again.
 pub async fn add(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     JsonBody(wanted): JsonBody<Wanted>,
 ) -> Result<(StatusCode, axum::Json<Value>), ApiError> {
     let by = caller.speaks(wanted.by.as_deref())?;
-    let config = gateway.config();
-    let (token, known) = token::add(gateway.swarm.store(), &config, &by, wanted.token()).await?;
+    let config = team.swarm.config();
+    let (token, known) = token::add(team.swarm.store(), &config, &by, wanted.token()).await?;
     let mut shown = json!(known);
     // Only a digest of the token is stored, so this response is the only place where it appears.
     shown["token"] = token.into();
@@ -70,12 +68,12 @@ pub async fn add(
 
 /// Revokes a client's token.
 pub async fn revoke(
-    State(gateway): State<Arc<Gateway>>,
+    State(team): State<TeamState>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Query(who): Query<RevokeTokenQuery>,
 ) -> Result<axum::Json<Value>, ApiError> {
     let by = caller.speaks(who.by.as_deref())?;
-    token::revoke(gateway.swarm.store(), &by, &name).await?;
+    token::revoke(team.swarm.store(), &by, &name).await?;
     Ok(axum::Json(json!({"name": name, "revoked": true})))
 }

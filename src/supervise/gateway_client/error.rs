@@ -111,9 +111,7 @@ impl Explain for GatewayClientError {
         match self {
             Self::Unreachable { .. } => Kind::NotRunning,
             // The gateway sends the code of an error kind, so both sides exit with the same code.
-            Self::Status { code: Some(code), .. } => {
-                Kind::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Kind::Failed)
-            }
+            Self::Status { code: Some(code), .. } => Kind::of_code(code),
             Self::Encode(_) | Self::Path { .. } => Kind::Internal,
             _ => Kind::Failed,
         }

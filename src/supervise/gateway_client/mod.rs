@@ -31,6 +31,8 @@ pub struct Client {
     token: Option<String>,
 }
 
+/// A request.
+#[derive(Clone)]
 pub struct Call {
     method: Method,
     path: String,
@@ -91,6 +93,19 @@ impl Call {
             self.headers.insert(HeaderName::from_static(name), value);
         }
         self
+    }
+
+    /// Returns the HTTP request.
+    ///
+    /// # Errors
+    /// Returns [`GatewayClientError::Path`] if the path is not valid in a URI.
+    pub fn request(self) -> Result<hyper::Request<Bytes>, GatewayClientError> {
+        let mut request = hyper::Request::new(self.body);
+        *request.method_mut() = self.method;
+        *request.uri_mut() =
+            self.path.parse().map_err(|source| GatewayClientError::Path { path: self.path, source })?;
+        *request.headers_mut() = self.headers;
+        Ok(request)
     }
 }
 
@@ -181,11 +196,7 @@ impl Client {
             let _ = connection.await;
         }));
 
-        let mut request = hyper::Request::new(Full::new(call.body));
-        *request.method_mut() = call.method;
-        *request.uri_mut() =
-            call.path.parse().map_err(|source| GatewayClientError::Path { path: call.path, source })?;
-        *request.headers_mut() = call.headers;
+        let mut request = call.request()?.map(Full::new);
         // HTTP/1.1 requires this header, and hyper does not add it to requests of this kind.
         let host = format!("127.0.0.1:{}", address.port());
         for (name, value) in

@@ -61,10 +61,11 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/flock/a2a/{agent}/.well-known/agent-card.json", "a2a"),
 ];
 
-/// The methods and paths that `front.rs` gives its router.
+/// The methods and paths of the gateway's routers.
 fn routes() -> BTreeSet<(String, String)> {
-    let front = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gateway/middleware.rs");
-    let text = std::fs::read_to_string(front).unwrap();
+    let gateway = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gateway");
+    let read = |file| std::fs::read_to_string(gateway.join(file)).unwrap();
+    let text = ["middleware.rs", "routes/mod.rs"].map(read).concat();
     let mut found = BTreeSet::new();
     for route in text.split(".route(").skip(1) {
         let rest = route.trim_start().strip_prefix('"').expect("a route begins with its path");
