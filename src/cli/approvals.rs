@@ -17,9 +17,9 @@ use crate::error::{Kind, chain};
 use crate::home::Home;
 use crate::id::Party;
 use crate::nix::{Attribute, NixError};
-use crate::store::{Reader, RequestRow, RequestState, Store};
-use crate::supervise::gateway_client::{Call, Client};
-use crate::swarm::triage::{Asked, DecideError, Decider, Decision, Request, decide, view};
+use crate::store::{Reader, RequestRow, RequestState};
+use crate::supervise::gateway_client::Call;
+use crate::swarm::triage::{Asked, DecideError, Decision, Request, decide, view};
 use crate::ui::pager::{self, PagerRow};
 use crate::ui::{StyledLine, Table, TextStyle, ask};
 
@@ -251,20 +251,15 @@ fn find(home: &Home, id: &str) -> Result<RequestRow, Failure> {
 
 /// Revokes a grant. A running gateway does it, so that everything that depends on the grant ends at once.
 async fn revoke(home: &Home, id: &str, context: &Context) -> Result<RequestRow, Failure> {
-    let waiting = Waiting::default();
-    let Some(gateway) = waiting.gateway(home, context).await? else {
-        // Without a gateway this process changes the database and removes the package itself.
-        team::require_no_gateway(home)?;
-        let store = Store::open(home)?;
-        let row = decide::revoke(&store, id, &owner(), unix_ms()).await?;
-        uninstall_package(home, &config::read(home)?, &row).await?;
-        return Ok(row);
-    };
-    let (path, body) = (path(id, "revoke")?, json!({"by": owner_name()}));
+    let call = Call::post(&path(id, "revoke")?).json(&json!({"by": owner_name()}))?;
     // Revoking twice has the same result, so the request may be repeated after a broken connection.
-    let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, TIMEOUT).await.map(drop);
-    waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
-    find(home, id)
+    let revoked = Waiting::default().send(home, context, call, Repeat::Safe, TIMEOUT).await?;
+    let row = find(home, id)?;
+    if revoked.in_process {
+        // Without a gateway this process removes the package, too.
+        uninstall_package(home, &config::read(home)?, &row).await?;
+    }
+    Ok(row)
 }
 
 /// Uninstalls the package that an approved request installed.
@@ -299,36 +294,15 @@ fn owner_name() -> String {
 
 /// Records a decision. A running gateway does it, so that an approved action begins at once.
 async fn take(home: &Home, id: &str, decision: Decision, context: &Context) -> Result<RequestRow, Failure> {
-    let config = config::read(home)?;
-    let waiting = Waiting::default();
-    match waiting.gateway(home, context).await? {
-        None => {
-            team::require_no_gateway(home)?;
-            decide_locally(home, &config, id, decision).await
-        }
-        Some(gateway) => {
-            let name = owner_name();
-            let (verb, body) = match &decision {
-                Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
-                Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
-            };
-            let path = path(id, verb)?;
-            // The request is repeated only if it was not sent: a repeated decision would be refused as already made.
-            let ask = async |to: &Client| to.ask(Call::post(&path).json(&body)?, TIMEOUT).await.map(drop);
-            waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await?;
-            find(home, id)
-        }
-    }
-}
-
-async fn decide_locally(
-    home: &Home,
-    config: &Config,
-    id: &str,
-    decision: Decision,
-) -> Result<RequestRow, Failure> {
-    let store = Store::open(home)?;
-    Ok(decide::decide(&store, config, id, decision, &Decider::Owner(owner()), unix_ms()).await?)
+    let name = owner_name();
+    let (verb, body) = match &decision {
+        Decision::Approve { sha256 } => ("approve", json!({"sha256": sha256, "by": name})),
+        Decision::Deny { reason } => ("deny", json!({"reason": reason, "by": name})),
+    };
+    let call = Call::post(&path(id, verb)?).json(&body)?;
+    // The request is repeated only if it was not sent: a repeated decision would be refused as already made.
+    Waiting::default().send(home, context, call, Repeat::Unsent, TIMEOUT).await?;
+    find(home, id)
 }
 
 fn owner() -> Party {

@@ -6,14 +6,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::reconnect::{Repeat, Waiting};
-use super::{Context, Exit, Failure, team};
-use crate::config::{self, Config, ConfigError};
+use super::{Context, Exit, Failure};
+use crate::config::{self, ConfigError};
 use crate::error::Kind;
-use crate::home::Home;
 use crate::id::{AgentId, Party};
-use crate::store::Store;
-use crate::supervise::gateway_client::{Call, Client};
-use crate::swarm::{By, freeze};
+use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Freeze an agent, or all of them
@@ -87,7 +84,18 @@ fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, F
     {
         return Err(ConfigError::Unknown(agent.clone()).into());
     }
-    let changed = context.block_on(change(&home, &config, whom.agent.as_ref(), frozen, context))?;
+    let Party::Human(login) = Party::human(&super::person::login()) else {
+        return Err(Failure::new(Kind::Internal, "a person has no name"));
+    };
+    let verb = if frozen { "freeze" } else { "thaw" };
+    let call = Call::post(&match &whom.agent {
+        Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
+        None => format!("/api/{verb}?by={login}"),
+    });
+    // Freezing twice has the same result, so the request may be repeated.
+    let done = context.block_on(Waiting::default().send(&home, context, call, Repeat::Safe, TIMEOUT))?;
+    let Answer { agents: changed } = serde_json::from_value(done.answer)
+        .map_err(|error| Failure::with_cause("the gateway answered with something else", &error))?;
     let problems = changed.iter().filter(|one| one.problem.is_some()).count();
     if context.printer.is_json() {
         context.printer.json(&json!({"agents": changed}));
@@ -110,52 +118,4 @@ fn run(whom: &AgentSelection, frozen: bool, context: &Context) -> Result<Exit, F
         }
     }
     Ok(if problems == 0 { Exit::Done } else { Exit::Failed(Kind::Failed) })
-}
-
-async fn change(
-    home: &Home,
-    config: &Config,
-    agent: Option<&AgentId>,
-    frozen: bool,
-    context: &Context,
-) -> Result<Vec<Changed>, Failure> {
-    let verb = if frozen { "freeze" } else { "thaw" };
-    let Party::Human(login) = Party::human(&super::person::login()) else {
-        return Err(Failure::new(Kind::Internal, "a person has no name"));
-    };
-    let waiting = Waiting::default();
-    if let Some(gateway) = waiting.gateway(home, context).await? {
-        let path = match agent {
-            Some(agent) => format!("/api/agents/{agent}/{verb}?by={login}"),
-            None => format!("/api/{verb}?by={login}"),
-        };
-        let ask = async |to: &Client| to.ask(Call::post(&path), TIMEOUT).await?.json::<Answer>(TIMEOUT).await;
-        // Freezing twice has the same result, so the request may be repeated.
-        let answer = waiting.ask(home, context, &gateway, Repeat::Safe, ask).await?;
-        return Ok(answer.agents);
-    }
-    team::require_no_gateway(home)?;
-    // Without a gateway no turn runs and nothing needs to be stopped: the next gateway reads the database.
-    let by = By::human(&login);
-    let store = Store::open(home)?;
-    let now = crate::clock::unix_ms();
-    let who = frozen.then(|| by.party.to_string());
-    let changed = if let Some(agent) = agent {
-        let entry = freeze::entry(&by, agent, frozen);
-        vec![(agent.clone(), store.set_frozen(agent.clone(), who, entry, now).await?)]
-    } else {
-        // One transaction freezes all agents, together with the mark that also covers agents added later.
-        let agents: Vec<_> = config
-            .agents
-            .iter()
-            .map(|agent| (agent.id.clone(), freeze::entry(&by, &agent.id, frozen)))
-            .collect();
-        let changed =
-            store.set_home_frozen(who, freeze::home_audit_entry(&by, frozen), agents.clone(), now).await?;
-        agents.into_iter().map(|(agent, _)| agent).zip(changed).collect()
-    };
-    // A freeze must survive a power failure, so it is synced before it is reported.
-    store.sync().await?;
-    let done = changed.into_iter().map(|(id, changed)| Changed { id, frozen, changed, problem: None });
-    Ok(done.collect())
 }

@@ -17,6 +17,7 @@ pub mod freeze;
 pub mod gateway;
 pub mod hold;
 mod images;
+mod in_process;
 pub mod init;
 mod install_progress;
 mod key_prefixes;

@@ -5,11 +5,13 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::{Context, Failure, team};
+use serde_json::Value;
+
+use super::{Context, Failure, in_process, team};
 use crate::config;
 use crate::home::Home;
 use crate::supervise::control::{ControlConnection, ControlRequest};
-use crate::supervise::gateway_client::{Client, GatewayClientError};
+use crate::supervise::gateway_client::{Call, Client, GatewayClientError};
 use crate::supervise::state::UnitState;
 use crate::supervise::unit::GATEWAY;
 
@@ -34,6 +36,13 @@ const TOLD: u32 = 20;
 const LOOKS: u32 = 100;
 /// Number of times a request is sent at most. A gateway that breaks off each time is not restarting.
 const MAX_TRIES: u32 = 5;
+
+/// The answer to a request.
+pub struct Handled {
+    pub answer: Value,
+    /// `true` if this process handled the request, because no gateway runs.
+    pub in_process: bool,
+}
 
 /// Waits for the gateway of a home, and tells the person only once.
 #[derive(Debug, Default)]
@@ -62,6 +71,27 @@ impl Waiting {
                 context.printer.say("the gateway runs but does not answer: waiting for it");
             }
         }
+    }
+
+    /// Sends a request to the running gateway. If none runs, this process handles it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::gateway`], [`Self::ask`] and [`in_process::handle`].
+    pub async fn send(
+        &self,
+        home: &Home,
+        context: &Context,
+        call: Call,
+        repeat: Repeat,
+        limit: Duration,
+    ) -> Result<Handled, Failure> {
+        let Some(gateway) = self.gateway(home, context).await? else {
+            return Ok(Handled { answer: in_process::handle(home, context, call).await?, in_process: true });
+        };
+        let send = async |to: &Client| to.ask(call.clone(), limit).await?.json(limit).await;
+        let answer = self.ask(home, context, &gateway, repeat, send).await?;
+        Ok(Handled { answer, in_process: false })
     }
 
     /// Sends a request to a gateway, or to its successor if the gateway is lost before it has answered.

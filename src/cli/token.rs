@@ -6,16 +6,13 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::reconnect::{Repeat, Waiting};
-use super::{Context, Exit, Failure, person, team};
+use super::{Context, Exit, Failure, person};
 use crate::clock::unix_ms;
-use crate::config;
 use crate::error::Kind;
 use crate::gateway::routes::tokens::Wanted;
-use crate::home::Home;
 use crate::id::{AgentId, Party};
-use crate::store::{ClientToken, Reader, Right, Store};
-use crate::supervise::gateway_client::{Call, Client};
-use crate::swarm::{By, token};
+use crate::store::{ClientToken, Reader, Right};
+use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, Table, TextStyle, time};
 
 /// Make, list and revoke the tokens of clients
@@ -115,7 +112,10 @@ fn add(wanted: &AddArgs, context: &Context) -> Result<Exit, Failure> {
         expires_at: lifetime.map(|time| unix_ms().saturating_add(time)),
         by: Some(login()),
     };
-    let made = context.block_on(create_token(&home, wanted, context))?;
+    let call = Call::post("/api/tokens").json(&wanted)?;
+    // A repeated request would fail because the name is taken, and nobody would see the token of the first one.
+    let made =
+        context.block_on(Waiting::default().send(&home, context, call, Repeat::Unsent, TIMEOUT))?.answer;
     if context.printer.is_json() {
         context.printer.json(&made);
         return Ok(Exit::Done);
@@ -144,40 +144,16 @@ fn login() -> String {
     }
 }
 
-async fn create_token(home: &Home, wanted: Wanted, context: &Context) -> Result<Value, Failure> {
-    let waiting = Waiting::default();
-    if let Some(gateway) = waiting.gateway(home, context).await? {
-        let ask = async |to: &Client| to.post_json("/api/tokens", &wanted, TIMEOUT).await;
-        // A repeated request would fail because the name is taken, and nobody would see the token of the first one.
-        return waiting.ask(home, context, &gateway, Repeat::Unsent, ask).await;
-    }
-    team::require_no_gateway(home)?;
-    let config = config::read(home)?;
-    let by = By::human(&login());
-    let (token, known) = token::add(&Store::open(home)?, &config, &by, wanted.token()).await?;
-    let mut made = json!(known);
-    made["token"] = token.into();
-    Ok(made)
-}
-
 fn revoke(name: &str, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
-    context.block_on(async {
-        // An invalid name is refused here, because it becomes part of a URL path.
-        if Party::client(name).is_none() {
-            let text = format!("there is no token {:?}", crate::clean::summary(name, 80));
-            return Err(Failure::new(Kind::Failed, text).hint("flock token list"));
-        }
-        let waiting = Waiting::default();
-        if let Some(gateway) = waiting.gateway(&home, context).await? {
-            let path = format!("/api/tokens/{name}?by={}", login());
-            let ask = async |to: &Client| to.ask(Call::delete(&path), TIMEOUT).await.map(drop);
-            // A repeated request would fail because the token is already revoked.
-            return waiting.ask(&home, context, &gateway, Repeat::Unsent, ask).await;
-        }
-        team::require_no_gateway(&home)?;
-        Ok(token::revoke(&Store::open(&home)?, &By::human(&login()), name).await?)
-    })?;
+    // An invalid name is refused here, because it becomes part of a URL path.
+    if Party::client(name).is_none() {
+        let text = format!("there is no token {:?}", crate::clean::summary(name, 80));
+        return Err(Failure::new(Kind::Failed, text).hint("flock token list"));
+    }
+    let call = Call::delete(&format!("/api/tokens/{name}?by={}", login()));
+    // A repeated request would fail because the token is already revoked.
+    context.block_on(Waiting::default().send(&home, context, call, Repeat::Unsent, TIMEOUT))?;
     if context.printer.is_json() {
         context.printer.json(&json!({"name": name, "revoked": true}));
     } else {

@@ -13,15 +13,13 @@ use crate::store::{AuditEntry, Freeze, FreezeState, Level, StoreError};
 pub(super) type FrozenOnDisk = tokio::sync::Mutex<FreezeState>;
 
 /// Returns the audit row for freezing or thawing an agent.
-#[must_use]
-pub fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
+pub(super) fn entry(by: &By, agent: &AgentId, frozen: bool) -> AuditEntry {
     let action = if frozen { "agent.freeze" } else { "agent.thaw" };
     by.entry(action, agent.as_str(), Level::Yellow, String::new())
 }
 
 /// Returns the audit row for freezing or thawing the whole home.
-#[must_use]
-pub fn home_audit_entry(by: &By, frozen: bool) -> AuditEntry {
+fn home_audit_entry(by: &By, frozen: bool) -> AuditEntry {
     let action = if frozen { "home.freeze" } else { "home.thaw" };
     by.entry(action, "all", Level::Yellow, String::new())
 }

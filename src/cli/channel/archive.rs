@@ -1,10 +1,11 @@
 //! `flock channel archive`: begins, completes or cancels the archiving of a channel.
 
-use super::backend::ChannelBackend;
-use super::{AuthorArg, show};
+use super::{AuthorArg, backend, show};
+use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::{ArchiveRequest, ArchiveRequestKind};
 use crate::id::ChannelId;
+use crate::supervise::gateway_client::Call;
 
 /// Archive a channel
 ///
@@ -52,8 +53,8 @@ pub fn step(
 ) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let step = ArchiveRequest { action, name: Some(by.name()) };
-    let done =
-        context.block_on(async { ChannelBackend::open(home, context).await?.archive(id, step).await })?;
+    let call = Call::post(&format!("/api/channels/{id}/archive")).json(&step)?;
+    let done = backend::change(&home, context, call, Repeat::Safe)?;
     if context.printer.is_json() {
         context.printer.json(&done);
     } else {

@@ -1,10 +1,11 @@
 //! `flock channel assign`: changes the members of a channel.
 
-use super::backend::ChannelBackend;
-use super::{AuthorArg, show};
+use super::{AuthorArg, backend, show};
+use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::ChangeMembers;
 use crate::id::{ChannelId, Party};
+use crate::supervise::gateway_client::Call;
 
 /// Add members to a channel, or remove them
 ///
@@ -33,8 +34,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.writable_home()?;
     let change =
         ChangeMembers { add: args.add.clone(), remove: args.remove.clone(), name: Some(args.by.name()) };
-    let done = context
-        .block_on(async { ChannelBackend::open(home, context).await?.assign(&args.id, change).await })?;
+    let call = Call::post(&format!("/api/channels/{}/members", args.id)).json(&change)?;
+    // Adding a member twice or removing one twice changes nothing, so the request may be repeated.
+    let done = backend::change(&home, context, call, Repeat::Safe)?;
     if context.printer.is_json() {
         context.printer.json(&done);
     } else {

@@ -1,10 +1,11 @@
 //! `flock channel create`: creates a channel.
 
-use super::backend::ChannelBackend;
-use super::{AuthorArg, show};
+use super::{AuthorArg, backend, show};
+use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::CreateChannel;
 use crate::id::{ChannelId, Party};
+use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Create a channel
@@ -45,8 +46,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         message: args.message.clone(),
         name: Some(args.by.name()),
     };
-    // The topic and the members are checked where the channel is made, in the gateway or in `ChannelBackend::here`.
-    let made = context.block_on(async { ChannelBackend::open(home, context).await?.create(new).await })?;
+    // The route checks the topic and the members. A repeated request would be refused, because the channel then exists.
+    let call = Call::post("/api/channels").json(&new)?;
+    let made = backend::change(&home, context, call, Repeat::Unsent)?;
     if context.printer.is_json() {
         context.printer.json(&made);
     } else {

@@ -27,7 +27,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 ///
 /// Returns an error if there is no such channel, or if the first read fails.
 pub async fn follow(
-    desk: &mut ChannelBackend<'_>,
+    desk: &mut ChannelBackend,
     id: &ChannelId,
     reading: MessageQuery,
     printer: &Printer,
@@ -39,8 +39,8 @@ pub async fn follow(
     }
 }
 
-struct Feed<'a, 'b> {
-    desk: &'a mut ChannelBackend<'b>,
+struct Feed<'a> {
+    desk: &'a mut ChannelBackend,
     id: &'a ChannelId,
     reading: MessageQuery,
     /// The number of the last shown message. All earlier ones are shown or were not asked for.
@@ -48,7 +48,7 @@ struct Feed<'a, 'b> {
     printer: &'a Printer,
 }
 
-impl Feed<'_, '_> {
+impl Feed<'_> {
     async fn run(&mut self) -> Result<(), Failure> {
         let mut was_there = true;
         let mut has_read = false;

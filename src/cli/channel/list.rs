@@ -27,7 +27,7 @@ pub struct Args {
 pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     let home = context.home()?;
     let mut answer = context.block_on(async {
-        let desk = ChannelBackend::open(home, context).await?;
+        let desk = ChannelBackend::open(home).await?;
         desk.list(&ChannelFilter { member: args.member.clone(), state: None }).await
     })?;
     let printer = &context.printer;

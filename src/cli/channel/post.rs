@@ -2,12 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use super::AuthorArg;
-use super::backend::ChannelBackend;
+use super::{AuthorArg, backend};
+use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure, person};
 use crate::error::Kind;
 use crate::gateway::channels::PostMessage;
 use crate::id::ChannelId;
+use crate::supervise::gateway_client::Call;
 use crate::swarm::channel::MAX_MESSAGE;
 use crate::ui::{StyledLine, TextStyle};
 
@@ -58,8 +59,9 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
         return Err(Failure::new(Kind::Usage, text).hint(HINT));
     }
     let say = PostMessage { content, name: Some(args.by.name()), notify: args.no_notify.then_some(false) };
-    let said =
-        context.block_on(async { ChannelBackend::open(home, context).await?.say(&args.id, say).await })?;
+    let call = Call::post(&format!("/api/channels/{}/messages", args.id)).json(&say)?;
+    // A repeated request could post the message twice, so only an unsent one is sent again.
+    let said = backend::change(&home, context, call, Repeat::Unsent)?;
     if context.printer.is_json() {
         context.printer.json(&said);
     } else {

@@ -45,7 +45,7 @@ pub fn run(args: &Args, context: &Context) -> Result<Exit, Failure> {
     };
     context.block_on(async {
         // Opening the backend first also reports a gateway that runs but can't be used.
-        let mut desk = ChannelBackend::open(home, context).await?;
+        let mut desk = ChannelBackend::open(home).await?;
         if args.follow {
             return follow::follow(&mut desk, &args.id, reading, &context.printer).await;
         }

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::AuthorArg;
-use super::backend::ChannelBackend;
+use super::{AuthorArg, backend};
+use crate::cli::reconnect::Repeat;
 use crate::cli::{Context, Exit, Failure};
 use crate::gateway::channels::RenameChannel;
 use crate::id::ChannelId;
+use crate::supervise::gateway_client::Call;
 use crate::ui::{StyledLine, TextStyle};
 
 /// Change the name that people see of a channel
@@ -42,7 +43,7 @@ pub struct TopicArgs {
 pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
     // Only the field that is set changes. The other one keeps its value.
     let change = RenameChannel { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
-    let changed = apply_change(&args.id, change, context)?;
+    let changed = apply_change(&args.id, &change, context)?;
     print_change(&changed, "is now called", "name", context);
     Ok(Exit::Done)
 }
@@ -54,14 +55,15 @@ pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
 /// Returns an error if there is no such channel, if it is archived, or if the topic is empty or too long.
 pub fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
     let change = RenameChannel { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
-    let changed = apply_change(&args.id, change, context)?;
+    let changed = apply_change(&args.id, &change, context)?;
     print_change(&changed, "is now about", "topic", context);
     Ok(Exit::Done)
 }
 
-fn apply_change(id: &ChannelId, change: RenameChannel, context: &Context) -> Result<Value, Failure> {
+fn apply_change(id: &ChannelId, change: &RenameChannel, context: &Context) -> Result<Value, Failure> {
     let home = context.writable_home()?;
-    context.block_on(async { ChannelBackend::open(home, context).await?.retitle(id, change).await })
+    let call = Call::put(&format!("/api/channels/{id}")).json(change)?;
+    backend::change(&home, context, call, Repeat::Safe)
 }
 
 fn print_change(channel: &Value, what: &str, key: &str, context: &Context) {
