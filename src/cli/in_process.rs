@@ -38,11 +38,11 @@ pub async fn handle(home: &Home, context: &Context, call: Call) -> Result<Value,
     swarm.agent_events()?;
     let mut request = call.request()?.map(Body::from);
     request.extensions_mut().insert(Caller::Owner);
-    let mut response =
-        match routes::team(TeamState { swarm, triage: None, sandbox: None }).call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        };
+    let mut routes = routes::team().with_state(TeamState { swarm, triage: None, sandbox: None });
+    let mut response = match routes.call(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
     if let Some(error) = response.extensions_mut().remove::<Arc<ApiError>>().and_then(Arc::into_inner) {
         return Err(error.into());
     }

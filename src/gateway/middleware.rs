@@ -17,8 +17,8 @@ use super::connection_slots::SlotHandle;
 use super::error::ApiError;
 use super::relay;
 use super::routes::{
-    self, TeamState, a2a, agents, audit, chat, events, health, mcp, messages, models, plugin, sessions,
-    settings, status, tasks,
+    self, a2a, agents, audit, chat, events, health, mcp, messages, models, plugin, sessions, settings,
+    status, tasks,
 };
 use super::server::Answer;
 use super::state::Gateway;
@@ -37,11 +37,6 @@ impl Middleware {
     /// Builds the router for this gateway.
     #[must_use]
     pub fn new(gateway: Arc<Gateway>) -> Self {
-        let team = TeamState {
-            swarm: gateway.swarm.clone(),
-            triage: Some(gateway.triage.clone()),
-            sandbox: Some(gateway.sandbox.clone()),
-        };
         let router = Router::new()
             .route("/health", get(health::show))
             .route("/v1/models", get(models::list))
@@ -74,8 +69,7 @@ impl Middleware {
             .route("/flock/a2a/{agent}", post(a2a::call))
             .route("/flock/a2a/{agent}/", post(a2a::call))
             .route("/flock/a2a/{agent}/.well-known/agent-card.json", get(a2a::agent_card))
-            .with_state(gateway.clone())
-            .merge(routes::team(team))
+            .merge(routes::team())
             .fallback(async |uri: Uri| not_found_at(uri.path()))
             .method_not_allowed_fallback(async || {
                 ApiError::new(
@@ -83,7 +77,8 @@ impl Middleware {
                     "method_not_allowed",
                     "this path does not take this method",
                 )
-            });
+            })
+            .with_state(gateway.clone());
         Self { gateway, router }
     }
 

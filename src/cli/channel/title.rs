@@ -43,7 +43,7 @@ pub struct TopicArgs {
 pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
     // Only the field that is set changes. The other one keeps its value.
     let change = RenameChannel { title: Some(args.title.clone()), topic: None, name: Some(args.by.name()) };
-    let changed = apply_change(&args.id, change, context)?;
+    let changed = apply_change(&args.id, &change, context)?;
     print_change(&changed, "is now called", "name", context);
     Ok(Exit::Done)
 }
@@ -55,14 +55,14 @@ pub fn rename(args: &RenameArgs, context: &Context) -> Result<Exit, Failure> {
 /// Returns an error if there is no such channel, if it is archived, or if the topic is empty or too long.
 pub fn topic(args: &TopicArgs, context: &Context) -> Result<Exit, Failure> {
     let change = RenameChannel { title: None, topic: Some(args.topic.clone()), name: Some(args.by.name()) };
-    let changed = apply_change(&args.id, change, context)?;
+    let changed = apply_change(&args.id, &change, context)?;
     print_change(&changed, "is now about", "topic", context);
     Ok(Exit::Done)
 }
 
-fn apply_change(id: &ChannelId, change: RenameChannel, context: &Context) -> Result<Value, Failure> {
+fn apply_change(id: &ChannelId, change: &RenameChannel, context: &Context) -> Result<Value, Failure> {
     let home = context.writable_home()?;
-    let call = Call::put(&format!("/api/channels/{id}")).json(&change)?;
+    let call = Call::put(&format!("/api/channels/{id}")).json(change)?;
     backend::change(&home, context, call, Repeat::Safe)
 }
 

@@ -22,8 +22,10 @@ pub mod tokens;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::FromRef;
 use axum::routing::{delete, get, post};
 
+use super::state::Gateway;
 use crate::sandbox::Sandbox;
 use crate::swarm::Swarm;
 use crate::swarm::triage::Triage;
@@ -38,9 +40,22 @@ pub struct TeamState {
     pub sandbox: Option<Arc<dyn Sandbox>>,
 }
 
+impl FromRef<Arc<Gateway>> for TeamState {
+    fn from_ref(gateway: &Arc<Gateway>) -> Self {
+        Self {
+            swarm: gateway.swarm.clone(),
+            triage: Some(gateway.triage.clone()),
+            sandbox: Some(gateway.sandbox.clone()),
+        }
+    }
+}
+
 /// Returns the routes that need only the team and its database. The command line calls them in its own process while
 /// no gateway runs.
-pub fn team(state: TeamState) -> Router {
+pub fn team<S: Clone + Send + Sync + 'static>() -> Router<S>
+where
+    TeamState: FromRef<S>,
+{
     Router::new()
         .route("/api/approvals", get(approvals::list))
         .route("/api/approvals/{id}", get(approvals::show))
@@ -58,5 +73,4 @@ pub fn team(state: TeamState) -> Router {
         .route("/api/channels/{id}/archive", post(channels::archive))
         .route("/api/tokens", get(tokens::list).post(tokens::add))
         .route("/api/tokens/{name}", delete(tokens::revoke))
-        .with_state(state)
 }
