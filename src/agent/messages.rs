@@ -25,7 +25,7 @@ pub struct ListedMessage {
     pub turn: TurnId,
     pub role: Role,
     pub content: String,
-    /// The runtime of the turn: `executable`, or the name of a program.
+    /// The runtime of the turn: `native`, or the name of a program.
     pub runtime: String,
     /// The turn's model as `provider/model`, if known.
     pub model: Option<String>,

@@ -85,7 +85,7 @@ pub enum InstallError {
     /// The machine has too little memory or disk.
     #[error("building OpenClaw from source needs {needed} of {what}; this machine has {found}")]
     Machine {
-        /// `conversation_record` or `free disk`.
+        /// `memory` or `free disk`.
         what: &'static str,
         /// Required size, as in `8 GB`.
         needed: String,

@@ -358,7 +358,7 @@ impl Store {
 
     async fn read(&self, container: &str, agent: &AgentId) -> Result<Vec<InstalledPackage>, NixError> {
         let profile = profile(agent)?;
-        // Not `context_echo` for the origins: that of dash replaces the backslashes of JSON.
+        // Not `echo` for the origins: that of dash replaces the backslashes of JSON.
         let script = format!(
             "if [ -e {profile}/manifest.json ]; then cat {profile}/manifest.json; fi; echo
              for origin in {ORIGINS}/{agent}/*; do

@@ -67,7 +67,7 @@ pub struct SupervisorReport {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayReport {
-    /// The process. Its state is `stop_unsupervised` if the gateway answers and no supervisor runs.
+    /// The process. Its state is `unsupervised` if the gateway answers and no supervisor runs.
     #[serde(flatten)]
     pub unit: UnitReport,
     /// `true` if the process that answers has proved to be this home's gateway.
@@ -97,7 +97,7 @@ pub struct AgentReport {
     pub model: Option<String>,
     /// `true` if a scripted conversation answers instead of a model.
     pub scripted: bool,
-    /// `docker`, `off`, or `host_command` if the program that runs its turns is in no sandbox.
+    /// `docker`, `off`, or `host` if the program that runs its turns is in no sandbox.
     pub sandbox: &'static str,
     /// The time and the person of its freeze.
     pub frozen: Option<Freeze>,

@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 use super::*;
 use crate::tool::{Registry, fake};
 
-/// A home with the vaults `user_dirs` and `private`, and a secret file beside them.
+/// A home with the vaults `shared` and `private`, and a secret file beside them.
 struct Fixture {
     dir: tempfile::TempDir,
     tools: Registry,

@@ -5,7 +5,7 @@ use flock::sandbox::helper::HelperError;
 use super::*;
 
 /// Starts nine processes besides its shell, in every way that a group's kill misses, none of which listens
-/// to SIGTERM; then makes `acquire` and stays.
+/// to SIGTERM; then makes `ready` and stays.
 const TREE: &str = r#"
 trap '' TERM HUP INT
 stay() { while :; do sleep 1000; done; }
