@@ -17,7 +17,7 @@ pub struct NewAgent {
     pub id: AgentId,
     pub role: Role,
     pub archetype: Option<String>,
-    /// `executable`, `openclaw`, or the name of an agent program.
+    /// `native`, `openclaw`, or the name of an agent program.
     pub runtime: String,
     /// `true` if its agent program runs on this machine itself, outside any sandbox.
     pub on_host: bool,
@@ -33,7 +33,7 @@ pub struct NewAgent {
     pub cpus: Option<f64>,
     /// `None` means `none`, unless [`NewAgent::egress`] names hosts.
     pub network: Option<Network>,
-    /// Hosts that the agent may reach, as `HOST[:PROXY_PORT]`.
+    /// Hosts that the agent may reach, as `HOST[:PORT]`.
     pub egress: Vec<String>,
 }
 

@@ -204,7 +204,7 @@ pub struct Agent {
     pub id: AgentId,
     pub role: Role,
     pub archetype: Option<String>,
-    /// `executable`, `openclaw`, or the name of an agent program.
+    /// `native`, `openclaw`, or the name of an agent program.
     pub runtime: String,
     /// `true` if its agent program is to run on this machine itself, outside any sandbox. See [`Agent::runs_on_host`].
     pub on_host: bool,
@@ -227,7 +227,7 @@ pub struct Agent {
     /// Patterns of tools that it may not call. The agent's own and the global ones are joined.
     pub deny: Vec<String>,
     pub network: Network,
-    /// Hosts that it may reach, `HOST[:PROXY_PORT]` as written. The sandbox code parses them.
+    /// Hosts that it may reach, `HOST[:PORT]` as written. The sandbox code parses them.
     pub egress: Vec<String>,
     /// The limits and additions of its sandbox.
     pub docker: DockerSettings,
@@ -294,7 +294,7 @@ pub struct DockerSettings {
 pub struct ProviderSettings {
     /// Base URL. It includes `/v1` for the OpenAI formats, and is the root for Anthropic and Google.
     pub base_url: Option<String>,
-    /// The key, or a reference to it: `secret_detection:<name>`, `env:<NAME>` or `${NAME}`.
+    /// The key, or a reference to it: `secret:<name>`, `env:<NAME>` or `${NAME}`.
     pub api_key: Option<String>,
     pub api: Option<Api>,
     pub models: Vec<ModelSettings>,

@@ -1,4 +1,4 @@
-//! Rules on what an agent may reach, as a person writes them: `HOST[:PROXY_PORT]`.
+//! Rules on what an agent may reach, as a person writes them: `HOST[:PORT]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -772,7 +772,7 @@ impl Swarm {
         Ok(())
     }
 
-    /// Returns the hosts that an agent may reach, each as `HOST[:PROXY_PORT]`: those from the configuration and those that
+    /// Returns the hosts that an agent may reach, each as `HOST[:PORT]`: those from the configuration and those that
     /// were granted.
     pub fn egress_rules(&self, agent: &AgentId) -> Result<Vec<String>, StoreError> {
         let configured = self.config().agent(agent).map(|agent| agent.egress.clone()).unwrap_or_default();

@@ -85,7 +85,7 @@ pub struct Answer {
     pub usage: (u64, u64),
     /// How many of the input's come from the provider's cache.
     pub cached: u64,
-    /// In OpenAI's words: `stop`, `answer_length`, `tool_calls`.
+    /// In OpenAI's words: `stop`, `length`, `tool_calls`.
     pub finish: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Answer;
 use super::check::{is_blank, is_name, list, need};
 
-/// Refuses what the public API refuses, with what follows from `file: false`: what an item stands for must
+/// Refuses what the public API refuses, with what follows from `store: false`: what an item stands for must
 /// be in it.
 pub fn public(_: &HeaderMap, body: &Value) -> Result<(), String> {
     common(body)?;
