@@ -231,7 +231,8 @@ mod tests {
             step: 1,
         };
         let error = |status| ProviderError::from_status("lab", status, "x", None);
-        let steps: [(&str, &dyn Fn(&mut CallReservation), CallUsage); 10] = [
+        type Steps<'a> = (&'a str, &'a dyn Fn(&mut CallReservation), CallUsage);
+        let steps: [Steps<'_>; 10] = [
             ("not made", &|_| {}, CallUsage::Nothing),
             ("given up before an answer", &|call| call.start_attempt(), CallUsage::Sent),
             (

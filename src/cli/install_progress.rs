@@ -93,7 +93,7 @@ impl<'a> InstallProgress<'a> {
             }
             InstallNotice::Healthy(version) => printer.say(format!("{} is healthy", version.full_name())),
             InstallNotice::NotTidied(reason) => {
-                printer.warn(&format!("failed to remove the versions that are no longer needed: {reason}"))
+                printer.warn(&format!("failed to remove the versions that are no longer needed: {reason}"));
             }
         }
     }
