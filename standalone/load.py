@@ -90,6 +90,7 @@ class Client:
         self.gateway, self.kind, self.where = gateway, kind, "not begun"
         self.reader = self.writer = None
         self.choose = random.Random(kind)
+        self.end = float("inf")
 
     async def at(self, where, work):
         """Waits for one step, at most until the deadline."""
@@ -285,7 +286,8 @@ async def events(client):
     count = 0
     async for _ in client.pieces(found):
         count += 1
-        if count == 20:
+        # Once the other clients have ended, only a comment every 15 seconds comes: 20 pieces would take five minutes.
+        if count == 20 or time.monotonic() >= client.end:
             break
     client.close()
 
@@ -345,6 +347,7 @@ class Soak:
 
     async def one(self, kind, number, pause, end):
         client = Client(self.gateway, f"{kind.__name__} {number}")
+        client.end = end
         self.clients.append(client)
         while time.monotonic() < end:
             try:
