@@ -99,7 +99,7 @@ run_suite() {
 
 run_docs() {
     step "Documentation"
-    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items --quiet
 }
 
 run_build() {

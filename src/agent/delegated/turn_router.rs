@@ -1,5 +1,5 @@
 //! Routes what a program's models ask of flock, such as tool calls and reports of other calls, to the turn that runs in
-//! that conversation. Without such a turn, [`super::outside`] handles it.
+//! that conversation. Without such a turn, [`super::outside_turn`] handles it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -27,7 +27,7 @@ pub fn begun(order: &RuntimeRequest, agent: &Agent, relayed: bool) -> Conversati
 }
 
 /// Returns `true` if a turn that would begin a conversation like `begun` can continue the one that was begun like
-/// `known`. `renews_prompt` is that of [`super::program::ProgramCapabilities`].
+/// `known`. `renews_prompt` is that of [`super::interface::ProgramCapabilities`].
 pub fn goes_on(known: &ConversationOrigin, begun: &ConversationOrigin, renews_prompt: bool) -> bool {
     known.conversation == begun.conversation
         && known.place == begun.place

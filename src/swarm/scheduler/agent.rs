@@ -67,7 +67,7 @@ pub(super) struct Agent {
     pub(super) asleep_since: Option<i64>,
     /// No tick happens before this time.
     pub(super) quiet_until: i64,
-    /// End of a pause. `i64::MAX` means that it ends only by [`super::Event::Resumed`].
+    /// End of a pause. `i64::MAX` means that it ends only by [`super::SchedulerEvent::Resumed`].
     pub(super) paused_until: Option<i64>,
     /// Number of consecutive failed turns.
     pub(super) failures: u32,
