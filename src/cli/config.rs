@@ -48,7 +48,10 @@ Examples:
   flock config set 'agents.list[coder].model.primary' openai/gpt-5
   flock config set models.providers.anthropic.apiKey -")]
     Set {
-        #[expect(rustdoc::broken_intra_doc_links, reason = "help shows the brackets of the path as they are")]
+        #[expect(
+            rustdoc::broken_intra_doc_links,
+            reason = "help shows the brackets of the path as they are"
+        )]
         /// Path of the value, as in gateway.auth.token or agents.list[coder].model.primary
         path: ConfigPath,
         /// JSON or text, or "-" for stdin, which is the way for keys and tokens
@@ -57,7 +60,10 @@ Examples:
     },
     /// Remove one value
     Unset {
-        #[expect(rustdoc::broken_intra_doc_links, reason = "help shows the brackets of the path as they are")]
+        #[expect(
+            rustdoc::broken_intra_doc_links,
+            reason = "help shows the brackets of the path as they are"
+        )]
         /// Path of the value, as in agents.list[coder].sandbox.docker.memory
         path: ConfigPath,
     },
